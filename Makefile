@@ -1,0 +1,38 @@
+# Every target makes its own environment; nothing but Python 3.11+, git and make is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench conformance notebooks clean
+
+# The stamp holds the inputs that decide the environment's content.
+$(VENV)/.stamp: pyproject.toml constraints.txt dev-requirements.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -r dev-requirements.txt -e . ; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r dev-requirements.txt -e . ; \
+	fi
+	@touch $@
+
+demo: $(VENV)/.stamp
+	$(BIN)/hindcast demo
+
+test: $(VENV)/.stamp
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.stamp
+	$(BIN)/python -m tests.benchmarks
+
+conformance: $(VENV)/.stamp
+	$(BIN)/python -m pytest tests/conformance -m conformance -s
+
+clean:
+	rm -rf $(VENV) demo-out bench-out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,35 @@
+"""Errors that a person can act on.
+
+Every error names the thing, what was found, what was wanted and the next step. Front doors print it in one line and turn it into
+an exit code or an HTTP status; a traceback is always a defect of ours.
+"""
+
+from __future__ import annotations
+
+
+class HindcastError(Exception):
+    """The root of every error that Hindcast raises on purpose. `hint` is the next thing to do, if there is one."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class InputError(HindcastError):
+    """What was given cannot be read as what it should be. The message begins with `file:line:` where there is one."""
+
+
+class LakeError(HindcastError):
+    """The lake is missing, is of another version, or cannot be written. Nothing that was stored is lost."""
+
+
+class EvidenceError(HindcastError):
+    """There is not enough recorded evidence to answer."""
+
+    exit_code = 3

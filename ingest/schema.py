@@ -1,0 +1,69 @@
+"""The one place that names the columns of the lake's `events` table and their types.
+
+One row per (cluster, audit_id, stage, stage_ts). `audit_id` alone identifies nothing: a client may choose it
+(kubernetes/apiserver pkg/endpoints/filters/audit_init.go). Lists and maps are never null, so that no engine has to tell null from
+empty. The two object columns hold the raw JSON as received, byte for byte; null means that the event had none.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+_TS = pa.timestamp("us", tz="UTC")
+
+VAP_FAILURE = pa.struct(
+    [
+        pa.field("policy", pa.string()),
+        pa.field("binding", pa.string()),
+        pa.field("message", pa.string()),
+        pa.field("expression_index", pa.int32()),
+        pa.field("actions", pa.list_(pa.string())),
+    ]
+)
+
+EVENTS = pa.schema(
+    [
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("audit_id", pa.string(), nullable=False),
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("stage_ts", _TS, nullable=False),
+        pa.field("ts", _TS),  # requestReceivedTimestamp
+        pa.field("level", pa.string(), nullable=False),
+        pa.field("verb", pa.string()),
+        pa.field("request_uri", pa.string()),
+        pa.field("user_name", pa.string()),
+        pa.field("user_uid", pa.string()),
+        pa.field("user_groups", pa.list_(pa.string()), nullable=False),
+        pa.field("user_extra", pa.string()),  # JSON: map of string to list of string
+        pa.field("impersonated_user", pa.string()),  # JSON: UserInfo
+        pa.field("source_ips", pa.list_(pa.string()), nullable=False),
+        pa.field("user_agent", pa.string()),
+        pa.field("api_group", pa.string()),  # objectRef; null where the request names no resource
+        pa.field("api_version", pa.string()),
+        pa.field("resource", pa.string()),
+        pa.field("subresource", pa.string()),
+        pa.field("namespace", pa.string()),
+        pa.field("name", pa.string()),
+        pa.field("obj_uid", pa.string()),
+        pa.field("obj_rv", pa.string()),
+        pa.field("code", pa.int32()),
+        pa.field("status_reason", pa.string()),
+        pa.field("status_message", pa.string()),
+        pa.field("annotations", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("vap_failures", pa.list_(VAP_FAILURE), nullable=False),
+        pa.field("request_object", pa.string()),
+        pa.field("response_object", pa.string()),
+        pa.field("extra", pa.string()),  # JSON: top-level fields that have no column
+        pa.field("ingest_ts", _TS, nullable=False),
+        pa.field("ingest_source", pa.string(), nullable=False),
+        pa.field("flags", pa.list_(pa.string()), nullable=False),  # truncated, redacted, utf8_replaced, ...
+    ],
+    metadata={b"hindcast.schema_version": str(SCHEMA_VERSION).encode()},
+)
+
+EVENT_KEY = ("cluster", "audit_id", "stage", "stage_ts")
+
+# The order in which a compacted file is sorted: it decides size (2.3 times smaller) and the speed of reading one resource.
+SORT_ORDER = ("api_group", "resource", "subresource", "namespace", "name", "ts")

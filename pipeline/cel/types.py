@@ -1,0 +1,84 @@
+"""CEL's static types.
+
+A `Type` is a name and its parameters, printed as cel-go prints it (`list(int)`, `map(string, dyn)`, `optional_type(string)`),
+because the text ends in messages that users compare with kube-apiserver's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One CEL type: `name` such as `int`, `list` or `kubernetes.Quantity`, and the types it is made of."""
+
+    name: str
+    parameters: tuple[Type, ...] = ()
+    is_parameter: bool = False
+
+    def __str__(self) -> str:
+        if not self.parameters:
+            return self.name
+        return f"{self.name}({', '.join(map(str, self.parameters))})"
+
+
+BOOL = Type("bool")
+INT = Type("int")
+UINT = Type("uint")
+DOUBLE = Type("double")
+STRING = Type("string")
+BYTES = Type("bytes")
+NULL = Type("null_type")
+DYN = Type("dyn")
+ERROR = Type("!error!")
+TIMESTAMP = Type("google.protobuf.Timestamp")
+DURATION = Type("google.protobuf.Duration")
+# The element types of these three are dyn: the form that type() returns and that untyped JSON has.
+LIST = Type("list", (DYN,))
+MAP = Type("map", (DYN, DYN))
+TYPE = Type("type")
+
+
+def list_of(element: Type) -> Type:
+    """list(element)"""
+    return Type("list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """map(key, value)"""
+    return Type("map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """optional_type(value)"""
+    return Type("optional_type", (value,))
+
+
+def type_of(value: Type) -> Type:
+    """type(value): the type of a type."""
+    return Type("type", (value,))
+
+
+def parameter(name: str) -> Type:
+    """A type parameter of an overload, such as the A in `indexOf(list(A), A) -> int`."""
+    return Type(name, is_parameter=True)
+
+
+def opaque(name: str, *parameters: Type) -> Type:
+    """A type that only functions can look into, such as `kubernetes.Quantity`."""
+    return Type(name, parameters)
+
+
+@dataclass(frozen=True)
+class ObjectType:
+    """A declared object: reading a field that is not listed is a compile error (`undefined field 'x'`)."""
+
+    name: str
+    fields: Mapping[str, Type] = field(default_factory=dict)
+
+    @property
+    def type(self) -> Type:
+        """The type to declare a variable or a field with."""
+        return Type(self.name)

@@ -1,0 +1,155 @@
+"""CEL values as Python objects.
+
+| CEL | Python | |
+| --- | --- | --- |
+| null_type | `None` | |
+| bool | `bool` | never counts as a number here, although Python's bool is an int |
+| int | `int` | within int64 |
+| uint | `UInt` | within uint64 |
+| double | `float` | |
+| string | `str` | |
+| bytes | `bytes` | |
+| list | `list` | |
+| map | `dict` with string keys, or `CelMap` | JSON objects are used as they are |
+| Timestamp, Duration | `Timestamp`, `Duration` | nanoseconds |
+| type | `pipeline.cel.types.Type` | |
+| optional_type | `Optional` | |
+| any library type | a subclass of `Opaque` | |
+
+A third kind of result stands beside value and error: `Unknown`, an attribute whose content is not known. It may stand anywhere
+in the data that an expression is evaluated over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, TypeAlias
+
+from .types import Type
+
+INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
+
+Value: TypeAlias = Any
+
+
+class CelError(Exception):
+    """A runtime error of CEL, worded as cel-go words it. It is a result, not a failure of the program."""
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+
+def no_such_overload() -> CelError:
+    """The error of an operator or function that is not defined for the operands it was given."""
+    return CelError("no such overload")
+
+
+class Unknown:
+    """The result of an expression that needs something nobody recorded. `attributes` names what was missing."""
+
+    __slots__ = ("attributes",)
+
+    def __init__(self, *attributes: str) -> None:
+        self.attributes = frozenset(attributes)
+
+    def merge(self, other: Unknown) -> Unknown:
+        """Both are needed. Commutative, associative and idempotent, as cel-go merges unknowns."""
+        return Unknown(*self.attributes, *other.attributes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unknown) and self.attributes == other.attributes
+
+    def __hash__(self) -> int:
+        return hash((Unknown, self.attributes))
+
+    def __repr__(self) -> str:
+        return f"Unknown({', '.join(sorted(self.attributes))})"
+
+
+class UInt(int):
+    """An unsigned 64-bit integer; a class of its own because `1u` and `1` do not add."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{int(self)}u"
+
+
+class Opaque:
+    """A value that only library functions can look into. Subclasses set `cel_type` and define `__eq__` and `__hash__`."""
+
+    __slots__ = ()
+    cel_type: ClassVar[Type]
+
+
+class Optional:
+    """optional_type: `Optional(value)` or `NONE`."""
+
+    __slots__ = ("has_value", "value")
+
+    def __init__(self, value: Value = None, has_value: bool = True) -> None:
+        self.value = value
+        self.has_value = has_value
+
+    def __repr__(self) -> str:
+        return f"optional.of({self.value!r})" if self.has_value else "optional.none()"
+
+
+NONE = Optional(has_value=False)
+
+
+class Timestamp:
+    """Nanoseconds since 1970-01-01T00:00:00Z, within years 1 to 9999."""
+
+    __slots__ = ("ns",)
+
+    def __init__(self, ns: int) -> None:
+        if not -62135596800 * 10**9 <= ns <= 253402300799 * 10**9 + 999_999_999:
+            raise CelError("timestamp overflow")
+        self.ns = ns
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is Timestamp and self.ns == other.ns  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((Timestamp, self.ns))
+
+
+class Duration:
+    """A signed span of nanoseconds within int64."""
+
+    __slots__ = ("ns",)
+
+    def __init__(self, ns: int) -> None:
+        if not INT_MIN <= ns <= INT_MAX:
+            raise CelError("duration overflow")
+        self.ns = ns
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is Duration and self.ns == other.ns  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((Duration, self.ns))
+
+
+class CelMap:
+    """A map that plain JSON cannot be: its keys are bool, int, uint or mixed. 1, 1u and 1.0 are one key; true is another."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: Iterable[tuple[Value, Value]] = ()) -> None:
+        self.entries: dict[object, tuple[Value, Value]] = {}
+        for key, value in entries:
+            self.entries[self.slot(key)] = (key, value)
+
+    @staticmethod
+    def slot(key: Value) -> object:
+        """The dictionary key under which `key` is kept: keeps true and 1 apart, and 1 and 1u together."""
+        return ("bool", key) if isinstance(key, bool) else key
+
+    def __iter__(self) -> Iterator[Value]:
+        return (key for key, _ in self.entries.values())
+
+    def __len__(self) -> int:
+        return len(self.entries)

@@ -1,0 +1,101 @@
+"""The admission request: the noun that every room of the pipeline shares.
+
+Follows kubernetes/apiserver pkg/admission/interfaces.go (Attributes), with one difference: whatever an audit log may fail to tell is
+`Known(value, source)` or `Unknown(reason)`, and stays so until the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Json: TypeAlias = Any
+Object: TypeAlias = dict[str, Any]
+
+
+class Grade(StrEnum):
+    """How good a piece of evidence is; a verdict is as good as the worst piece that it read."""
+
+    EXACT = "exact"  # what the server itself recorded of this request
+    INFERRED = "inferred"  # follows from other recorded requests by the server's own rules
+    PARTIAL = "partial"  # the best that is known; parts of it may differ from what the server saw
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T]):
+    """A value and where it was taken from, such as `responseObject` or `snapshot namespaces.json`."""
+
+    value: T
+    source: str
+    grade: Grade = Grade.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nobody recorded it. `reason` says what was missing, in words that a report can print."""
+
+    reason: str
+
+
+Evidence: TypeAlias = Known[T] | Unknown
+
+
+class Operation(StrEnum):
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersionKind:
+    group: str
+    version: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersionResource:
+    group: str
+    version: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """The effective user: the impersonated one if the request impersonated."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """One pass of validating admission: what a policy was, or would have been, given.
+
+    `kind` is the kind of the object in the request (Scale for `deployments/scale`, PodExecOptions for `pods/exec`); Unknown where
+    neither a body nor the table of built-in resources tells. `object` is Known(None) where the API server passes null (DELETE),
+    `old_object` likewise (CREATE, CONNECT). `name` is as validating admission saw it, that is with a generated name resolved.
+    """
+
+    cluster: str
+    audit_id: str
+    pass_index: int
+    ts: datetime  # requestReceivedTimestamp: the time at which policies, params and namespaces are looked up
+    operation: Operation
+    kind: Evidence[GroupVersionKind]
+    resource: GroupVersionResource
+    subresource: str
+    namespace: str
+    name: Evidence[str]
+    user: UserInfo
+    dry_run: bool
+    options: Evidence[Object | None]
+    object: Evidence[Object | None]
+    old_object: Evidence[Object | None]
