@@ -7,6 +7,8 @@ empty. The two object columns hold the raw JSON as received, byte for byte; null
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
@@ -23,43 +25,45 @@ VAP_FAILURE = pa.struct(
     ]
 )
 
+_COLUMNS: list[pa.Field[Any]] = [
+    pa.field("cluster", pa.string(), nullable=False),
+    pa.field("audit_id", pa.string(), nullable=False),
+    pa.field("stage", pa.string(), nullable=False),
+    pa.field("stage_ts", _TS, nullable=False),
+    pa.field("ts", _TS),  # requestReceivedTimestamp
+    pa.field("level", pa.string(), nullable=False),
+    pa.field("verb", pa.string()),
+    pa.field("request_uri", pa.string()),
+    pa.field("user_name", pa.string()),
+    pa.field("user_uid", pa.string()),
+    pa.field("user_groups", pa.list_(pa.string()), nullable=False),
+    pa.field("user_extra", pa.string()),  # JSON: map of string to list of string
+    pa.field("impersonated_user", pa.string()),  # JSON: UserInfo
+    pa.field("source_ips", pa.list_(pa.string()), nullable=False),
+    pa.field("user_agent", pa.string()),
+    pa.field("api_group", pa.string()),  # objectRef; null where the request names no resource
+    pa.field("api_version", pa.string()),
+    pa.field("resource", pa.string()),
+    pa.field("subresource", pa.string()),
+    pa.field("namespace", pa.string()),
+    pa.field("name", pa.string()),
+    pa.field("obj_uid", pa.string()),
+    pa.field("obj_rv", pa.string()),
+    pa.field("code", pa.int32()),
+    pa.field("status_reason", pa.string()),
+    pa.field("status_message", pa.string()),
+    pa.field("annotations", pa.map_(pa.string(), pa.string()), nullable=False),
+    pa.field("vap_failures", pa.list_(VAP_FAILURE), nullable=False),
+    pa.field("request_object", pa.string()),
+    pa.field("response_object", pa.string()),
+    pa.field("extra", pa.string()),  # JSON: top-level fields that have no column
+    pa.field("ingest_ts", _TS, nullable=False),
+    pa.field("ingest_source", pa.string(), nullable=False),
+    pa.field("flags", pa.list_(pa.string()), nullable=False),  # truncated, redacted, utf8_replaced, ...
+]
+
 EVENTS = pa.schema(
-    [
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("audit_id", pa.string(), nullable=False),
-        pa.field("stage", pa.string(), nullable=False),
-        pa.field("stage_ts", _TS, nullable=False),
-        pa.field("ts", _TS),  # requestReceivedTimestamp
-        pa.field("level", pa.string(), nullable=False),
-        pa.field("verb", pa.string()),
-        pa.field("request_uri", pa.string()),
-        pa.field("user_name", pa.string()),
-        pa.field("user_uid", pa.string()),
-        pa.field("user_groups", pa.list_(pa.string()), nullable=False),
-        pa.field("user_extra", pa.string()),  # JSON: map of string to list of string
-        pa.field("impersonated_user", pa.string()),  # JSON: UserInfo
-        pa.field("source_ips", pa.list_(pa.string()), nullable=False),
-        pa.field("user_agent", pa.string()),
-        pa.field("api_group", pa.string()),  # objectRef; null where the request names no resource
-        pa.field("api_version", pa.string()),
-        pa.field("resource", pa.string()),
-        pa.field("subresource", pa.string()),
-        pa.field("namespace", pa.string()),
-        pa.field("name", pa.string()),
-        pa.field("obj_uid", pa.string()),
-        pa.field("obj_rv", pa.string()),
-        pa.field("code", pa.int32()),
-        pa.field("status_reason", pa.string()),
-        pa.field("status_message", pa.string()),
-        pa.field("annotations", pa.map_(pa.string(), pa.string()), nullable=False),
-        pa.field("vap_failures", pa.list_(VAP_FAILURE), nullable=False),
-        pa.field("request_object", pa.string()),
-        pa.field("response_object", pa.string()),
-        pa.field("extra", pa.string()),  # JSON: top-level fields that have no column
-        pa.field("ingest_ts", _TS, nullable=False),
-        pa.field("ingest_source", pa.string(), nullable=False),
-        pa.field("flags", pa.list_(pa.string()), nullable=False),  # truncated, redacted, utf8_replaced, ...
-    ],
+    _COLUMNS,
     metadata={b"hindcast.schema_version": str(SCHEMA_VERSION).encode()},
 )
 

@@ -1,7 +1,7 @@
 """The admission request: the noun that every room of the pipeline shares.
 
-Follows kubernetes/apiserver pkg/admission/interfaces.go (Attributes), with one difference: whatever an audit log may fail to tell is
-`Known(value, source)` or `Unknown(reason)`, and stays so until the verdict.
+Follows kubernetes/apiserver pkg/admission/interfaces.go (Attributes), with one difference: whatever an audit log may fail to tell
+is `Known(value, source)` or `Unknown(reason)`, and stays so until the verdict.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The abstract syntax tree of a CEL expression.
 
-Macros stay nodes of their own (cel-go expands them into comprehensions): a code generator and a read-set analysis both want to see
-`all` and `has` as what they are. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`), except the
+Macros stay nodes of their own (cel-go expands them into comprehensions): a code generator and a read-set analysis both want to
+see `all` and `has` as what they are. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`), except the
 three that do not evaluate all of their operands.
 """
 
@@ -126,8 +126,8 @@ class Comprehension(Node):
     """`range.macro(variables..., arguments...)`.
 
     `macro` is `all`, `exists`, `exists_one` (also for its alias existsOne), `map`, `filter`, `transformList`, `transformMap`,
-    `transformMapEntry` or `sortBy`; `variables` has one or two names; `arguments` are the expressions over them: for the macros that
-    transform, an optional filter comes before the transformation.
+    `transformMapEntry` or `sortBy`; `variables` has one or two names; `arguments` are the expressions over them: for the macros
+    that transform, an optional filter comes before the transformation.
     """
 
     macro: str

@@ -110,7 +110,7 @@ class Timestamp:
         self.ns = ns
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is Timestamp and self.ns == other.ns  # type: ignore[attr-defined]
+        return other.__class__ is Timestamp and self.ns == other.ns
 
     def __hash__(self) -> int:
         return hash((Timestamp, self.ns))
@@ -127,7 +127,7 @@ class Duration:
         self.ns = ns
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is Duration and self.ns == other.ns  # type: ignore[attr-defined]
+        return other.__class__ is Duration and self.ns == other.ns
 
     def __hash__(self) -> int:
         return hash((Duration, self.ns))
