@@ -1,8 +1,8 @@
 """The abstract syntax tree of a CEL expression.
 
 Macros stay nodes of their own (cel-go expands them into comprehensions): a code generator and a read-set analysis both want to
-see `all` and `has` as what they are. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`), except the
-three that do not evaluate all of their operands.
+see `all` and `has` as what they are. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`), except
+the three that do not evaluate all of their operands.
 """
 
 from __future__ import annotations
