@@ -1,0 +1,59 @@
+"""The report: everything that a renderer prints, computed before it is called. A renderer chooses layout, never numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pipeline.readiness.model import PolicyReadiness, Status
+from pipeline.readiness.rules import ReadinessRules
+
+MODEL_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPolicy:
+    """What the cluster itself recorded of one (policy, binding) in the window."""
+
+    policy: str
+    binding: str
+    failures: int
+    denied_requests: int
+    namespaces: int
+    users: int
+    first_ts: datetime
+    last_ts: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """How many admission-relevant requests of one resource came with the bodies that a replay needs."""
+
+    resource: str
+    requests: int
+    with_bodies: int
+    truncated: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One readiness report over one lake and one replay run."""
+
+    title: str
+    clusters: tuple[str, ...]
+    first_ts: datetime | None
+    last_ts: datetime | None
+    events: int
+    requests: int
+    run_id: str
+    kubernetes_version: str
+    rules: ReadinessRules
+    policies: tuple[PolicyReadiness, ...]
+    recorded: tuple[RecordedPolicy, ...]
+    evidence: tuple[EvidenceRow, ...]
+    caveats: tuple[str, ...]
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every policy of the report may go to Deny."""
+        return bool(self.policies) and all(policy.status is Status.READY for policy in self.policies)
