@@ -1,0 +1,59 @@
+"""What every command is given: where the lake is, and how to show that work goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+class Step(Protocol):
+    """Called with what is done so far and the total, in the same unit; total is 0 while it is not known."""
+
+    def __call__(self, done: int, total: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The global options of one invocation."""
+
+    lake: Path
+    quiet: bool = False
+
+    def say(self, message: str) -> None:
+        """One line to standard error; silent with --quiet."""
+        if not self.quiet:
+            sys.stderr.write(message + "\n")
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Step]:
+        """A bar on a terminal, plain lines at every tenth elsewhere, nothing with --quiet."""
+        if self.quiet:
+            yield lambda done, total: None
+        elif sys.stderr.isatty():
+            console = Console(stderr=True)
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            with Progress(*columns, console=console, transient=True) as bar:
+                task = bar.add_task(title, total=None)
+                yield lambda done, total: bar.update(task, completed=done, total=total or None)
+        else:
+            yield _plain_lines(title)
+
+
+def _plain_lines(title: str) -> Step:
+    tenth = 0
+
+    def step(done: int, total: int) -> None:
+        nonlocal tenth
+        reached = done * 10 // total if total else 0
+        if reached > tenth:
+            tenth = reached
+            sys.stderr.write(f"{title}: {reached * 10} %\n")
+
+    return step
