@@ -1,0 +1,296 @@
+"""The spool: where a batch of events is safe before its sender hears of it.
+
+    spool/NAME.open        the one segment that is being written
+    spool/NAME.jsonl.zst   sealed segments, oldest name first; they never change again
+
+Many senders share one fdatasync: whoever gets to the disk first writes what all of them have queued. A segment is sealed by fsync,
+rename and fsync of the directory, so a sealed name is always a whole file. Names are never used twice, also not after the drain has
+removed what it stored, so a name identifies a segment in the manifest for good.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from .errors import LakeError
+from .segment import Batch, BatchHeader, Damage, encode_batch, read_headers, read_segment, repair_segment
+
+__all__ = ["Batch", "Damage", "RepairedSegment", "Spool", "SpoolWriteError", "read_segment", "sealed_segments"]
+
+SEALED_SUFFIX = ".jsonl.zst"
+OPEN_SUFFIX = ".open"
+SEGMENT_BYTES_MAX = 64 * 1024 * 1024
+SEGMENT_SECONDS_MAX = 30.0
+
+
+class SpoolWriteError(LakeError):
+    """The batch could not be made durable; nothing was acknowledged and the sender still has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedSegment:
+    """A segment that a stopped process left open: how much of it was whole and how much was a torn tail."""
+
+    name: str
+    bytes_kept: int
+    bytes_cut: int
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """One batch on its way to disk. `done` is set by whichever sender wrote it."""
+
+    data: bytes
+    done: bool = False
+    error: OSError | None = None
+
+
+@dataclass(slots=True)
+class _OpenSegment:
+    path: Path
+    handle: int
+    opened_at: float
+    size_bytes: int = 0
+
+
+def sealed_segments(directory: Path) -> list[Path]:
+    """The sealed segments of a spool, oldest first. Read one with `read_segment`; unlink it once its rows are committed."""
+    return sorted(path for path in directory.iterdir() if path.name.endswith(SEALED_SUFFIX)) if directory.is_dir() else []
+
+
+class Spool:
+    """The writing end of a spool directory. One process at a time may hold it; its threads may append at the same time.
+
+    `clock` is a monotonic clock in seconds; it decides only when a segment is old enough to be sealed.
+    Raises LakeError when another process holds the directory or it cannot be written.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+        segment_seconds_max: float = SEGMENT_SECONDS_MAX,
+        clock: Callable[[], float] = time.monotonic,
+        on_sync: Callable[[float], None] | None = None,
+    ) -> None:
+        self.directory = directory
+        self._segment_bytes_max = segment_bytes_max
+        self._segment_seconds_max = segment_seconds_max
+        self._clock = clock
+        self._on_sync = on_sync
+        self._queue_lock = threading.Lock()
+        self._disk_lock = threading.Lock()
+        self._queue: list[_Ticket] = []
+        self._open: _OpenSegment | None = None
+        self._backlog_bytes = 0
+        self._lock_handle = _take_directory(directory)
+        try:
+            self.repaired = [self._repair(path) for path in sorted(directory.glob(f"*{OPEN_SUFFIX}"))]
+            self.measure_backlog()
+        except OSError as error:
+            os.close(self._lock_handle)
+            raise LakeError(f"{directory}: the spool cannot be repaired: {error}", "check the disk, then start again") from error
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Compressed bytes that wait for the drain, as of the last `measure_backlog` plus what was appended since."""
+        return self._backlog_bytes
+
+    def measure_backlog(self) -> int:
+        """Look at the directory again, because the drain removes segments; returns compressed bytes."""
+        with self._disk_lock:
+            self._backlog_bytes = sum(entry.stat().st_size for entry in _listing(self.directory))
+        return self._backlog_bytes
+
+    def append(self, cluster: str, digest: str, received_ts: float, lines: list[bytes]) -> None:
+        """Make one batch durable: when this returns, it survives a crash of the process and of the machine.
+
+        `received_ts` is seconds since the epoch. No line may contain a newline. Raises SpoolWriteError when the disk refuses.
+        """
+        ticket = _Ticket(encode_batch(cluster, digest, received_ts, lines))
+        with self._queue_lock:
+            self._queue.append(ticket)
+        with self._disk_lock:
+            # Whoever held the disk before may have taken this batch along: that is the whole of group commit.
+            if not ticket.done:
+                with self._queue_lock:
+                    group, self._queue = self._queue, []
+                self._commit(group)
+        if ticket.error is not None:
+            raise SpoolWriteError(
+                f"{self.directory}: the batch could not be stored: {ticket.error.strerror or ticket.error}",
+                "free space on the disk of the lake; senders try again by themselves",
+            ) from ticket.error
+
+    def seal(self) -> Path | None:
+        """Hand the open segment to the drain now; returns its sealed path, or None when nothing is open. Raises SpoolWriteError."""
+        with self._disk_lock:
+            try:
+                return self._seal()
+            except OSError as error:
+                raise SpoolWriteError(f"{self.directory}: the segment could not be sealed: {error}", "check the disk") from error
+
+    def seal_if_old(self) -> Path | None:
+        """Seal the open segment if it has been open for longer than allowed. Raises SpoolWriteError."""
+        opened = self._open
+        if opened is not None and self._clock() - opened.opened_at >= self._segment_seconds_max:
+            return self.seal()
+        return None
+
+    def headers(self) -> Iterator[BatchHeader]:
+        """The headers of all batches that still wait for the drain, oldest segment first."""
+        for path in sealed_segments(self.directory):
+            try:
+                yield from read_headers(path)
+            except FileNotFoundError:
+                continue  # The drain stored and removed it in the meantime.
+
+    def close(self) -> None:
+        """Seal what is open and let go of the directory. Raises SpoolWriteError; the directory is let go of all the same."""
+        try:
+            self.seal()
+        finally:
+            os.close(self._lock_handle)
+
+    def _commit(self, group: list[_Ticket]) -> None:
+        """Write a group of batches behind one fdatasync and mark every ticket, also when the disk refuses."""
+        try:
+            segment = self._open or self._start()
+            for ticket in group:
+                _write_all(segment.handle, ticket.data)
+            started = time.perf_counter()
+            os.fdatasync(segment.handle)
+            if self._on_sync is not None:
+                self._on_sync(time.perf_counter() - started)
+            size_bytes = sum(len(ticket.data) for ticket in group)
+            segment.size_bytes += size_bytes
+            self._backlog_bytes += size_bytes
+        except OSError as error:
+            for ticket in group:
+                ticket.error = error
+            self._abandon()
+        for ticket in group:
+            ticket.done = True
+        self._roll_if_full()
+
+    def _roll_if_full(self) -> None:
+        segment = self._open
+        if segment is None:
+            return
+        age_seconds = self._clock() - segment.opened_at
+        if segment.size_bytes >= self._segment_bytes_max or age_seconds >= self._segment_seconds_max:
+            try:
+                self._seal()
+            except OSError:
+                # Everything in it is on disk and acknowledged. It stays open, and the next attempt or the next start seals it.
+                return
+
+    def _start(self) -> _OpenSegment:
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        path = self.directory / f"{stamp}-{secrets.token_hex(4)}{OPEN_SUFFIX}"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._open = _OpenSegment(path, handle, self._clock())
+        # Without this the file's name may be missing after a power loss although its content was synced.
+        _sync_directory(self.directory)
+        return self._open
+
+    def _seal(self) -> Path | None:
+        segment = self._open
+        if segment is None:
+            return None
+        if segment.size_bytes == 0:
+            self._abandon()
+            return None
+        os.fsync(segment.handle)
+        sealed = _sealed_name(segment.path)
+        segment.path.rename(sealed)
+        os.close(segment.handle)
+        self._open = None
+        _sync_directory(self.directory)
+        return sealed
+
+    def _abandon(self) -> None:
+        """Leave the open segment after a failed write: what a failed fdatasync left in the page cache cannot be trusted.
+
+        The batches that were acknowledged were synced before and are kept; the next segment starts in a new file.
+        """
+        segment, self._open = self._open, None
+        if segment is None:
+            return
+        try:
+            os.close(segment.handle)
+        finally:
+            try:
+                os.truncate(segment.path, segment.size_bytes)
+                self._repair(segment.path)
+            except OSError:
+                pass  # It is still there under its open name, and the next start repairs it.
+
+    def _repair(self, path: Path) -> RepairedSegment:
+        kept, cut = repair_segment(path)
+        if kept:
+            path.rename(_sealed_name(path))
+        else:
+            path.unlink()
+        _sync_directory(self.directory)
+        return RepairedSegment(path.name, kept, cut)
+
+
+def _take_directory(directory: Path) -> int:
+    """Create the directory if needed and lock it, so that two servers never repair each other's open segment."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise LakeError(
+            f"{directory}: the spool cannot be written: {error.strerror}", "choose another --lake or fix its owner"
+        ) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise LakeError(
+            f"{directory}: another process is writing this spool", "stop the other server or choose another --lake"
+        ) from error
+    return handle
+
+
+def _listing(directory: Path) -> Iterator[Path]:
+    for path in directory.iterdir():
+        if path.name.endswith((SEALED_SUFFIX, OPEN_SUFFIX)) and path.exists():
+            yield path
+
+
+def _sealed_name(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(OPEN_SUFFIX) + SEALED_SUFFIX)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    """os.write may stop short when the disk fills up; the rest then raises ENOSPC."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
