@@ -1,7 +1,7 @@
 """`make bench`: run every bench_*.py beside this file, print one table and write bench-out/bench.json.
 
-Each file has `run() -> list[dict]` with rows of `name`, `value`, `unit` and `detail`. Figures of one run on one machine compare with
-each other, not with those of another run. `python -m tests.benchmarks cel ingest` runs a part.
+Each file has `run() -> list[dict]` with rows of `name`, `value`, `unit` and `detail`. Figures of one run on one machine compare
+with each other, not with those of another run. `python -m tests.benchmarks cel ingest` runs a part.
 """
 
 from __future__ import annotations
