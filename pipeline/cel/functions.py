@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .types import Type
-from .values import Value
+from .values import Value, runtime_type
 
 Version = tuple[int, int]  # Kubernetes minor: (1, 35)
 
@@ -49,3 +49,32 @@ class Library:
     def present_in(self, version: Version) -> bool:
         """Whether a server of this version evaluates stored expressions with this library."""
         return self.introduced <= version and (self.removed is None or version < self.removed)
+
+
+def merge(functions: Sequence[Function]) -> Function:
+    """One function out of those that several libraries declare under one name, such as `ip(string)` and `cidr.ip()`.
+
+    They are told apart by the type of the first argument, which differs in all libraries of Kubernetes.
+    """
+    if len(functions) == 1:
+        return functions[0]
+    by_type = {
+        overload.arguments[0].name: function
+        for function in reversed(functions)
+        for overload in function.overloads
+        if overload.arguments and not overload.arguments[0].is_parameter
+    }
+    fallback = by_type.get("dyn", functions[0])
+
+    def choose(arguments: Sequence[Value]) -> Function:
+        return by_type.get(runtime_type(arguments[0]).name, fallback) if arguments else fallback
+
+    def call(*arguments: Value) -> Value:
+        return choose(arguments).call(*arguments)
+
+    def cost(arguments: tuple[Value, ...], result: Value) -> int:
+        charge = choose(arguments).cost
+        return 1 if charge is None else charge(arguments, result)
+
+    overloads = tuple(overload for function in functions for overload in function.overloads)
+    return Function(functions[0].name, overloads, call, cost)

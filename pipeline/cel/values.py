@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, TypeAlias
 
+from . import types
 from .types import Type
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
@@ -40,9 +41,14 @@ class CelError(Exception):
         return str(self.args[0])
 
 
-def no_such_overload() -> CelError:
-    """The error of an operator or function that is not defined for the operands it was given."""
-    return CelError("no such overload")
+def no_such_overload(function: str = "", *arguments: Value) -> CelError:
+    """The error of an operator or function that is not defined for the operands it was given.
+
+    Operators say no more. Functions name themselves and the types of their arguments (cel-go common/decls/decls.go).
+    """
+    if not function:
+        return CelError("no such overload")
+    return CelError(f"no such overload: {function}({', '.join(runtime_type(argument).name for argument in arguments)})")
 
 
 class Unknown:
@@ -81,6 +87,12 @@ class Opaque:
 
     __slots__ = ()
     cel_type: ClassVar[Type]
+
+    def equals(self, other: Value) -> bool:
+        """`self == other` in CEL: unlike plain values, these cannot even be compared with a value of another type."""
+        if other.__class__ is not self.__class__:
+            raise no_such_overload()
+        return bool(self == other)
 
 
 class Optional:
@@ -153,3 +165,33 @@ class CelMap:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+
+_TYPES: dict[type, Type] = {
+    None.__class__: types.NULL,
+    bool: types.BOOL,
+    int: types.INT,
+    UInt: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    list: types.LIST,
+    dict: types.MAP,
+    CelMap: types.MAP,
+    Timestamp: types.TIMESTAMP,
+    Duration: types.DURATION,
+    Type: types.TYPE,
+    Optional: types.optional_of(types.DYN),
+}
+
+
+def runtime_type(value: Value) -> Type:
+    """The type that CEL's `type(value)` gives; lists and maps say nothing of what they contain."""
+    found = _TYPES.get(value.__class__)
+    if found is not None:
+        return found
+    if isinstance(value, Opaque):
+        return value.cel_type
+    if isinstance(value, dict):
+        return types.MAP
+    raise TypeError(f"{value.__class__.__name__} is not a CEL value; pipeline.cel.values lists what is")
