@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Json: TypeAlias = Any
 Object: TypeAlias = dict[str, Any]
 
@@ -25,11 +25,19 @@ class Grade(StrEnum):
     PARTIAL = "partial"  # the best that is known; parts of it may differ from what the server saw
 
 
+_RANK = {Grade.EXACT: 0, Grade.INFERRED: 1, Grade.PARTIAL: 2}
+
+
+def worst(*grades: Grade) -> Grade:
+    """The weakest of some grades; EXACT if there are none."""
+    return max(grades, key=_RANK.__getitem__, default=Grade.EXACT)
+
+
 @dataclass(frozen=True, slots=True)
-class Known(Generic[T]):
+class Known(Generic[T_co]):
     """A value and where it was taken from, such as `responseObject` or `snapshot namespaces.json`."""
 
-    value: T
+    value: T_co
     source: str
     grade: Grade = Grade.EXACT
 
@@ -41,7 +49,7 @@ class Unknown:
     reason: str
 
 
-Evidence: TypeAlias = Known[T] | Unknown
+Evidence: TypeAlias = Known[T_co] | Unknown
 
 
 class Operation(StrEnum):

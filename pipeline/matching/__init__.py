@@ -1,0 +1,28 @@
+"""Which requests a policy, a binding or a webhook is for. Knows no CEL.
+
+`match(criteria, request, world)` answers yes, no or unknown, and always why.
+"""
+
+from .equivalence import Conversion, Equivalent, equivalents
+from .match import Match, Matcher, MatchResources, match
+from .rules import EXCLUDED_RESOURCES, Rule, Target, is_excluded
+from .selectors import EVERYTHING, LabelSelector, Requirement, SelectorError, selector_from_object
+
+__all__ = [
+    "EVERYTHING",
+    "EXCLUDED_RESOURCES",
+    "Conversion",
+    "Equivalent",
+    "LabelSelector",
+    "Match",
+    "MatchResources",
+    "Matcher",
+    "Requirement",
+    "Rule",
+    "SelectorError",
+    "Target",
+    "equivalents",
+    "is_excluded",
+    "match",
+    "selector_from_object",
+]

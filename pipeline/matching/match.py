@@ -1,0 +1,223 @@
+"""One MatchResources against one request. Follows kubernetes/apiserver pkg/admission/plugin/policy/matching/matching.go.
+
+Upstream asks the selectors first, then the rules; an error of a selector counts only if the rules match. The outcome is the same
+when the rules are asked first, which spares the lookups of selectors that do not matter, so that is what happens here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..request import AdmissionRequest, Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Unknown, worst
+from ..world import World
+from .equivalence import Conversion, Equivalent, equivalents
+from .namespaces import NamespaceMissingError, namespace_selected
+from .objects import missing, object_selected
+from .rules import Rule, Target, is_excluded
+from .selectors import LabelSelector
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResources:
+    """matchConstraints of a policy, or matchResources of a binding. A selector that is None is nil: an error to match with."""
+
+    resource_rules: tuple[Rule, ...] = ()
+    exclude_resource_rules: tuple[Rule, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    object_selector: LabelSelector | None = None
+    match_policy: str = "Exact"  # what nil means; the API server defaults what is written to Equivalent
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Whether a request is meant, and why.
+
+    `why` names the selector or rule that did not match, or the missing evidence. `error` is a configuration error in upstream's
+    words; `matched` is then False. `matched_resource` and `matched_kind` are what the policy sees as request.resource and .kind.
+    """
+
+    matched: bool | Unknown
+    why: str = ""
+    matched_resource: GroupVersionResource | None = None
+    matched_kind: Evidence[GroupVersionKind] | None = None
+    conversion: Conversion = Conversion.NONE
+    grade: Grade = Grade.EXACT
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _RuleHit:
+    """The outcome of a list of rules. `equivalent` is set if the request was found as another resource."""
+
+    hit: bool | Unknown
+    equivalent: Equivalent | None = None
+    grade: Grade = Grade.EXACT
+
+
+_MISS = _RuleHit(False)
+_HIT = _RuleHit(True)
+
+
+class _RuleList:
+    """Rules with what follows from the target alone remembered per target."""
+
+    def __init__(self, rules: tuple[Rule, ...], match_policy: str) -> None:
+        self.rules = rules
+        self.is_equivalent = match_policy == "Equivalent"
+        self._hits: dict[Target, tuple[tuple[Rule, ...], bool]] = {}
+
+    def possible(self, target: Target) -> tuple[tuple[Rule, ...], bool]:
+        """The rules that match but for the name, and whether an equivalent resource could match as well."""
+        found = self._hits.get(target)
+        if found is None:
+            hits = tuple(rule for rule in self.rules if rule.mismatch(target) is None)
+            also = self.is_equivalent and any(_matches_another_version(rule, target) for rule in self.rules)
+            found = self._hits[target] = (hits, also)
+        return found
+
+    def ask(self, request: AdmissionRequest, target: Target, world: World) -> _RuleHit:
+        """First all rules with the request's own resource, then all with its equivalents."""
+        hits, also = self.possible(target)
+        unsure = _MISS
+        for rule in hits:
+            named = rule.name_matches(request.name)
+            if named is True:
+                return _HIT
+            if isinstance(named, Unknown):
+                unsure = _RuleHit(Unknown(f"the rule names {list(rule.resource_names)} and the name is unknown: {named.reason}"))
+        if not also or unsure is not _MISS:
+            return unsure
+        return self._ask_equivalents(request, target, world)
+
+    def _ask_equivalents(self, request: AdmissionRequest, target: Target, world: World) -> _RuleHit:
+        others = equivalents(target.resource, target.subresource, world)
+        if isinstance(others, Unknown):
+            return _RuleHit(others)
+        for rule in self.rules:
+            for other in others.value:
+                if rule.mismatch(target._replace(resource=other.resource)) is None:
+                    named = rule.name_matches(request.name)
+                    if named is not False:
+                        return _RuleHit(named, other, others.grade)
+        return _MISS
+
+
+def _matches_another_version(rule: Rule, target: Target) -> bool:
+    """Whether the rule would match if the resource were one of the groups and versions that the rule names."""
+    own = target.resource
+    for group in rule.api_groups:
+        for version in rule.api_versions:
+            other = GroupVersionResource(
+                own.group if group == "*" else group, own.version if version == "*" else version, own.resource
+            )
+            if other != own and rule.mismatch(target._replace(resource=other)) is None:
+                return True
+    return False
+
+
+class Matcher:
+    """Matches many requests with one MatchResources. Holds nothing but what follows from it."""
+
+    def __init__(self, criteria: MatchResources, *, is_binding: bool = False) -> None:
+        self.criteria = criteria
+        # Empty resourceRules match everything; only a binding may have them.
+        self._all_resources = not criteria.resource_rules
+        self._include = _RuleList(criteria.resource_rules, criteria.match_policy)
+        self._exclude = _RuleList(criteria.exclude_resource_rules, criteria.match_policy)
+        self._has_nil_selector = criteria.namespace_selector is None or criteria.object_selector is None
+        self.is_trivial = (
+            is_binding
+            and self._all_resources
+            and not criteria.exclude_resource_rules
+            and not self._has_nil_selector
+            and not (criteria.namespace_selector and criteria.namespace_selector.requirements)
+            and not (criteria.object_selector and criteria.object_selector.requirements)
+        )
+
+    def is_candidate(self, target: Target) -> bool:
+        """Whether a request with this target can match at all. A nil selector is an error for every request."""
+        if self._has_nil_selector:
+            return True
+        excluded, _ = self._exclude.possible(target)
+        if any(not rule.resource_names for rule in excluded):
+            return False
+        if self._all_resources:
+            return True
+        included, also = self._include.possible(target)
+        return bool(included) or also
+
+    def match(self, request: AdmissionRequest, target: Target, world: World) -> Match:
+        """Whether a request is meant. `target` must be Target.of(request)."""
+        nil = self._nil_selector()
+        if nil:
+            return Match(False, nil, error=nil)
+        excluded = self._exclude.ask(request, target, world)
+        if excluded.hit is True:
+            return Match(False, f"excludeResourceRules: {target} is excluded", grade=excluded.grade)
+        included = _HIT if self._all_resources else self._include.ask(request, target, world)
+        if included.hit is False:
+            return Match(False, self._why_no_rule(target), grade=included.grade)
+        selected = self._select(request, world)
+        if selected.matched is False:
+            return selected
+        for hit, what in ((excluded, "excludeResourceRules"), (included, "resourceRules")):
+            if isinstance(hit.hit, Unknown):
+                return Match(hit.hit, f"{what}: {hit.hit.reason}")
+        if isinstance(selected.matched, Unknown):
+            return selected
+        grade = worst(excluded.grade, included.grade, selected.grade)
+        if included.equivalent is None:
+            return Match(True, "", request.resource, request.kind, Conversion.NONE, grade)
+        other = included.equivalent
+        return Match(True, "", other.resource, Known(other.kind, "equivalent resource"), other.conversion, grade)
+
+    def _select(self, request: AdmissionRequest, world: World) -> Match:
+        criteria = self.criteria
+        assert criteria.namespace_selector is not None
+        assert criteria.object_selector is not None
+        is_object_selected, objects = object_selected(criteria.object_selector, request)
+        no_object = missing(objects)
+        error = why = None
+        namespace: Evidence[object] = Known(None, "not needed")
+        try:
+            why, namespace = namespace_selected(criteria.namespace_selector, request, world)
+        except NamespaceMissingError as exception:
+            error = str(exception)
+        if isinstance(namespace, Known) and why is not None:
+            return Match(False, why, grade=namespace.grade)
+        if not is_object_selected and no_object is None:
+            return Match(
+                False, f"objectSelector: {criteria.object_selector} selects neither object nor oldObject", grade=_grade_of(objects)
+            )
+        if isinstance(namespace, Unknown):
+            return Match(namespace, f"namespaceSelector: labels of namespace {request.namespace!r}: {namespace.reason}")
+        if no_object is not None:
+            return Match(no_object, f"objectSelector: labels: {no_object.reason}")
+        if error is not None:
+            return Match(False, error, error=error)
+        return Match(True, grade=worst(namespace.grade, _grade_of(objects)))
+
+    def _nil_selector(self) -> str:
+        for name, selector in (("namespace", self.criteria.namespace_selector), ("object", self.criteria.object_selector)):
+            if selector is None:
+                return f"a nil {name} selector was passed, please ensure selectors are initialized properly"
+        return ""
+
+    def _why_no_rule(self, target: Target) -> str:
+        rules = self.criteria.resource_rules
+        if len(rules) > 1:
+            return f"resourceRules: none of {len(rules)} rules matches {target}"
+        mismatch = rules[0].mismatch(target) or f"resourceNames: the name is not in {list(rules[0].resource_names)}"
+        return f"resourceRules[0].{mismatch}"
+
+
+def match(criteria: MatchResources, request: AdmissionRequest, world: World) -> Match:
+    """Whether one request is meant, including the resources that no policy ever sees."""
+    if is_excluded(request.resource):
+        return Match(False, f"{request.resource.resource} of {request.resource.group} are never matched by policies")
+    return Matcher(criteria).match(request, Target.of(request), world)
+
+
+def _grade_of(objects: Iterable[Evidence[object]]) -> Grade:
+    return worst(*(piece.grade for piece in objects if isinstance(piece, Known)))
