@@ -42,7 +42,7 @@ class CompileError(Exception):
 def issue_at(text: str, offset: int, message: str) -> Issue:
     """An issue at a code point of the text; -1 stands for no place at all."""
     if offset < 0:
-        return Issue(-1, 0, -1, message)
+        return Issue(-1, -1, -1, message)
     line_start = text.rfind("\n", 0, offset) + 1
     return Issue(offset, text.count("\n", 0, offset) + 1, offset - line_start, message)
 

@@ -1,0 +1,109 @@
+"""celpy's grammar of CEL, extended to what kube-apiserver's parser accepts.
+
+celpy ships the grammar as a file for the lark parser generator. It lacks the optional syntax, trailing commas and identifiers in
+backquotes, and its terminals for numbers, strings and `in` accept texts that cel-go's lexer (cel-go parser/gen/CEL.g4) does not.
+Every fragment that is replaced here must be there, exactly once: an upgrade of celpy fails at import instead of parsing otherwise.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import lark
+
+_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
+_LINE = rf"""[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*'|"(?:{_ESCAPE}|[^\\"\n\r])*"|'(?:{_ESCAPE}|[^\\'\n\r])*'"""
+_BLOCK = rf'''[rR]"""[\s\S]*?"""|[rR]\'\'\'[\s\S]*?\'\'\'|"""(?:{_ESCAPE}|[^\\])*?"""|\'\'\'(?:{_ESCAPE}|[^\\])*?\'\'\''''
+
+_REPLACED = (
+    (
+        "member         : member_dot | member_dot_arg | member_index | member_object | primary",
+        "member         : member_dot | member_dot_arg | member_index | member_object | member_optional_dot"
+        " | member_optional_index | primary\n"
+        'member_optional_dot   : member ".?" (IDENT | QUOTED_IDENT)\n'
+        'member_optional_index : member "[?" expr "]"',
+    ),
+    ('member_dot     : member "." IDENT\n', 'member_dot     : member "." (IDENT | QUOTED_IDENT)\n'),
+    (
+        'member_object  : member "{" [fieldinits] "}"',
+        'member_object  : member "{" [fieldinits] "}" | member "{" "," "}"',
+    ),
+    (
+        'list_lit       : "[" [exprlist] "]"',
+        'list_lit       : "[" [element ("," element)* [","]] "]" | "[" "," "]" | "[?" expr ("," element)* [","] "]"\n'
+        'element        : expr | "?" expr',
+    ),
+    ('map_lit        : "{" [mapinits] "}"', 'map_lit        : "{" [mapinits] "}" | "{" "," "}"'),
+    (
+        'mapinits       : expr ":" expr ("," expr ":" expr)*',
+        'mapinits       : map_entry ("," map_entry)* [","]\nmap_entry      : ["?"] expr ":" expr',
+    ),
+    (
+        'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)*',
+        'fieldinits     : field_entry ("," field_entry)* [","]\nfield_entry    : ["?"] (IDENT | QUOTED_IDENT) ":" expr',
+    ),
+    # celpy's `in` also matches the first letters of `inside`.
+    ('relation_in    : relation "in"', "relation_in    : relation /in(?![_a-zA-Z0-9])/"),
+    # celpy takes `42.` for a double, so that `42.charAt(0)` is none of what cel-go sees in it.
+    (
+        'FLOAT_LIT      : /-?/ DIGIT+ "." DIGIT* EXPONENT? | /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
+        'FLOAT_LIT      : /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
+    ),
+    # An unsigned literal has no sign.
+    ("UINT_LIT       : INT_LIT /[uU]/", r"UINT_LIT       : /0x[0-9a-fA-F]+[uU]/ | /[0-9]+[uU]/"),
+)
+# The definitions of these terminals run over several lines; each ends at the next empty line.
+_TERMINALS = {
+    "STRING_LIT     : ": f"STRING_LIT : /{_LINE}/",
+    "MLSTRING_LIT   : ": f"MLSTRING_LIT.2 : /{_BLOCK}/",
+    "BYTES_LIT      : ": f"BYTES_LIT.3 : /[bB](?:{_BLOCK}|{_LINE})/",
+}
+_QUOTED_IDENT = r"QUOTED_IDENT : /`[ \-_a-zA-Z0-9.\/]+`/"
+
+_KEYWORDS = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT"}
+
+
+def _only(text: str, fragment: str) -> int:
+    """Where `fragment` stands in celpy's grammar."""
+    if text.count(fragment) != 1:
+        raise ImportError(
+            f"celpy's grammar has changed: {fragment!r} occurs {text.count(fragment)} times and not once; see {__name__}"
+        )
+    return text.index(fragment)
+
+
+def extended_grammar() -> str:
+    """celpy's grammar with every replacement applied. Raises ImportError where celpy's text is not the expected one."""
+    # Found without being imported: celpy's evaluator and what it depends on are of no use here.
+    package = find_spec("celpy")
+    if package is None or package.origin is None:
+        raise ImportError("celpy is not installed; it brings the grammar of CEL")
+    text = (Path(package.origin).parent / "cel.lark").read_text(encoding="utf-8")
+    for old, new in _REPLACED:
+        at = _only(text, old)
+        text = text[:at] + new + text[at + len(old) :]
+    for head, definition in _TERMINALS.items():
+        at = _only(text, head)
+        text = text[:at] + definition + text[text.index("\n\n", at) :]
+    return f"{text}\n{_QUOTED_IDENT}\n"
+
+
+def _keyword(token: lark.Token) -> lark.Token:
+    """`true`, `false` and `null` look like identifiers to the lexer."""
+    kind = _KEYWORDS.get(str(token))
+    return token if kind is None else lark.Token.new_borrow_pos(kind, token, token)
+
+
+def build_parser(builder: object) -> lark.Lark:
+    """A parser that calls `builder.RULE(children)` for every rule it completes, tokens included, bottom up and without recursion."""
+    return lark.Lark(
+        extended_grammar(),
+        parser="lalr",
+        start="expr",
+        transformer=builder,  # type: ignore[arg-type]
+        lexer_callbacks={"IDENT": _keyword},
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+        propagate_positions=False,
+    )
