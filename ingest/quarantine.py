@@ -1,0 +1,77 @@
+"""What could not be taken as an event, kept byte for byte with the reason, so that no evidence is lost and nothing waits for it.
+
+    quarantine/SOURCE-NAME.jsonl.zst   one JSON object a line: {source, cluster, received_ts, reason, text | base64}
+
+`text` holds the bytes where they are UTF-8; `base64` holds them where they are not.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One refused record. `received_ts` is seconds since the epoch; `cluster` is empty where none was known."""
+
+    source: str
+    cluster: str
+    received_ts: float
+    reason: str
+    raw: bytes
+
+
+def write_quarantine(directory: Path, records: Iterable[Quarantined]) -> Path:
+    """Write the records to a new file and return its path; the file is on disk, under its name, when this returns. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    rows = [_row(record) for record in records]
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    path = directory / f"{rows[0]['source'] if rows else 'empty'}-{stamp}-{secrets.token_hex(4)}.jsonl.zst"
+    encoder = msgspec.json.Encoder()
+    payload = b"".join(encoder.encode(row) + b"\n" for row in rows)
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as handle:
+        handle.write(zstandard.ZstdCompressor(level=3).compress(payload))
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.rename(path)
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return path
+
+
+def read_quarantine(directory: Path) -> list[Quarantined]:
+    """Every record of a quarantine, oldest file first; for people who look at what was refused."""
+    records = []
+    for path in sorted(directory.glob("*.jsonl.zst")):
+        for line in zstandard.ZstdDecompressor().decompress(path.read_bytes()).splitlines():
+            row = msgspec.json.decode(line)
+            raw = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
+            records.append(Quarantined(row["source"], row["cluster"], row["received_ts"], row["reason"], raw))
+    return records
+
+
+def _row(record: Quarantined) -> dict[str, object]:
+    row: dict[str, object] = {
+        "source": record.source,
+        "cluster": record.cluster,
+        "received_ts": record.received_ts,
+        "reason": record.reason,
+    }
+    try:
+        row["text"] = record.raw.decode("utf-8")
+    except UnicodeDecodeError:
+        row["base64"] = base64.b64encode(record.raw).decode("ascii")
+    return row
