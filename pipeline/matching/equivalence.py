@@ -1,9 +1,9 @@
 """matchPolicy Equivalent: which other resources a request stands for, and what converting its object to them means.
 
 Follows apimachinery pkg/runtime/mapper.go (EquivalentResourceRegistry), kubernetes
-pkg/kubeapiserver/default_storage_factory_builder.go and apiextensions-apiserver pkg/apiserver/customresource_handler.go. Only what a
-cluster serves is equivalent, so built-in versions that are off by default are unknown, and custom resources are looked up in the
-CustomResourceDefinition of that time.
+pkg/kubeapiserver/default_storage_factory_builder.go and apiextensions-apiserver pkg/apiserver/customresource_handler.go. Only what
+a cluster serves is equivalent, so built-in versions that are off by default are unknown, and custom resources are looked up in
+the CustomResourceDefinition of that time.
 """
 
 from __future__ import annotations

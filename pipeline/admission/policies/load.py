@@ -1,0 +1,88 @@
+"""Policies, bindings and params from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ingest.errors import InputError
+
+from .decode import BINDING, GROUP, POLICY, VERSIONS, binding_from_document, policy_from_document
+from .documents import Document, read_documents
+from .fields import Fields
+from .model import Binding, GivenObject, Policy, PolicySet
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def load_policy_set(paths: Iterable[Path]) -> PolicySet:
+    """The policies, bindings and other objects of YAML and JSON files; folders are searched for such files in order of name.
+
+    Raises InputError with `file:line` for what cannot be read, for what the API server would reject, and for two of one name.
+    """
+    texts = []
+    for path in paths:
+        for file in _files(path):
+            try:
+                texts.append((str(file), file.read_text(encoding="utf-8")))
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return parse_policy_set(texts)
+
+
+def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:
+    """The same from (source, text) pairs, such as standard input."""
+    policies: list[Policy] = []
+    bindings: list[Binding] = []
+    objects: list[GivenObject] = []
+    for source, text in texts:
+        for document in read_documents(text, source):
+            for item in _items(document):
+                kind = _kind(item)
+                if kind == POLICY:
+                    policies.append(policy_from_document(item))
+                elif kind == BINDING:
+                    bindings.append(binding_from_document(item))
+                else:
+                    objects.append(GivenObject(item.value, item.where()))
+    _unique("ValidatingAdmissionPolicy", policies)
+    _unique("ValidatingAdmissionPolicyBinding", bindings)
+    return PolicySet(tuple(policies), tuple(bindings), tuple(objects))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    elif path.exists():
+        yield path
+    else:
+        raise InputError(f"{path}: no such file or folder")
+
+
+def _items(document: Document) -> Iterator[Document]:
+    """The document itself, or what is in it if it is a List."""
+    root = Fields(document)
+    if root.text("kind", "").endswith("List") and isinstance(document.value.get("items"), list):
+        for index, item in enumerate(document.value["items"]):
+            yield from _items(document.below(("items", index), item))
+    else:
+        yield document
+
+
+def _kind(document: Document) -> str | None:
+    """The kind, if it is one that this reads; None for any other object."""
+    root = Fields(document)
+    kind, api_version = root.text("kind"), root.text("apiVersion")
+    if kind not in (POLICY, BINDING) or api_version.partition("/")[0] != GROUP:
+        return None
+    if api_version not in VERSIONS:
+        raise root.error(f" must be one of {', '.join(VERSIONS)}, not {api_version!r}", "apiVersion")
+    return kind
+
+
+def _unique(kind: str, named: Iterable[Policy | Binding]) -> None:
+    seen: dict[str, str] = {}
+    for item in named:
+        if item.name in seen:
+            raise InputError(f"{item.source}: {kind} {item.name!r} is also in {seen[item.name]}; give one of them")
+        seen[item.name] = item.source

@@ -1,0 +1,133 @@
+"""ValidatingAdmissionPolicies and their bindings, with the defaults of the API applied.
+
+Follows k8s.io/api admissionregistration/v1/types.go. Every noun that a person wrote keeps its `source`, `file:line`, so that a
+message can lead back to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ...matching import LabelSelector, MatchResources
+from ...request import Object
+
+
+class FailurePolicy(StrEnum):
+    FAIL = "Fail"
+    IGNORE = "Ignore"
+
+
+class Action(StrEnum):
+    DENY = "Deny"
+    WARN = "Warn"
+    AUDIT = "Audit"
+
+
+class NotFoundAction(StrEnum):
+    """parameterNotFoundAction: what a binding does when there is no param."""
+
+    ALLOW = "Allow"
+    DENY = "Deny"
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """One entry of spec.validations. `reason` is empty where none was given: Invalid at evaluation."""
+
+    expression: str
+    message: str = ""
+    reason: str = ""
+    message_expression: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedExpression:
+    """A variable, a match condition or an audit annotation: `name` is its name or key."""
+
+    name: str
+    expression: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParamKind:
+    api_version: str
+    kind: str
+
+    @property
+    def group_version_kind(self) -> str:
+        """As Go prints a GroupVersionKind: `apps/v1, Kind=Deployment`, and `/v1, Kind=ConfigMap` for the core group."""
+        group, _, version = self.api_version.rpartition("/")
+        return f"{group}/{version}, Kind={self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class ParamRef:
+    """Which params a binding uses: exactly one of `name` and `selector`. `namespace` empty: that of the request."""
+
+    name: str = ""
+    namespace: str = ""
+    selector: LabelSelector | None = None
+    not_found_action: NotFoundAction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A ValidatingAdmissionPolicy."""
+
+    name: str
+    match_constraints: MatchResources | None
+    validations: tuple[Validation, ...] = ()
+    variables: tuple[NamedExpression, ...] = ()
+    match_conditions: tuple[NamedExpression, ...] = ()
+    audit_annotations: tuple[NamedExpression, ...] = ()
+    failure_policy: FailurePolicy = FailurePolicy.FAIL
+    param_kind: ParamKind | None = None
+    resource_version: str = ""
+    source: str = ""
+
+    @property
+    def is_static(self) -> bool:
+        """Loaded by the API server from a file, not from the API: such policies also see policies and bindings (from 1.36)."""
+        return self.name.endswith(".static.k8s.io")
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A ValidatingAdmissionPolicyBinding. `match_resources` None matches everything that the policy matches."""
+
+    name: str
+    policy_name: str
+    validation_actions: tuple[Action, ...]
+    param_ref: ParamRef | None = None
+    match_resources: MatchResources | None = None
+    resource_version: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenObject:
+    """An object that was given beside policies: a candidate for a param."""
+
+    object: Object
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class PolicySet:
+    """Policies with their bindings, in the order in which they were given, and the objects that were given with them."""
+
+    policies: tuple[Policy, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    objects: tuple[GivenObject, ...] = ()
+    _bindings_by_policy: dict[str, list[Binding]] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for binding in self.bindings:
+            self._bindings_by_policy.setdefault(binding.policy_name, []).append(binding)
+
+    def bindings_of(self, policy: Policy) -> tuple[Binding, ...]:
+        """The bindings that name a policy. A binding that names a policy which is not there does nothing."""
+        return tuple(self._bindings_by_policy.get(policy.name, ()))
