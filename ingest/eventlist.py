@@ -1,6 +1,6 @@
 """An EventList as the audit webhook posts it, taken apart into raw events without looking into them.
 
-An API server builds the list from events that it did not check itself: one patch body that no decoder accepts, or one that nests too
+An API server builds the list from bodies that it did not check itself: one patch that no decoder accepts, or one that nests too
 deep, makes the whole list undecodable. Then the list is taken apart by its brackets alone, so that the other events are kept.
 """
 
@@ -45,7 +45,6 @@ class _Envelope(msgspec.Struct):
 
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _raw_decoder = msgspec.json.Decoder(msgspec.Raw)
-_string_decoder = msgspec.json.Decoder(str)
 
 # Strings are matched whole, so that brackets inside them do not count. A lone quote can then only be an unfinished string.
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)

@@ -31,7 +31,7 @@ class Quarantined:
 
 
 def write_quarantine(directory: Path, records: Iterable[Quarantined]) -> Path:
-    """Write the records to a new file and return its path; the file is on disk, under its name, when this returns. Raises OSError."""
+    """Write the records to a new file and return its path; when this returns the file is durable. Raises OSError."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     rows = [_row(record) for record in records]
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

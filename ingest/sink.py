@@ -1,0 +1,280 @@
+"""The sink: a batch comes in, is made durable, and only then is acknowledged.
+
+An API server repeats a batch up to five times on any answer but 2xx and then throws it away
+(kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go). So the sink never refuses a batch for one odd event: what cannot be an
+event is kept in quarantine, everything else goes to the spool, and what the events mean is judged later, by the drain. It refuses
+only what it cannot store, and says when to try again.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+import xxhash
+
+from .errors import LakeError
+from .eventlist import BadItem, NotAnEventListError, parse_event_list
+from .quarantine import Quarantined, write_quarantine
+from .redact import Redactor
+from .spool import Spool, SpoolWriteError
+from .telemetry import SinkMetrics
+
+# It becomes a folder's and a partition's name in some engines, so it is a name and nothing else.
+_CLUSTER_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
+
+_log = structlog.get_logger("hindcast.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkLimits:
+    """What the sink takes on before it asks senders to wait. Sizes in bytes, times in seconds."""
+
+    body_bytes_max: int = (
+        64 * 1024 * 1024
+    )  # 400 events of 100 KiB are 40 MB; without truncation on the API server, more is possible
+    in_flight_bytes_max: int = 256 * 1024 * 1024  # a body costs about three times its size in memory while it is taken in
+    backlog_bytes_max: int = 8 * 1024 * 1024 * 1024  # compressed; about half a day of ten API servers at their ceiling of 15 MB/s
+    disk_free_bytes_min: int = 512 * 1024 * 1024  # left for the drain, which needs space to make space
+    digest_seconds: float = 600.0  # an API server's last repetition comes about 250 s after its first attempt
+    digests_max: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The batch is durable, or was already: answer 200."""
+
+    events: int
+    quarantined: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The batch is not stored. `status` is an HTTP status; `retry_after_seconds` is None when a repetition is of no use."""
+
+    reason: str
+    status: int
+    retry_after_seconds: int | None
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _RefusalKind:
+    status: int
+    retry_after_seconds: int | None
+    hint: str
+
+
+# Every reason for which a batch is not acknowledged. An API server honours an integer Retry-After within 30 s of its first attempt.
+REFUSALS = {
+    "cluster_name": _RefusalKind(400, None, "use lower-case letters, digits, '-', '_' and '.', at most 63 in all"),
+    "not_an_event_list": _RefusalKind(400, None, "point --audit-webhook-config-file of a kube-apiserver here"),
+    "body_too_large": _RefusalKind(413, None, "set --audit-webhook-truncate-enabled or a smaller --audit-webhook-batch-max-size"),
+    "busy": _RefusalKind(503, 1, "too many bytes are being received; the sender tries again by itself"),
+    "backlog_full": _RefusalKind(503, 5, "the drain does not keep up; look at its log and at the disk"),
+    "disk_full": _RefusalKind(503, 5, "free space on the disk of the lake"),
+    "stopping": _RefusalKind(503, 2, "the server is being restarted; the sender tries again by itself"),
+}
+
+
+def refuse(reason: str, message: str, hint: str = "") -> Refused:
+    """A refusal of one of the kinds in REFUSALS."""
+    kind = REFUSALS[reason]
+    return Refused(reason, kind.status, kind.retry_after_seconds, message, hint or kind.hint)
+
+
+def is_cluster_name(text: str) -> bool:
+    """Whether a text may name a cluster."""
+    return _CLUSTER_NAME.fullmatch(text) is not None
+
+
+class DigestWindow:
+    """The bodies that were acknowledged lately, so that a repeated one costs nothing. Thread-safe.
+
+    It only saves work: what slips through is found by the drain, which knows every stored event.
+    """
+
+    def __init__(self, seconds: float, count_max: int) -> None:
+        self._seconds = seconds
+        self._count_max = count_max
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def __contains__(self, key: tuple[str, str]) -> bool:
+        with self._lock:
+            return key in self._seen
+
+    def add(self, cluster: str, digest: str, received_ts: float) -> None:
+        """Remember an acknowledged body and forget those older than the window."""
+        with self._lock:
+            self._seen[cluster, digest] = received_ts
+            self._seen.move_to_end((cluster, digest))
+            while self._seen:
+                oldest = next(iter(self._seen))
+                if len(self._seen) <= self._count_max and self._seen[oldest] >= received_ts - self._seconds:
+                    break
+                del self._seen[oldest]
+
+
+class Sink:
+    """Takes POST bodies and makes them durable. Its methods may be called from many threads.
+
+    `redactor` None keeps every body as it came. Nothing here knows HTTP; a refusal carries the status that its kind maps to.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        quarantine_directory: Path,
+        *,
+        redactor: Redactor | None,
+        limits: SinkLimits | None = None,
+        metrics: SinkMetrics | None = None,
+    ) -> None:
+        self.limits = limits or SinkLimits()
+        self.metrics = metrics or SinkMetrics()
+        self._spool = spool
+        self._quarantine_directory = quarantine_directory
+        self._redactor = redactor
+        self._flight_lock = threading.Lock()
+        self._in_flight_bytes = 0
+        self._stopping = False
+        self._disk_is_short = False
+        self._digests = DigestWindow(self.limits.digest_seconds, self.limits.digests_max)
+        for header in spool.headers():
+            self._digests.add(header.cluster, header.digest, header.received_ts)
+        self.look_around()
+
+    @contextmanager
+    def flight(self, cluster: str, body_bytes: int) -> Iterator[Refused | None]:
+        """Reserve room for a body before any of it is read; yields the refusal when it could not be stored."""
+        refusal = refuse("stopping", "the server is stopping") if self._stopping else self._cannot_take(cluster, body_bytes)
+        reserved = 0
+        if refusal is None:
+            with self._flight_lock:
+                if self._in_flight_bytes and self._in_flight_bytes + body_bytes > self.limits.in_flight_bytes_max:
+                    refusal = refuse("busy", f"{self._in_flight_bytes} bytes are being received, no room for {body_bytes} more")
+                else:
+                    reserved = body_bytes
+                    self._in_flight_bytes += reserved
+                self.metrics.in_flight_bytes.set(self._in_flight_bytes)
+        try:
+            yield self._counted(refusal) if refusal else None
+        finally:
+            if reserved:
+                with self._flight_lock:
+                    self._in_flight_bytes -= reserved
+                    self.metrics.in_flight_bytes.set(self._in_flight_bytes)
+
+    def accept(self, cluster: str, body: bytes, received_ts: float) -> Accepted | Refused:
+        """Store one POST body; when this returns Accepted, every event of it survives a crash of the machine.
+
+        `received_ts` is seconds since the epoch. Blocks for an fdatasync, which it shares with other callers.
+        """
+        started = time.perf_counter()
+        refusal = self._cannot_take(cluster, len(body))
+        result = refusal or self._store(cluster, body, received_ts)
+        self.metrics.ack_seconds.observe(time.perf_counter() - started)
+        if isinstance(result, Refused):
+            return self._counted(result)
+        self.metrics.saw_cluster(cluster, received_ts)
+        return result
+
+    def look_around(self) -> None:
+        """Look at the disk and at what the drain has done; call it every second or so."""
+        try:
+            free_bytes = shutil.disk_usage(self._spool.directory).free
+            self.metrics.backlog_bytes.set(self._spool.measure_backlog())
+        except OSError as error:
+            self._disk_is_short = True
+            _log.error("spool_unreadable", directory=str(self._spool.directory), error=str(error))
+            return
+        short = free_bytes < self.limits.disk_free_bytes_min
+        if short != self._disk_is_short:
+            _log.warning(
+                "disk_short" if short else "disk_recovered", free_bytes=free_bytes, needed_bytes=self.limits.disk_free_bytes_min
+            )
+        self._disk_is_short = short
+
+    def stop_accepting(self) -> None:
+        """Refuse every new body from now on; those that have begun to arrive are finished."""
+        self._stopping = True
+
+    def why_not_ready(self) -> Refused | None:
+        """The reason for which a batch of any size would be refused now, or None."""
+        if self._disk_is_short:
+            return refuse("disk_full", f"{self._spool.directory}: less than {self.limits.disk_free_bytes_min} bytes are free")
+        if self._spool.backlog_bytes > self.limits.backlog_bytes_max:
+            return refuse(
+                "backlog_full",
+                f"{self._spool.backlog_bytes} bytes wait for the drain, the limit is {self.limits.backlog_bytes_max}",
+            )
+        return None
+
+    def _cannot_take(self, cluster: str, body_bytes: int) -> Refused | None:
+        if not is_cluster_name(cluster):
+            return refuse("cluster_name", f"{cluster[:80]!r} does not name a cluster")
+        if body_bytes > self.limits.body_bytes_max:
+            return refuse("body_too_large", f"the body has {body_bytes} bytes, the limit is {self.limits.body_bytes_max}")
+        return self.why_not_ready()
+
+    def _store(self, cluster: str, body: bytes, received_ts: float) -> Accepted | Refused:
+        metrics = self.metrics
+        digest = xxhash.xxh3_128_hexdigest(body)
+        duplicate = (cluster, digest) in self._digests
+        try:
+            events = parse_event_list(body)
+        except NotAnEventListError as error:
+            return refuse("not_an_event_list", error.message, error.hint)
+        metrics.batches_received.inc()
+        metrics.bytes_received.inc(len(body))
+        metrics.events_received.inc(len(events.lines) + len(events.bad))
+        if duplicate:
+            metrics.batches_duplicate.inc()
+            metrics.events_duplicate.inc(len(events.lines))
+            return Accepted(len(events.lines), len(events.bad), duplicate=True)
+        lines = self._redacted(events.lines)
+        try:
+            self._quarantine(cluster, events.bad, received_ts)
+            if lines:
+                self._spool.append(cluster, digest, received_ts, lines)
+        except (LakeError, OSError) as error:
+            _log.error("batch_not_stored", cluster=cluster, error=str(error))
+            return refuse("disk_full", str(error.message if isinstance(error, SpoolWriteError) else error))
+        self._digests.add(cluster, digest, received_ts)
+        metrics.events_stored.inc(len(lines))
+        return Accepted(len(lines), len(events.bad))
+
+    def _redacted(self, lines: list[bytes]) -> list[bytes]:
+        if self._redactor is None:
+            return lines
+        redacted = [self._redactor.apply(line) for line in lines]
+        # apply gives back the very same object where it found nothing to take out.
+        changed = sum(before is not after for before, after in zip(lines, redacted, strict=True))
+        if changed:
+            self.metrics.events_redacted.inc(changed)
+        return redacted
+
+    def _quarantine(self, cluster: str, bad: list[BadItem], received_ts: float) -> None:
+        if not bad:
+            return
+        keep = self._redactor.apply if self._redactor else bytes
+        write_quarantine(
+            self._quarantine_directory, [Quarantined("sink", cluster, received_ts, item.reason, keep(item.raw)) for item in bad]
+        )
+        self.metrics.events_quarantined.inc(len(bad))
+        _log.warning("events_quarantined", cluster=cluster, count=len(bad), reason=bad[0].reason)
+
+    def _counted(self, refusal: Refused) -> Refused:
+        self.metrics.batches_refused.labels(refusal.reason).inc()
+        return refusal

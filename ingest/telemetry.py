@@ -1,0 +1,76 @@
+"""What the sink counts, as Prometheus metrics in a registry of their own.
+
+Labels stay few: `reason` comes from the sink's own table, and `cluster` is capped, because a name in a URL is the sender's choice.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+CLUSTER_LABELS_MAX = 200
+OTHER_CLUSTERS = "other"
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+
+
+class SinkMetrics:
+    """The sink's counters. Thread-safe; one instance per process."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self.batches_received = Counter("hindcast_sink_batches_received", "POST bodies that arrived whole.", registry=registry)
+        self.batches_duplicate = Counter(
+            "hindcast_sink_batches_duplicate",
+            "Bodies answered 200 without storing them again: the sender had repeated them.",
+            registry=registry,
+        )
+        self.batches_refused = Counter(
+            "hindcast_sink_batches_refused", "Bodies that were not acknowledged, by reason.", ["reason"], registry=registry
+        )
+        self.events_received = Counter("hindcast_sink_events_received", "Items in the EventLists that arrived.", registry=registry)
+        self.events_stored = Counter(
+            "hindcast_sink_events_stored", "Events that were durable before they were acknowledged.", registry=registry
+        )
+        self.events_duplicate = Counter(
+            "hindcast_sink_events_duplicate", "Events of batches that the sender had repeated.", registry=registry
+        )
+        self.events_quarantined = Counter(
+            "hindcast_sink_events_quarantined", "Items that are no events; kept in quarantine with the reason.", registry=registry
+        )
+        self.events_redacted = Counter(
+            "hindcast_sink_events_redacted", "Events from which a credential was taken out.", registry=registry
+        )
+        self.bytes_received = Counter("hindcast_sink_bytes_received", "Bytes of the bodies that arrived.", registry=registry)
+        self.backlog_bytes = Gauge("hindcast_spool_backlog_bytes", "Compressed bytes that wait for the drain.", registry=registry)
+        self.in_flight_bytes = Gauge("hindcast_sink_in_flight_bytes", "Bytes of bodies that are being received.", registry=registry)
+        self.fsync_seconds = Histogram(
+            "hindcast_spool_fsync_seconds", "Duration of one fdatasync of the spool.", buckets=_SECONDS, registry=registry
+        )
+        self.ack_seconds = Histogram(
+            "hindcast_sink_ack_seconds", "From the whole body to the decision to answer.", buckets=_SECONDS, registry=registry
+        )
+        self.last_event_timestamp_seconds = Gauge(
+            "hindcast_sink_last_event_timestamp_seconds",
+            "When the last batch of a cluster was acknowledged; silence here is a gap in the evidence.",
+            ["cluster"],
+            registry=registry,
+        )
+        self.drain_restarts = Counter(
+            "hindcast_drain_restarts", "How often the drain process had to be started again.", registry=registry
+        )
+        self.drain_up = Gauge("hindcast_drain_up", "1 while the drain process runs.", registry=registry)
+        self._clusters: set[str] = set()
+
+    def saw_cluster(self, cluster: str, received_ts: float) -> None:
+        """Remember when a cluster was last heard; `received_ts` is seconds since the epoch."""
+        if cluster not in self._clusters:
+            if len(self._clusters) >= CLUSTER_LABELS_MAX:
+                cluster = OTHER_CLUSTERS
+            self._clusters.add(cluster)
+        self.last_event_timestamp_seconds.labels(cluster).set(received_ts)
+
+    def render(self) -> bytes:
+        """The exposition text; its media type is CONTENT_TYPE."""
+        return generate_latest(self.registry)
