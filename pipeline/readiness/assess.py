@@ -120,7 +120,8 @@ def _grouped(connection: duckdb.DuckDBPyConnection, name: str) -> defaultdict[Ke
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
-    return connection.execute(_sql(name)).to_arrow_reader().read_all().to_pylist()
+    rows: list[dict[str, Any]] = connection.sql(_sql(name)).to_arrow_table().to_pylist()
+    return rows
 
 
 def _sql(name: str) -> str:
