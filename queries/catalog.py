@@ -1,0 +1,139 @@
+"""The SQL of this room: views, table and scalar macros, and checks, read from their files and installed in dependency order.
+
+A file's leading comment is its documentation and is kept in the database. Its first line is the grain of a view, the promise of a
+macro, or `fail:`/`warn:` with the meaning of a check; lines `name: text` speak of a column or argument; what follows an empty
+comment line is a remark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib import resources
+from typing import Literal
+
+import duckdb
+
+from ingest.errors import LakeError
+from ingest.schema import EVENTS
+
+Kind = Literal["view", "macro", "check"]
+
+_FOLDERS: Mapping[Kind, str] = {"view": "views", "macro": "macros", "check": "checks"}
+_NAMED_LINE = re.compile(r"([a-z_]+): (.+)")
+_WORD = re.compile(r"[a-z_]+")
+_COMMENT = re.compile(r"--[^\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One SQL file. `promise` is the first line of its header, `names` the documented columns or arguments, `remark` the rest."""
+
+    kind: Kind
+    name: str
+    promise: str
+    names: Mapping[str, str]
+    remark: str
+    body: str
+
+    @property
+    def severity(self) -> str:
+        """`fail` or `warn`, of a check."""
+        return self.promise.partition(":")[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Every lower-case word of the statement: what it may depend on."""
+        return frozenset(_WORD.findall(_COMMENT.sub("", self.body)))
+
+
+@cache
+def statements() -> tuple[Statement, ...]:
+    """All views, macros and checks, each after those that it names. Raises graphlib.CycleError when two name each other."""
+    found = {statement.name: statement for kind in _FOLDERS for statement in _read_folder(kind)}
+    graph = {name: sorted((found.keys() & statement.words) - {name}) for name, statement in sorted(found.items())}
+    return tuple(found[name] for name in TopologicalSorter(graph).static_order())
+
+
+def _read_folder(kind: Kind) -> Iterable[Statement]:
+    folder = resources.files("queries") / _FOLDERS[kind]
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".sql"):
+            yield parse_statement(kind, file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
+
+
+def parse_statement(kind: Kind, name: str, text: str) -> Statement:
+    """Split a file into its header and its SQL. Raises ValueError for a file that does not begin with a comment."""
+    lines = text.splitlines()
+    header = []
+    while lines and lines[0].startswith("--"):
+        header.append(lines.pop(0).removeprefix("--").removeprefix(" "))
+    if not header:
+        raise ValueError(f"{name}.sql does not begin with a comment; its first line says what one row is")
+    names: dict[str, str] = {}
+    remark: list[str] = []
+    current = ""
+    for line in header[1:]:
+        named = _NAMED_LINE.fullmatch(line)
+        if not line or remark:
+            remark.append(line)
+        elif named:
+            current = named[1]
+            names[current] = named[2]
+        else:
+            names[current] = f"{names[current]} {line.strip()}"
+    return Statement(kind, name, header[0], names, "\n".join(remark).strip(), "\n".join(lines).strip())
+
+
+def install(connection: duckdb.DuckDBPyConnection, event_files: Sequence[str]) -> None:
+    """Install everything into a connection, over an explicit list of Parquet files. Cursors of the connection see it too.
+
+    The list is written as literals: a view takes no parameters, and a variable is not seen by cursors.
+    """
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
+    install_files(connection, event_files)
+    for statement in statements():
+        if statement.kind == "view":
+            connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
+            _comment(connection, statement)
+        elif statement.kind == "macro":
+            connection.execute(statement.body.replace("CREATE MACRO", "CREATE OR REPLACE MACRO", 1))
+
+
+def install_files(connection: duckdb.DuckDBPyConnection, event_files: Sequence[str]) -> None:
+    """Point the view below all others at these files. Views are bound when asked, so no other has to be installed again."""
+    if not event_files:
+        # A table and not the registered name, which cursors of the connection would not see.
+        connection.register("empty", EVENTS.empty_table())
+        connection.execute("CREATE OR REPLACE TABLE no_events AS FROM empty")
+        connection.unregister("empty")
+        connection.execute("CREATE OR REPLACE VIEW lake_events AS FROM no_events")
+        return
+    files = ", ".join(file_literal(file) for file in event_files)
+    connection.execute(
+        f"CREATE OR REPLACE VIEW lake_events AS FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
+    )
+
+
+def file_literal(path: str) -> str:
+    """A path as an SQL string that DuckDB takes for one file. Raises LakeError for a path that it would expand to several."""
+    if any(character in path for character in "*?[]\0"):
+        raise LakeError(f"{path!r} holds a character that SQL engines expand (one of * ? [ ])", "move the lake to a plain path")
+    quoted = path.replace("'", "''")
+    return f"'{quoted}'"
+
+
+def _comment(connection: duckdb.DuckDBPyConnection, statement: Statement) -> None:
+    text = f"{statement.promise}\n\n{statement.remark}".strip()
+    connection.execute(f"COMMENT ON VIEW {statement.name} IS {_text_literal(text)}")
+    for column, description in statement.names.items():
+        connection.execute(f"COMMENT ON COLUMN {statement.name}.{column} IS {_text_literal(description)}")
+
+
+def _text_literal(text: str) -> str:
+    quoted = text.replace("'", "''")
+    return f"'{quoted}'"

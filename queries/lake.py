@@ -1,0 +1,187 @@
+"""Typed access to a lake: one method per question. An answer is a DuckDB relation: filter it, join it, fetch it as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from ingest.errors import InputError, LakeError
+
+from .catalog import install, install_files, statements
+from .rows import CheckResult
+
+Row = TypeVar("Row")
+Parameters = Sequence[object] | Mapping[str, object]
+
+# What `violation_rollup` can count by.
+DIMENSIONS = ("policy", "binding", "message", "namespace", "user", "resource", "workload", "day")
+_CHECK_ROWS_SHOWN = 5
+
+
+def open_lake(path: str | Path, threads: int | None = None) -> LakeReader:
+    """A reader of the lake at `path`, over the files that it holds now; `refresh()` sees what was committed since.
+
+    `threads` limits DuckDB's; by default it takes one per core. Raises LakeError when there is no lake.
+    """
+    from ingest.lake import Lake
+
+    lake = Lake.open(Path(path))
+    return LakeReader(lambda: [str(file) for file in lake.files()], threads)
+
+
+class LakeReader:
+    """Questions that a lake answers. Not for several threads at once: give each its own `session()`."""
+
+    def __init__(self, event_files: Callable[[], Sequence[str]], threads: int | None = None) -> None:
+        self._event_files = event_files
+        self._files: Sequence[str] = event_files()
+        self.connection = duckdb.connect(config={} if threads is None else {"threads": threads})
+        install(self.connection, self._files)
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The Parquet files of `events` that this reader looks at, as of the last refresh."""
+        return self._files
+
+    def refresh(self) -> bool:
+        """Look at the files that the lake holds now. True if they are others than before."""
+        files = self._event_files()
+        if files == self._files:
+            return False
+        install_files(self.connection, files)
+        self._files = files
+        return True
+
+    @contextmanager
+    def session(self) -> Iterator[LakeReader]:
+        """A reader for another thread: it shares the database, and has a cursor of its own."""
+        other = object.__new__(LakeReader)
+        other._event_files, other._files = self._event_files, self._files
+        other.connection = self.connection.cursor()
+        try:
+            yield other
+        finally:
+            other.connection.close()
+
+    def close(self) -> None:
+        """Give back the memory; relations of this reader cannot be fetched afterwards."""
+        self.connection.close()
+
+    # Questions. The columns are described in queries/views/NAME.sql and queries/macros/NAME.sql, and by `columns(NAME)`.
+
+    def events(self) -> duckdb.DuckDBPyRelation:
+        """One row per audit event."""
+        return self.connection.view("events")
+
+    def requests(self) -> duckdb.DuckDBPyRelation:
+        """One row per audit request, its stages folded, with the effective user and the outcome."""
+        return self.connection.view("requests")
+
+    def violations(self) -> duckdb.DuckDBPyRelation:
+        """One row per recorded policy failure (rows.Violation); up to 1.36 a cluster records only the first of a request."""
+        return self.connection.view("violations")
+
+    def violation_rollup(
+        self, by: Sequence[str], since: datetime | None = None, until: datetime | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Recorded failures of requests in [since, until), counted by some of DIMENSIONS (rows.ViolationCount), most first.
+
+        Raises InputError for a dimension that does not exist.
+        """
+        for dimension in by:
+            if dimension not in DIMENSIONS:
+                raise InputError(f"violations cannot be counted by {dimension!r}", f"use one of {', '.join(DIMENSIONS)}")
+        return self.sql("FROM violation_rollup(?, ?, ?)", [list(by), since, until])
+
+    def denials(self) -> duckdb.DuckDBPyRelation:
+        """One row per request that somebody refused on purpose (rows.Denial); `denier = 'vap'` are those of policies."""
+        return self.connection.view("denials")
+
+    def audit_annotations(self) -> duckdb.DuckDBPyRelation:
+        """One row per audit annotation that a policy declared (rows.AuditAnnotation)."""
+        return self.connection.view("audit_annotations")
+
+    def known_policies(self) -> duckdb.DuckDBPyRelation:
+        """One row per policy that the lake has seen by name (rows.KnownPolicy)."""
+        return self.connection.view("known_policies")
+
+    def admission_writes(self) -> duckdb.DuckDBPyRelation:
+        """One row per request that validating admission saw, or would have seen, with its operation and whether policies ran."""
+        return self.connection.view("admission_writes")
+
+    def object_versions(self) -> duckdb.DuckDBPyRelation:
+        """One row per whole object that a response carried (rows.ObjectVersion)."""
+        return self.connection.view("object_versions")
+
+    def object_history(self, cluster: str, api_group: str, resource: str, namespace: str, name: str) -> duckdb.DuckDBPyRelation:
+        """The recorded versions of one object, oldest first (rows.ObjectVersion). `namespace` is empty for a cluster-scoped one."""
+        return self.sql("FROM object_history(?, ?, ?, ?, ?)", [cluster, api_group, resource, namespace, name])
+
+    def evidence(self) -> duckdb.DuckDBPyRelation:
+        """How many events of each kind there are, and which bodies they hold (rows.Evidence)."""
+        return self.connection.view("evidence")
+
+    def checks(self) -> list[CheckResult]:
+        """Run every check of queries/checks. A `fail` with rows is a defect of the lake or of a view; a `warn` weakens answers."""
+        return [self._check(name, severity, meaning, body) for name, severity, meaning, body in _checks()]
+
+    def sql(self, text: str, parameters: Parameters = ()) -> duckdb.DuckDBPyRelation:
+        """Any SELECT over the views and macros. Raises InputError, with DuckDB's words, when it cannot be bound."""
+        try:
+            return self.connection.sql(text, params=parameters or None)
+        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+            raise InputError(
+                f"this SQL cannot be run: {error}", "`SHOW TABLES` names the views, `DESCRIBE violations` the columns"
+            ) from error
+
+    def arrow(self, text: str, parameters: Parameters = ()) -> pa.Table:
+        """As `sql`, fetched as an Arrow table."""
+        table: pa.Table = self.sql(text, parameters).to_arrow_table()
+        return table
+
+    def columns(self, name: str) -> dict[str, str]:
+        """The columns of a view, in order, with their descriptions (empty where the view's file says nothing)."""
+        described = self.connection.execute(
+            "SELECT column_name, coalesce(comment, '') FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [name]
+        ).fetchall()
+        if not described:
+            raise InputError(f"there is no view {name!r}", f"there are {', '.join(view_names())}")
+        return dict(described)
+
+    def _check(self, name: str, severity: str, meaning: str, body: str) -> CheckResult:
+        found = self.connection.sql(body)
+        first = tuple(found.limit(_CHECK_ROWS_SHOWN).fetchall())
+        rows = len(first) if len(first) < _CHECK_ROWS_SHOWN else int(found.aggregate("count(*)").fetchall()[0][0])
+        return CheckResult(name, severity, meaning, rows, tuple(found.columns), first)
+
+
+def rows_of(relation: duckdb.DuckDBPyRelation, row: Callable[..., Row]) -> list[Row]:
+    """Fetch a relation as instances of one of the classes in queries.rows. Its columns must be the class's fields, in order.
+
+    Raises LakeError when they are not, so that a changed view cannot shift values between fields.
+    """
+    names = tuple(field.name for field in fields(row))  # type: ignore[arg-type]  # a dataclass is also a callable
+    if tuple(relation.columns) != names:
+        raise LakeError(
+            f"the columns {', '.join(relation.columns)} are not those of {getattr(row, '__name__', row)}: {', '.join(names)}"
+        )
+    return [row(*values) for values in relation.fetchall()]
+
+
+def view_names() -> tuple[str, ...]:
+    """The names of all views, in the order in which they depend on each other."""
+    return tuple(statement.name for statement in statements() if statement.kind == "view")
+
+
+def _checks() -> Iterator[tuple[str, str, str, str]]:
+    for statement in sorted(statements(), key=lambda statement: statement.name):
+        if statement.kind == "check":
+            severity, _, meaning = statement.promise.partition(": ")
+            yield statement.name, severity, meaning, statement.body

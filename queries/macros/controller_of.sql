@@ -1,0 +1,8 @@
+-- the owner reference whose `controller` is true, JSON; null where an object has none
+-- object: JSON of an object
+--
+-- json_extract and not `->`: among the arguments of a list function DuckDB takes the arrow for a lambda.
+CREATE MACRO controller_of(object) AS list_filter(
+    json_extract(object, '$.metadata.ownerReferences[*]'),
+    lambda owner: json_extract_string(owner, '$.controller') = 'true'
+)[1]

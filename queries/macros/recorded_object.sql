@@ -1,0 +1,5 @@
+-- the most complete recorded body of a write: the stored object, or what the client sent when the answer was a refusal
+-- response: response body, JSON
+-- request: request body, JSON
+CREATE MACRO recorded_object(response, request) AS
+    CASE WHEN response ->> '$.kind' = 'Status' THEN request ELSE coalesce(response, request) END

@@ -1,0 +1,30 @@
+-- one row per combination of the asked dimensions: recorded failures, counted
+-- dimensions: any of policy, binding, message, namespace, user, resource, workload, day; the columns of others are null
+-- since: earliest time of a request, or null
+-- until: time before which requests count, or null
+--
+-- Columns: policy, binding, message, namespace, user_name, resource, workload, day, failures, requests, admitted (requests that went
+-- through), users, namespaces, first_ts, last_ts. A workload is told from bodies: asking for it reads them.
+CREATE MACRO violation_rollup(dimensions, since, until) AS TABLE
+SELECT
+    CASE WHEN list_contains(dimensions, 'policy') THEN policy END AS policy,
+    CASE WHEN list_contains(dimensions, 'binding') THEN binding END AS binding,
+    CASE WHEN list_contains(dimensions, 'message') THEN message END AS message,
+    CASE WHEN list_contains(dimensions, 'namespace') THEN namespace END AS namespace,
+    CASE WHEN list_contains(dimensions, 'user') THEN user_name END AS user_name,
+    CASE WHEN list_contains(dimensions, 'resource') THEN
+        concat_ws('/', concat_ws('.', resource, nullif(api_group, '')), nullif(subresource, ''))
+    END AS resource,
+    CASE WHEN list_contains(dimensions, 'workload') THEN workload END AS workload,
+    CASE WHEN list_contains(dimensions, 'day') THEN ts::DATE END AS day,
+    count(*) AS failures,
+    count(DISTINCT ts) AS requests,
+    count(DISTINCT ts) FILTER (admitted) AS admitted,
+    count(DISTINCT user_name) AS users,
+    count(DISTINCT namespace) AS namespaces,
+    min(ts) AS first_ts,
+    max(ts) AS last_ts
+FROM violations
+WHERE (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until)
+GROUP BY ALL
+ORDER BY failures DESC, policy, binding, message, namespace, user_name, resource, workload, day

@@ -1,0 +1,20 @@
+-- one row per audit event: (cluster, audit_id, stage, stage_ts)
+-- cluster: name under which the sink or the ingest command keeps this cluster's events
+-- audit_id: auditID as received; a client may choose it, so it names a request only together with cluster and ts
+-- stage: RequestReceived, ResponseStarted, ResponseComplete or Panic
+-- stage_ts: when the stage was reached
+-- ts: requestReceivedTimestamp, the same in all stages of one request
+-- level: Metadata, Request or RequestResponse: what the audit policy let the server record
+-- verb: Kubernetes verb, or the HTTP method in lower case for requests that name no resource
+-- user_name: the authenticated user, also under impersonation; `requests` has the effective one
+-- impersonated_user: JSON UserInfo, null unless the request impersonated
+-- api_group: empty for the core group, null where the request names no resource
+-- name: null for generateName creates; the generated name is in the response only
+-- obj_uid: what the client sent, not what was stored
+-- obj_rv: what the client sent, not what was stored
+-- code: HTTP status code
+-- vap_failures: the decoded validation_failure annotation, empty where there is none
+-- request_object: JSON as recorded, null where the level or the verb records none
+-- response_object: JSON as recorded, after the output transformation that the client asked for
+-- flags: what ingestion noted of the event, such as truncated
+SELECT * FROM lake_events

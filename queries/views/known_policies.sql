@@ -1,0 +1,21 @@
+-- one row per ValidatingAdmissionPolicy that the lake has seen by name: (cluster, policy)
+-- written: the log holds a write of the policy itself
+-- failed: the log holds a failure annotation that names it
+-- denied: the log holds a denial that names it
+WITH seen AS (
+    SELECT cluster, name AS policy, 'written' AS how
+    FROM events
+    WHERE api_group = 'admissionregistration.k8s.io' AND resource = 'validatingadmissionpolicies' AND name IS NOT NULL
+        AND verb IN ('create', 'update', 'patch', 'delete')
+    UNION ALL
+    SELECT cluster, policy, 'failed' FROM violations
+    UNION ALL
+    SELECT cluster, policy, 'denied' FROM denials WHERE denier = 'vap'
+)
+SELECT
+    cluster, policy,
+    count(*) FILTER (how = 'written') > 0 AS written,
+    count(*) FILTER (how = 'failed') > 0 AS failed,
+    count(*) FILTER (how = 'denied') > 0 AS denied
+FROM seen
+GROUP BY cluster, policy

@@ -1,0 +1,59 @@
+-- one row per audit request: (cluster, audit_id, ts), its stages folded into the one that decided
+-- stage: the stage that decided: ResponseComplete or Panic, else the latest one recorded
+-- complete: false where no final stage was recorded: still open, or lost
+-- stages: how many stages of the request were recorded
+-- user_name: effective user: the impersonated one where the request impersonated
+-- user_groups: groups of the effective user
+-- impersonator: the authenticated user where the request impersonated, else null
+-- outcome: `allowed`, `open` (no answer recorded yet), or what refused the request: see macro refused_by
+--
+-- The two final stages exclude each other (kubernetes/apiserver pkg/endpoints/filters/audit.go), so the final rows need no
+-- folding; only rows of earlier stages are joined, and of those most audit policies omit the bulk.
+WITH early AS (
+    SELECT cluster, audit_id, ts, count(*) AS stages
+    FROM events
+    WHERE stage NOT IN ('ResponseComplete', 'Panic')
+    GROUP BY ALL
+),
+final AS (
+    SELECT events.*, true AS complete, 1 + coalesce(early.stages, 0) AS stages
+    FROM events LEFT JOIN early USING (cluster, audit_id, ts)
+    WHERE stage IN ('ResponseComplete', 'Panic')
+),
+finished AS (
+    SELECT cluster, audit_id, ts
+    FROM events
+    WHERE stage IN ('ResponseComplete', 'Panic') AND ts IN (SELECT ts FROM early)
+),
+unfinished AS (
+    SELECT events.*, false AS complete, early.stages
+    FROM events JOIN early USING (cluster, audit_id, ts)
+    WHERE stage NOT IN ('ResponseComplete', 'Panic')
+        AND NOT EXISTS (
+            FROM finished
+            WHERE finished.cluster = events.cluster AND finished.audit_id = events.audit_id AND finished.ts = events.ts
+        )
+    QUALIFY row_number() OVER (PARTITION BY cluster, audit_id, ts ORDER BY stage_ts DESC, stage DESC) = 1
+),
+folded AS (
+    FROM final
+    UNION ALL
+    FROM unfinished
+)
+SELECT
+    cluster, audit_id, ts, stage, stage_ts, complete, stages, level, verb, request_uri,
+    coalesce(impersonated_user ->> '$.username', user_name) AS user_name,
+    CASE
+        WHEN impersonated_user IS NULL THEN user_groups
+        ELSE coalesce(from_json(impersonated_user -> '$.groups', '["VARCHAR"]'), [])
+    END AS user_groups,
+    CASE WHEN impersonated_user IS NOT NULL THEN user_name END AS impersonator,
+    source_ips, user_agent, api_group, api_version, resource, subresource, namespace, name, obj_uid, obj_rv,
+    code, status_reason, status_message,
+    CASE
+        WHEN code IS NULL THEN 'open'
+        WHEN code < 400 THEN 'allowed'
+        ELSE refused_by(code, status_reason, status_message, annotations['authorization.k8s.io/decision'], subresource)
+    END AS outcome,
+    annotations, vap_failures, request_object, response_object, flags
+FROM folded

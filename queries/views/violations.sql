@@ -1,0 +1,49 @@
+-- one row per policy failure that a cluster recorded of a request: (cluster, audit_id, ts, position in the annotation)
+-- policy: spec.policyName of the binding
+-- binding: name of the binding
+-- message: as a client would have been told
+-- expression_index: index in spec.validations; 0 also for a compile, match condition or budget error
+-- actions: validationActions of the binding; Audit is always among them
+-- enforced: whether the binding would reject such a request
+-- admitted: whether the request went through all the same; null while no answer is recorded
+-- user_name: effective user: the impersonated one where the request impersonated
+-- workload: `Kind/name` of the controlling owner where a recorded body names one, else `resource/name`; reads bodies, so it is slow
+--
+-- Up to Kubernetes 1.36 the server records only the FIRST failure of a request, and in no reproducible order: an absent row does not
+-- say that a policy passed. Bindings without the action Audit, and configuration errors, leave no row at all.
+-- A long-running request carries its annotations in two stages. Only the rows of a ResponseStarted stage whose request has no final
+-- stage yet are added to those of the final stages; asking for `ts` first lets the engine skip almost all of that work.
+WITH started AS MATERIALIZED (
+    SELECT * FROM events WHERE stage = 'ResponseStarted' AND len(vap_failures) > 0
+),
+finished AS (
+    SELECT cluster, audit_id, ts
+    FROM events
+    WHERE stage IN ('ResponseComplete', 'Panic') AND ts IN (SELECT ts FROM started)
+),
+open_requests AS (
+    FROM started
+    WHERE NOT EXISTS (
+        FROM finished
+        WHERE finished.cluster = started.cluster AND finished.audit_id = started.audit_id AND finished.ts = started.ts
+    )
+),
+failures AS (
+    SELECT * EXCLUDE (vap_failures), unnest(vap_failures) AS failure
+    FROM events
+    WHERE stage <> 'ResponseStarted' AND len(vap_failures) > 0
+    UNION ALL
+    SELECT * EXCLUDE (vap_failures), unnest(vap_failures) AS failure
+    FROM open_requests
+)
+SELECT
+    cluster, audit_id, ts,
+    failure.policy, failure.binding, failure.message, failure.expression_index, failure.actions,
+    list_contains(failure.actions, 'Deny') AS enforced,
+    code < 400 AS admitted,
+    verb, api_group, api_version, resource, subresource, namespace, name,
+    coalesce(impersonated_user ->> '$.username', user_name) AS user_name,
+    CASE WHEN impersonated_user IS NOT NULL THEN user_name END AS impersonator,
+    user_agent, code, level, stage, flags,
+    workload(resource, name, recorded_object(response_object, request_object)) AS workload
+FROM failures
