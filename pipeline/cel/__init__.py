@@ -1,0 +1,26 @@
+"""CEL as kube-apiserver evaluates it: `Environment(version, variables).compile(text)` gives a `Program`, whose `evaluate(activation)` gives
+a value, a `CelError` or an `Unknown`.
+
+The room is liftable: it imports nothing else of the project, does no input or output, and knows no Kubernetes objects.
+"""
+
+from .environment import Environment, Program
+from .errors import CompileError, Issue, ProgramError
+from .types import ObjectType, Type
+from .values import CelError, LazyMap, Opaque, Optional, Unknown, Value
+
+__all__ = [
+    "CelError",
+    "CompileError",
+    "Environment",
+    "Issue",
+    "LazyMap",
+    "ObjectType",
+    "Opaque",
+    "Optional",
+    "Program",
+    "ProgramError",
+    "Type",
+    "Unknown",
+    "Value",
+]

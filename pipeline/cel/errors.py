@@ -59,3 +59,13 @@ def render(issue: Issue, lines: list[str]) -> str:
     under = snippet[issue.column : issue.column + 1]
     caret = "^" if not under or ord(under) < 128 else "\uff3e"
     return f"{head}\n | {snippet}\n | {dots}{caret}"
+
+
+class ProgramError(CompileError):
+    """An expression that compiles and still makes no program: converting one of its constants fails. `str()` is the error's text."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("", [Issue(-1, -1, -1, message)])
+
+    def __str__(self) -> str:
+        return self.issues[0].message

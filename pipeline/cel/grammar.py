@@ -48,10 +48,10 @@ _REPLACED = (
     # celpy takes `42.` for a double, so that `42.charAt(0)` is none of what cel-go sees in it.
     (
         'FLOAT_LIT      : /-?/ DIGIT+ "." DIGIT* EXPONENT? | /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
-        'FLOAT_LIT      : /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
+        'FLOAT_LIT.2    : /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
     ),
     # An unsigned literal has no sign.
-    ("UINT_LIT       : INT_LIT /[uU]/", r"UINT_LIT       : /0x[0-9a-fA-F]+[uU]/ | /[0-9]+[uU]/"),
+    ("UINT_LIT       : INT_LIT /[uU]/", r"UINT_LIT.2     : /0x[0-9a-fA-F]+[uU]/ | /[0-9]+[uU]/"),
 )
 # The definitions of these terminals run over several lines; each ends at the next empty line.
 _TERMINALS = {
@@ -96,12 +96,12 @@ def _keyword(token: lark.Token) -> lark.Token:
 
 
 def build_parser(builder: object) -> lark.Lark:
-    """A parser that calls `builder.RULE(children)` for every rule it completes, tokens included, bottom up and without recursion."""
+    """A parser that calls `builder.RULE(children)` for every rule it completes, tokens included, innermost first."""
     return lark.Lark(
         extended_grammar(),
         parser="lalr",
         start="expr",
-        transformer=builder,  # type: ignore[arg-type]
+        transformer=builder,
         lexer_callbacks={"IDENT": _keyword},
         keep_all_tokens=True,
         maybe_placeholders=False,

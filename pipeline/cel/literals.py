@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from .values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
-_SIMPLE = {
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    '"': '"',
-    "'": "'",
-    "\\": "\\",
-    "`": "`",
-    "?": "?",
-}
+_SIMPLE = dict(zip("abfnrtv\"'\\`?", "\a\b\f\n\r\t\v\"'\\`?", strict=True))
 _HEX_DIGITS = {"x": 2, "X": 2, "u": 4, "U": 8}
 
 

@@ -33,7 +33,8 @@ SORT_BY_MACRO = frozenset({"sortBy:2:true"})
 MACROS = CORE_MACROS | EXISTS_ONE_ALIAS | OPTIONAL_MACROS | TWO_VARIABLE_MACROS | SORT_BY_MACRO
 
 RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var void while".split()
+    ("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package")
+    + ("namespace", "null", "return", "true", "var", "void", "while")
 )
 _ACCUMULATORS = ("@result", "__result__")
 
@@ -69,7 +70,7 @@ def _syntax_issue(text: str, problem: lark.exceptions.UnexpectedInput) -> Issue:
         offset = problem.token.start_pos or 0
         return issue_at(text, offset, f"Syntax error: mismatched input '{problem.token}'")
     if isinstance(problem, lark.exceptions.UnexpectedCharacters):
-        at = problem.pos_in_stream
+        at = problem.pos_in_stream or 0
         return issue_at(text, at, f"Syntax error: token recognition error at: '{text[at : at + 1]}'")
     return issue_at(text, len(text), "Syntax error: mismatched input '<EOF>'")
 

@@ -22,7 +22,7 @@ in the data that an expression is evaluated over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeAlias
 
 from . import types
@@ -112,14 +112,15 @@ NONE = Optional(has_value=False)
 
 
 class Timestamp:
-    """Nanoseconds since 1970-01-01T00:00:00Z, within years 1 to 9999."""
+    """Nanoseconds since 1970-01-01T00:00:00Z, within years 1 to 9999. The zone it was written with only shows in `string()`."""
 
-    __slots__ = ("ns",)
+    __slots__ = ("ns", "zone_seconds")
 
-    def __init__(self, ns: int) -> None:
+    def __init__(self, ns: int, zone_seconds: int = 0) -> None:
         if not -62135596800 * 10**9 <= ns <= 253402300799 * 10**9 + 999_999_999:
             raise CelError("timestamp overflow")
         self.ns = ns
+        self.zone_seconds = zone_seconds
 
     def __eq__(self, other: object) -> bool:
         return other.__class__ is Timestamp and self.ns == other.ns
@@ -135,7 +136,7 @@ class Duration:
 
     def __init__(self, ns: int) -> None:
         if not INT_MIN <= ns <= INT_MAX:
-            raise CelError("duration overflow")
+            raise CelError("integer overflow")
         self.ns = ns
 
     def __eq__(self, other: object) -> bool:
@@ -165,6 +166,42 @@ class CelMap:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+
+class LazyMap(dict[str, Value]):
+    """A map whose values are computed when they are first read and kept, such as the `variables` of a policy.
+
+    `names` are the keys it has; `resolve(name)` computes one value, or raises or returns CelError, which is kept and raised again.
+    Reading with `[]` is as fast as in a plain dict once the value is there. One map serves one thread.
+    """
+
+    __slots__ = ("failures", "names", "resolve")
+
+    def __init__(self, names: Iterable[str], resolve: Callable[[str], Value]) -> None:
+        super().__init__()
+        self.names = frozenset(names)
+        self.resolve = resolve
+        self.failures: dict[str, CelError] = {}
+
+    def __missing__(self, name: str) -> Value:
+        if name not in self.names:
+            raise KeyError(name)
+        failure = self.failures.get(name)
+        if failure is None:
+            try:
+                value = self.resolve(name)
+            except CelError as problem:
+                failure = problem
+            else:
+                if value.__class__ is not CelError:
+                    self[name] = value
+                    return value
+                failure = value
+            self.failures[name] = failure
+        raise failure
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
 
 
 _TYPES: dict[type, Type] = {

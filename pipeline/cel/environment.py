@@ -1,0 +1,132 @@
+"""What an expression may use, and the programs made from expressions.
+
+An `Environment` stands for the CEL environment of one version of Kubernetes with a set of declared variables. It never changes, and
+compiles each text once. A `Program` evaluates one expression over an activation: a mapping from variables to values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from threading import Lock
+from typing import Any
+
+from . import ast, library, standard, syntax
+from .constants import Constants
+from .errors import CompileError
+from .exact import Planner
+from .functions import Function, Library, Version, merge
+from .names import Names
+from .stack import on_fresh_stack
+from .types import DYN, ObjectType, Type
+from .values import CelError, Unknown, Value
+
+Activation = Mapping[str, Value]
+TOO_DEEP = "data nested deeper than can be evaluated"
+
+
+class Program:
+    """One compiled expression, immutable and safe to share between threads."""
+
+    def __init__(self, text: str, tree: ast.Expr, names: Names, result_type: Type = DYN) -> None:
+        self.text = text
+        self.ast = tree
+        self.result_type = result_type
+        planner = Planner(names, Constants(names, {}, loop_variables(tree)))
+        self._exact = planner.plan(tree)
+        self._frame_tail: list[Any] = [None] * (planner.slot_count - 1)
+
+    def evaluate(self, activation: Activation) -> Value | CelError | Unknown:
+        """The expression's value over these variables, or the error or the unknown it results in. Raises nothing."""
+        try:
+            return self._exact([activation, *self._frame_tail])
+        except RecursionError:
+            return on_fresh_stack(lambda: self._exact([activation, *self._frame_tail]), Unknown(TOO_DEEP))
+
+    def __repr__(self) -> str:
+        return f"Program({self.text!r})"
+
+
+class Environment:
+    """The CEL environment of a Kubernetes minor version, such as (1, 36), with variables and the object types they use."""
+
+    def __init__(
+        self,
+        version: Version = (1, 36),
+        variables: Mapping[str, Type] | None = None,
+        object_types: Sequence[ObjectType] = (),
+        functions: Iterable[Function] = (),
+    ) -> None:
+        self.version = version
+        self.variables = dict(variables or {})
+        self.object_types = tuple(object_types)
+        declared = functions_of(version, tuple(functions))
+        self.names = Names(declared, frozenset(self.variables), type_names(declared.values()))
+        self._programs: dict[tuple[str, tuple[Type, ...] | None], Program | CompileError] = {}
+        self._lock = Lock()
+
+    def compile(self, text: str, expected: Sequence[Type] | None = None) -> Program:
+        """The program of an expression. Raises CompileError where a server of this version would refuse it."""
+        key = (text, None if expected is None else tuple(expected))
+        with self._lock:
+            known = self._programs.get(key)
+        if known is None:
+            known = on_fresh_stack(lambda: self._compile(text))
+            with self._lock:
+                self._programs[key] = known
+        if isinstance(known, CompileError):
+            raise known.with_traceback(None)
+        return known
+
+    def _compile(self, text: str) -> Program | CompileError:
+        try:
+            return Program(text, syntax.parse(text), self.names)
+        except CompileError as problem:
+            return problem
+
+
+def loop_variables(tree: ast.Expr) -> frozenset[str]:
+    """Every name that a macro anywhere in the expression binds."""
+    found: set[str] = set()
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Comprehension):
+            found.update(node.variables)
+        elif isinstance(node, ast.OptionalMap):
+            found.add(node.variable)
+        pending.extend(ast.children(node))
+    return frozenset(found)
+
+
+@cache
+def libraries() -> tuple[Library, ...]:
+    """Every library there is, of all versions."""
+    modules = [importlib.import_module(f"{library.__name__}.{each.name}") for each in pkgutil.iter_modules(library.__path__)]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Library)]
+    return (standard.LIBRARY, *found)
+
+
+@cache
+def functions_of(version: Version, extra: tuple[Function, ...] = ()) -> dict[str, Function]:
+    """The functions of one version by name; several of one name become one."""
+    by_name: dict[str, list[Function]] = {}
+    for each in libraries():
+        if each.present_in(version):
+            for function in each.functions:
+                by_name.setdefault(function.name, []).append(function)
+    for function in extra:
+        by_name.setdefault(function.name, []).append(function)
+    return {name: merge(found) for name, found in by_name.items()}
+
+
+def type_names(functions: Iterable[Function]) -> dict[str, Type]:
+    """The names that stand for types: the standard ones, and what the libraries' functions return."""
+    found = dict(standard.TYPE_NAMES)
+    for function in functions:
+        for overload in function.overloads:
+            if "." in overload.result.name:
+                found.setdefault(overload.result.name, Type(overload.result.name))
+    return found

@@ -1,0 +1,173 @@
+"""`==` and `in` of CEL: unlike kinds are unequal, numbers compare by value, booleans are no numbers (cel-go common/types)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .values import CelError, CelMap, Opaque, Optional, UInt, Unknown, Value
+
+NUMBERS: Final = frozenset((int, float, UInt))
+
+
+class UnknownOperandError(Exception):
+    """An unknown stands where a value is compared; whether it decides is for `compare` to find out."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        super().__init__(unknown)
+        self.unknown = unknown
+
+
+def equal(left: Value, right: Value) -> bool:
+    """`left == right` for values without unknowns in them. Raises UnknownOperandError on meeting one, CelError on opaque types."""
+    kind = left.__class__
+    if kind is right.__class__:
+        if kind is str or kind is int or kind is bool or kind is float:
+            return left == right  # type: ignore[no-any-return]
+        if kind is dict:
+            return _equal_maps(left, right)
+        if kind is list:
+            return len(left) == len(right) and all(map(equal, left, right))
+    return _equal_rarely(left, right)
+
+
+def _equal_rarely(left: Value, right: Value) -> bool:
+    kind, other = left.__class__, right.__class__
+    if kind is Unknown or other is Unknown:
+        raise UnknownOperandError(left if kind is Unknown else right)
+    if kind is CelError or other is CelError:
+        raise left if kind is CelError else right
+    if kind in NUMBERS and other in NUMBERS:
+        return equal_numbers(left, right)
+    if isinstance(left, Opaque):
+        return left.equals(right)
+    if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
+        return _equal_maps(left, right)
+    if kind is not other:
+        return False
+    if kind is Optional:
+        return left.has_value == right.has_value and (not left.has_value or equal(left.value, right.value))
+    return bool(left == right)
+
+
+def equal_numbers(left: int | float, right: int | float) -> bool:
+    """Numbers of any two kinds. An int beyond 2**53 is rounded before it is compared with a double, as in Go."""
+    if left.__class__ is float:
+        return left == float(right)
+    if right.__class__ is float:
+        return float(left) == right
+    return left == right
+
+
+def _equal_maps(left: Value, right: Value) -> bool:
+    if len(left) != len(right):
+        return False
+    for key, value in entries(left):
+        found, other = find(right, key)
+        if not found or not equal(value, other):
+            return False
+    return True
+
+
+def entries(mapping: Value) -> list[tuple[Value, Value]]:
+    """The entries of a map of either kind."""
+    return list(mapping.entries.values() if mapping.__class__ is CelMap else mapping.items())
+
+
+def find(mapping: Value, key: Value) -> tuple[bool, Value]:
+    """Whether a map has a key, and its value. 1, 1u and 1.0 are one key; plain JSON maps have none but strings."""
+    if mapping.__class__ is CelMap:
+        if key.__class__ is float and not key.is_integer():
+            return False, None
+        try:
+            entry = mapping.entries.get(CelMap.slot(key))
+        except TypeError:
+            return False, None
+        return (False, None) if entry is None else (True, entry[1])
+    if key.__class__ is str and key in mapping:
+        return True, mapping[key]
+    return False, None
+
+
+def contains(element: Value, container: Value) -> bool:
+    """`element in container` for values without unknowns in them. Raises as `equal`, and CelError where there is no container."""
+    kind = container.__class__
+    if kind is list:
+        if element.__class__ is str:
+            if element in container:
+                return True
+            if Unknown in map(type, container):
+                raise UnknownOperandError(next(each for each in container if each.__class__ is Unknown))
+            return False
+        return any(equal(element, each) for each in container)
+    if kind is dict or kind is CelMap or isinstance(container, dict):
+        return find(container, element)[0]
+    if kind is Unknown:
+        raise UnknownOperandError(container)
+    raise CelError("no such overload")
+
+
+def compare(left: Value, right: Value) -> bool | Unknown:
+    """`left == right` where unknowns may stand anywhere: known if the known parts decide."""
+    kind, other = left.__class__, right.__class__
+    if kind is Unknown:
+        return left.merge(right) if other is Unknown else left  # type: ignore[no-any-return]
+    if other is Unknown:
+        return right  # type: ignore[no-any-return]
+    if kind is list and other is list:
+        return len(left) == len(right) and _all(compare(one, two) for one, two in zip(left, right, strict=True))
+    if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
+        if len(left) != len(right):
+            return False
+        pairs = [(value, *find(right, key)) for key, value in entries(left)]
+        return all(found for _, found, _ in pairs) and _all(compare(value, two) for value, _, two in pairs)
+    if kind is Optional and other is Optional and left.has_value and right.has_value:
+        return compare(left.value, right.value)
+    return equal(left, right)
+
+
+def search(element: Value, container: Value) -> bool | Unknown:
+    """`element in container` where the elements may be unknown or hold unknowns."""
+    if container.__class__ is not list:
+        return contains(element, container)
+    unknown: Unknown | None = None
+    for each in container:
+        answer = compare(element, each)
+        if answer is True:
+            return True
+        if isinstance(answer, Unknown):
+            unknown = answer if unknown is None else unknown.merge(answer)
+    return False if unknown is None else unknown
+
+
+def _all(answers: object) -> bool | Unknown:
+    """False if any answer is, otherwise unknown if any is."""
+    unknown: Unknown | None = None
+    for answer in answers:  # type: ignore[attr-defined]
+        if answer is False:
+            return False
+        if isinstance(answer, Unknown):
+            unknown = answer if unknown is None else unknown.merge(answer)
+    return True if unknown is None else unknown
+
+
+def unknown_within(value: Value) -> Unknown | None:
+    """The unknowns anywhere in a value, merged, or None."""
+    kind = value.__class__
+    if kind is Unknown:
+        return value  # type: ignore[no-any-return]
+    if kind is list:
+        parts = value
+    elif kind is dict:
+        parts = value.values()
+    elif kind is CelMap:
+        parts = [each for _, each in value.entries.values()]
+    elif kind is Optional:
+        parts = (value.value,)
+    else:
+        return None
+    merged: Unknown | None = None
+    for part in parts:
+        found = unknown_within(part)
+        if found is not None:
+            merged = found if merged is None else merged.merge(found)
+    return merged

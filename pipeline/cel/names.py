@@ -1,0 +1,60 @@
+"""What the names in an expression stand for: functions, also those with dots in their names, dotted variables, and types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from . import ast
+from .errors import CompileError, issue_at
+from .functions import Function
+from .types import Type
+
+
+def qualified_name(node: ast.Expr | None) -> str | None:
+    """`a.b.c` of a chain of plain selections from a name, None of anything else."""
+    fields: list[str] = []
+    while isinstance(node, ast.Select) and not node.optional:
+        fields.append(node.field)
+        node = node.operand
+    return ".".join([node.name.lstrip("."), *reversed(fields)]) if isinstance(node, ast.Ident) else None
+
+
+@dataclass(frozen=True)
+class Names:
+    """What one environment declares. `types` are the names that stand for types where no variable has them."""
+
+    functions: Mapping[str, Function]
+    variables: Collection[str] = ()
+    types: Mapping[str, Type] = field(default_factory=dict)
+
+    def function(self, node: ast.Call) -> tuple[Function, list[ast.Expr]]:
+        """The function of a call and its arguments, receiver first. Raises CompileError where nothing has that name."""
+        if node.target is None:
+            found = self.functions.get(node.function.lstrip("."))
+            if found is not None:
+                return found, list(node.arguments)
+        else:
+            prefix = qualified_name(node.target)
+            if prefix is not None:
+                found = self.functions.get(f"{prefix}.{node.function}")
+                if found is not None:
+                    return found, list(node.arguments)
+            found = self.functions.get(node.function)
+            if found is not None:
+                return found, [node.target, *node.arguments]
+        message = f"undeclared reference to '{node.function}' (in container '')"
+        raise CompileError("", [issue_at("", 0, message)])
+
+    def dotted_variable(self, node: ast.Expr) -> str | None:
+        """The declared variable with dots in its name that a chain of selections spells."""
+        name = qualified_name(node)
+        return name if name is not None and "." in name and name in self.variables else None
+
+    def type_named(self, node: ast.Expr, bound: Collection[str] = ()) -> Type | None:
+        """The type that a name stands for, unless a variable, or one of the `bound` loop variables, has it."""
+        name = qualified_name(node)
+        if name is None:
+            return None
+        root = name.partition(".")[0]
+        return None if root in self.variables or root in bound else self.types.get(name)
