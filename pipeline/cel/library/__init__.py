@@ -1,0 +1,50 @@
+"""The function libraries that Kubernetes adds to CEL, one file each, with the version that brought them.
+
+Source: kubernetes/apiserver pkg/cel/environment/base.go. A library that was replaced by a newer one stands here twice.
+"""
+
+from __future__ import annotations
+
+from ..functions import Library
+from . import (
+    authorizer,
+    cidr,
+    comprehensions,
+    formats,
+    ip,
+    lists,
+    lists_ext,
+    optional,
+    quantity,
+    regex,
+    semver,
+    sets,
+    strings,
+    url,
+)
+from .costs import Cost
+
+LIBRARIES: tuple[Library, ...] = (
+    url.LIBRARY,
+    regex.LIBRARY,
+    lists.LIBRARY_0,
+    lists.LIBRARY,
+    authorizer.LIBRARY,
+    authorizer.LIBRARY_SELECTORS,
+    optional.LIBRARY_0,
+    optional.LIBRARY,
+    quantity.LIBRARY,
+    strings.LIBRARY_0,
+    strings.LIBRARY_SPACED,
+    strings.LIBRARY,
+    sets.LIBRARY,
+    ip.LIBRARY,
+    cidr.LIBRARY,
+    formats.LIBRARY,
+    comprehensions.LIBRARY,
+    semver.LIBRARY,
+    lists_ext.LIBRARY,
+)
+
+# What calls cost where the checker could tell the overload, by its id. It comes before the `cost` of the function.
+OVERLOAD_COSTS: dict[str, Cost] = {**lists_ext.COSTS, **cidr.COSTS}

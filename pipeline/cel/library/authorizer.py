@@ -1,0 +1,214 @@
+"""Authorization checks: apiserver pkg/cel/library/authz.go.
+
+The library only builds the question. Who answers is handed in as `Authorize`: a function from `Attributes` to `Answer`. An answer
+that nobody recorded makes the check `Unknown`, and so every expression that depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeAlias
+
+from ..functions import Library
+from ..types import BOOL, STRING, Type, opaque
+from ..values import CelError, Opaque, Unknown, Value, no_such_overload
+from .costs import selector
+from .declare import function, member
+from .formats import dns_label, dns_subdomain
+
+CHECK_COST = 350_000
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is asked: may the user do `verb` to a path, or to a resource?
+
+    `service_account` is (namespace, name) if the question is about a service account and not about the user of the request.
+    Selectors are as the expression spells them; a server ignores one that it cannot parse.
+    """
+
+    verb: str
+    path: str = ""
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+    service_account: tuple[str, str] | None = None
+
+    @property
+    def is_resource_request(self) -> bool:
+        return not self.path
+
+    def __str__(self) -> str:
+        """Such as `create deployments.apps/status test/backend`."""
+        if self.path:
+            target = self.path
+        else:
+            resource = f"{self.resource}.{self.group}" if self.group else self.resource
+            resource += f"/{self.subresource}" if self.subresource else ""
+            instance = "/".join(part for part in (self.namespace, self.name) if part)
+            target = f"{resource} {instance}".rstrip()
+        whose = f" as system:serviceaccount:{':'.join(self.service_account)}" if self.service_account else ""
+        return f"{self.verb} {target}{whose}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an authorizer says. `allowed` is None if nobody knows; `reason` then says why. `error` is empty if there was none."""
+
+    allowed: bool | None
+    reason: str = ""
+    error: str = ""
+
+
+Authorize: TypeAlias = Callable[[Attributes], Answer]
+
+
+class _Receiver(Opaque):
+    """Upstream cannot compare any of these, not even with themselves."""
+
+    __slots__ = ()
+
+    def equals(self, other: Value) -> bool:
+        raise no_such_overload()
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer(_Receiver):
+    """The variable `authorizer`, or `authorizer.serviceAccount(...)`."""
+
+    cel_type: ClassVar[Type] = opaque("kubernetes.authorization.Authorizer")
+    authorize: Authorize = field(repr=False)
+    service_account: tuple[str, str] | None = None
+
+    def check(self, attributes: Attributes) -> Value:
+        answer = self.authorize(replace(attributes, service_account=self.service_account))
+        if answer.allowed is None:
+            return Unknown(f"authorizer: {attributes}" + (f" ({answer.reason})" if answer.reason else ""))
+        return Decision(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class PathCheck(_Receiver):
+    """`authorizer.path(...)`"""
+
+    cel_type: ClassVar[Type] = opaque("kubernetes.authorization.PathCheck")
+    authorizer: Authorizer
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCheck(_Receiver):
+    """`authorizer.group(...)`"""
+
+    cel_type: ClassVar[Type] = opaque("kubernetes.authorization.GroupCheck")
+    authorizer: Authorizer
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceCheck(_Receiver):
+    """`authorizer.group(...).resource(...)`, or the variable `authorizer.requestResource`. `attributes` lack the verb."""
+
+    cel_type: ClassVar[Type] = opaque("kubernetes.authorization.ResourceCheck")
+    authorizer: Authorizer
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(_Receiver):
+    """The answer to a check."""
+
+    cel_type: ClassVar[Type] = opaque("kubernetes.authorization.Decision")
+    answer: Answer
+
+
+def request_resource(
+    authorizer: Authorizer, group: str, resource: str, subresource: str = "", namespace: str = "", name: str = ""
+) -> ResourceCheck:
+    """The variable `authorizer.requestResource`: a check of the resource that the request is about."""
+    return ResourceCheck(authorizer, Attributes("", "", group, resource, subresource, namespace, name))
+
+
+def path(authorizer: Authorizer, text: str) -> PathCheck:
+    if not text.strip():
+        raise CelError("path must not be empty")
+    return PathCheck(authorizer, text)
+
+
+def service_account(authorizer: Authorizer, namespace: str, name: str) -> Authorizer:
+    if dns_subdomain(name):
+        raise CelError("Invalid service account name")
+    if dns_label(namespace):
+        raise CelError("Invalid service account namespace")
+    return replace(authorizer, service_account=(namespace, name))
+
+
+def resource(check: GroupCheck, text: str) -> ResourceCheck:
+    if not text.strip():
+        raise CelError("resource must not be empty")
+    return ResourceCheck(check.authorizer, Attributes("", "", check.group, text))
+
+
+def _setter(attribute: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
+    return lambda check, text: replace(check, attributes=replace(check.attributes, **{attribute: text}))  # type: ignore[arg-type]
+
+
+def check_path(check: PathCheck, verb: str) -> Value:
+    return check.authorizer.check(Attributes(verb, check.path))
+
+
+def check_resource(check: ResourceCheck, verb: str) -> Value:
+    return check.authorizer.check(replace(check.attributes, verb=verb))
+
+
+def _check_cost(arguments: tuple[Value, ...], result: Value) -> int:
+    """One expression can pay for two checks."""
+    return CHECK_COST
+
+
+_SETTER = (ResourceCheck, STRING)
+
+LIBRARY = Library(
+    "authorizer",
+    (
+        function("path", member("authorizer_path", (Authorizer, STRING), PathCheck, path)),
+        function("group", member("authorizer_group", (Authorizer, STRING), GroupCheck, GroupCheck)),
+        function("serviceAccount", member("authorizer_serviceaccount", (Authorizer, STRING, STRING), Authorizer, service_account)),
+        function("resource", member("groupcheck_resource", (GroupCheck, STRING), ResourceCheck, resource)),
+        function("subresource", member("resourcecheck_subresource", _SETTER, ResourceCheck, _setter("subresource"))),
+        function("namespace", member("resourcecheck_namespace", _SETTER, ResourceCheck, _setter("namespace"))),
+        function("name", member("resourcecheck_name", _SETTER, ResourceCheck, _setter("name"))),
+        function(
+            "check",
+            member("pathcheck_check", (PathCheck, STRING), Decision, check_path),
+            member("resourcecheck_check", (ResourceCheck, STRING), Decision, check_resource),
+            cost=_check_cost,
+        ),
+        function("allowed", member("decision_allowed", (Decision,), BOOL, lambda decision: decision.answer.allowed)),
+        function("reason", member("decision_reason", (Decision,), STRING, lambda decision: decision.answer.reason)),
+        function("errored", member("decision_errored", (Decision,), BOOL, lambda decision: bool(decision.answer.error))),
+        function("error", member("decision_error", (Decision,), STRING, lambda decision: decision.answer.error)),
+    ),
+    introduced=(1, 27),
+)
+LIBRARY_SELECTORS = Library(
+    "authorizer selectors",
+    (
+        function(
+            "fieldSelector",
+            member("authorizer_fieldselector", _SETTER, ResourceCheck, _setter("field_selector")),
+            cost=selector,
+        ),
+        function(
+            "labelSelector",
+            member("authorizer_labelselector", _SETTER, ResourceCheck, _setter("label_selector")),
+            cost=selector,
+        ),
+    ),
+    introduced=(1, 31),
+)

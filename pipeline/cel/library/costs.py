@@ -1,0 +1,81 @@
+"""What a call costs at run time, in the units of cel-go's cost tracker.
+
+Sources: cel-go interpreter/runtimecost.go and kubernetes/apiserver pkg/cel/library/cost.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from ..values import CelMap, Value
+
+Cost = Callable[[tuple[Value, ...], Value], int]
+
+STRING_FACTOR = 0.1
+REGEX_FACTOR = 0.25
+LIST_BASE = 10
+STRUCT_BASE = 40
+
+
+def size(value: Value) -> int:
+    """The size that costs are computed from: code points, bytes, entries, address bytes; 1 for every other value."""
+    if isinstance(value, str | bytes | list | dict | CelMap):
+        return len(value)
+    return getattr(value, "size", 1)
+
+
+def free(arguments: tuple[Value, ...], result: Value) -> int:
+    """For functions that cel-go turns into control flow."""
+    return 0
+
+
+def scan(factor: float = 1) -> Cost:
+    """The first argument is read `factor` times."""
+    return lambda arguments, result: ceil(size(arguments[0]) * factor * STRING_FACTOR)
+
+
+def scan_result(factor: float = 1) -> Cost:
+    """The result is read or built `factor` times."""
+    return lambda arguments, result: ceil(size(result) * factor * STRING_FACTOR)
+
+
+def traverse(arguments: tuple[Value, ...], result: Value) -> int:
+    """Every element of the first argument is looked at once."""
+    return traversal(arguments[0])
+
+
+def traversal(value: Value) -> int:
+    """1 for each scalar in a tree of lists and maps; strings count a tenth of their bytes (not code points), rounded down."""
+    if isinstance(value, str):
+        return int(len(value.encode(errors="surrogatepass")) * STRING_FACTOR)
+    if isinstance(value, bytes):
+        return int(len(value) * STRING_FACTOR)
+    if isinstance(value, list):
+        return sum(map(traversal, value))
+    if isinstance(value, dict):
+        return sum(traversal(key) + traversal(item) for key, item in value.items())
+    if isinstance(value, CelMap):
+        return sum(traversal(key) + traversal(item) for key, item in value.entries.values())
+    return 1
+
+
+def search(arguments: tuple[Value, ...], result: Value) -> int:
+    """A regular expression, the second argument, is run over the first."""
+    return regex_cost(size(arguments[0]), size(arguments[1]))
+
+
+def regex_cost(text_size: int, pattern_size: int) -> int:
+    """One is added to the text so that an expensive pattern costs something on an empty string."""
+    return ceil((1.0 + text_size) * STRING_FACTOR) * ceil(pattern_size * REGEX_FACTOR)
+
+
+def selector(arguments: tuple[Value, ...], result: Value) -> int:
+    """A selector, the second argument, is parsed: every two characters could be a requirement, which is a list and a struct."""
+    length = size(arguments[1])
+    return LIST_BASE + ceil(length * STRING_FACTOR) + ceil(ceil(length * 0.5) * (LIST_BASE + STRUCT_BASE))
+
+
+def allocate(entries: float) -> int:
+    """A call that builds a list of so many entries, or does as much work for it (cel-go ext/lists.go)."""
+    return int(entries) + 1 + LIST_BASE

@@ -1,0 +1,112 @@
+"""Lists of Kubernetes: apiserver pkg/cel/library/lists.go. Version 1 came with 1.37 and adds `includes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from ..equality import equal
+from ..functions import Function, Library
+from ..operators import add, greater, less
+from ..types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
+from ..values import CelError, Duration, UInt, Value
+from .costs import traverse
+from .declare import COMPARABLE, Variant, function, member
+
+_SUMMABLE: tuple[tuple[Type, Value], ...] = ((INT, 0), (UINT, UInt(0)), (DOUBLE, 0.0), (DURATION, Duration(0)))
+# The names that overload ids use.
+_NAMES = {DURATION: "duration", TIMESTAMP: "timestamp"}
+
+
+def order(left: Value, right: Value) -> int | None:
+    """-1, 0 or 1; None where the two have no order, which upstream takes for neither less nor greater."""
+    try:
+        return 1 if greater(left, right) else -1 if less(left, right) else 0
+    except CelError:
+        return None
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two elements are equal; what cannot be compared is not."""
+    try:
+        return equal(left, right)
+    except CelError:
+        return False
+
+
+def is_sorted(items: list[Value]) -> bool:
+    return all(order(left, right) != 1 for left, right in pairwise(items))
+
+
+def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
+    def total(items: list[Value]) -> Value:
+        result = zero
+        for item in items:
+            result = add(result, item)
+        return result
+
+    return total
+
+
+def _extreme(name: str, replaces: int) -> Callable[[list[Value]], Value]:
+    """The element that none after it beats: `replaces` is how the best so far compares with one that takes its place."""
+
+    def best(items: list[Value]) -> Value:
+        if not items:
+            raise CelError(f"{name} called on empty list")
+        result = items[0]
+        for item in items[1:]:
+            if order(result, item) == replaces:
+                result = item
+        return result
+
+    return best
+
+
+def index_of(items: list[Value], wanted: Value) -> int:
+    return next((index for index, item in enumerate(items) if same(item, wanted)), -1)
+
+
+def last_index_of(items: list[Value], wanted: Value) -> int:
+    return next((index for index in range(len(items) - 1, -1, -1) if same(items[index], wanted)), -1)
+
+
+def includes(target: Value, wanted: Value) -> bool:
+    """Whether a list has an element, or whether anything else is equal to it."""
+    if target.__class__ is list:
+        return any(same(item, wanted) for item in target)
+    return same(target, wanted)
+
+
+def _per_type(name: str, id_: str, call: Callable[[list[Value]], Value], result: Type | None = None) -> Function:
+    """One overload for each type that has an order; the result is of the element's type if none is given."""
+    variants: list[Variant] = [
+        member(id_.format(_NAMES.get(kind, kind.name)), (list_of(kind),), result or kind, call) for kind in COMPARABLE
+    ]
+    return function(name, *variants, cost=traverse)
+
+
+_A = parameter("A")
+
+_FUNCTIONS = (
+    _per_type("isSorted", "list_{}_is_sorted_bool", is_sorted, BOOL),
+    _per_type("min", "list_{0}_min_{0}", _extreme("min", 1)),
+    _per_type("max", "list_{0}_max_{0}", _extreme("max", -1)),
+    function(
+        "sum",
+        *(
+            member("list_{0}_sum_{0}".format(_NAMES.get(kind, kind.name)), (list_of(kind),), kind, _sum_from(zero))
+            for kind, zero in _SUMMABLE
+        ),
+        cost=traverse,
+    ),
+    function("indexOf", member("list_a_index_of_int", (list_of(_A), _A), INT, index_of), cost=traverse),
+    function("lastIndexOf", member("list_a_last_index_of_int", (list_of(_A), _A), INT, last_index_of), cost=traverse),
+)
+
+LIBRARY_0 = Library("lists 0", _FUNCTIONS, removed=(1, 37))
+LIBRARY = Library(
+    "lists 1",
+    (*_FUNCTIONS, function("includes", member("list_includes_dyn_dyn", (DYN, DYN), BOOL, includes), cost=traverse)),
+    introduced=(1, 37),
+)

@@ -1,0 +1,73 @@
+"""Optional values: cel-go cel/library.go and common/types/optional.go. The checker knows `.?`, `[?]` and the macros by itself."""
+
+from __future__ import annotations
+
+from ..functions import Library
+from ..types import BOOL, list_of, optional_of, parameter
+from ..values import NONE, CelError, CelMap, Duration, Optional, Timestamp, Value
+from .costs import free
+from .declare import function, member, plain
+
+_YEAR_ONE_NS = -62135596800 * 10**9
+
+
+def of_non_zero(value: Value) -> Optional:
+    """The value, or nothing if it is null, false, a zero or empty. Library types have no zero."""
+    return NONE if _is_zero(value) else Optional(value)
+
+
+def _is_zero(value: Value) -> bool:
+    if value.__class__ is Timestamp:
+        return bool(value.ns == _YEAR_ONE_NS)
+    if value.__class__ is Duration:
+        return bool(value.ns == 0)
+    return value is None or (isinstance(value, bool | int | float | str | bytes | list | dict | CelMap) and not value)
+
+
+def value_of(option: Optional) -> Value:
+    if not option.has_value:
+        raise CelError("optional.none() dereference")
+    return option.value
+
+
+def or_(option: Optional, other: Optional) -> Optional:
+    """The first that holds a value. The evaluator only looks at `other` if it is needed."""
+    return option if option.has_value else other
+
+
+def or_value(option: Optional, default: Value) -> Value:
+    """What the optional holds, or else `default`, which the evaluator only looks at if it is needed."""
+    return option.value if option.has_value else default
+
+
+def unwrap(options: list[Value]) -> list[Value]:
+    """What those hold that hold something."""
+    for option in options:
+        if option.__class__ is not Optional:
+            raise CelError(f"value {option} is not optional")
+    return [option.value for option in options if option.has_value]
+
+
+_V = parameter("V")
+_OPTION, _LIST, _OPTIONS = optional_of(_V), list_of(_V), list_of(optional_of(_V))
+
+_FUNCTIONS = (
+    function("optional.of", plain("optional_of", (_V,), _OPTION, Optional)),
+    function("optional.none", plain("optional_none", (), _OPTION, lambda: NONE)),
+    function("optional.ofNonZeroValue", plain("optional_ofNonZeroValue", (_V,), _OPTION, of_non_zero)),
+    function("value", member("optional_value", (_OPTION,), _V, value_of)),
+    function("hasValue", member("optional_hasValue", (_OPTION,), BOOL, lambda option: option.has_value)),
+    function("or", member("optional_or_optional", (_OPTION, _OPTION), _OPTION, or_), cost=free),
+    function("orValue", member("optional_orValue_value", (_OPTION, _V), _V, or_value), cost=free),
+)
+_LIST_FUNCTIONS = (
+    function("first", member("list_first", (_LIST,), _OPTION, lambda items: Optional(items[0]) if items else NONE)),
+    function("last", member("list_last", (_LIST,), _OPTION, lambda items: Optional(items[-1]) if items else NONE)),
+    function("optional.unwrap", plain("optional_unwrap", (_OPTIONS,), _LIST, unwrap)),
+    function("unwrapOpt", member("optional_unwrapOpt", (_OPTIONS,), _LIST, unwrap)),
+)
+_MACROS = frozenset(("optMap", "optFlatMap"))
+
+# The library is not versioned by Kubernetes: its newer functions came with the cel-go of 1.33.
+LIBRARY_0 = Library("optional", _FUNCTIONS, introduced=(1, 28), removed=(1, 33), macros=_MACROS)
+LIBRARY = Library("optional 2", (*_FUNCTIONS, *_LIST_FUNCTIONS), introduced=(1, 33), macros=_MACROS)

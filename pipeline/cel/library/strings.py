@@ -1,0 +1,144 @@
+"""Strings 2: cel-go ext/strings.go, without `format`, which has a file of its own. Indexes are code points."""
+
+from __future__ import annotations
+
+from ..functions import Library
+from ..types import INT, STRING, list_of
+from ..values import CelError, Value
+from .costs import scan, scan_result, traverse
+from .declare import function, member, plain
+from .formatting import FORMAT, FORMAT_SPACED
+
+# What Go's unicode.IsSpace accepts; Python's str.strip() also strips the separators U+001C to U+001F.
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
+_QUOTED = str.maketrans(
+    {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", "\\": r"\\", '"': r"\""}
+)
+
+
+def out_of_range(index: int) -> CelError:
+    return CelError(f"index out of range: {index}")
+
+
+def char_at(text: str, index: int) -> str:
+    """The character at `index`; the empty string just behind the end."""
+    if not 0 <= index <= len(text):
+        raise out_of_range(index)
+    return text[index : index + 1]
+
+
+def index_of(text: str, part: str, offset: int = 0) -> int:
+    """Where `part` first occurs at or after `offset`, or -1. The empty string is found at any offset, even behind the end."""
+    if offset < 0:
+        raise out_of_range(offset)
+    return text.find(part, offset) if part else offset
+
+
+def last_index_of(text: str, part: str) -> int:
+    """Where `part` last begins, or -1."""
+    return text.rfind(part)
+
+
+def last_index_of_offset(text: str, part: str, offset: int) -> int:
+    """Where `part` last begins at or before `offset`, or -1. An offset behind the end finds nothing, except the empty string."""
+    if offset < 0:
+        raise out_of_range(offset)
+    if not part:
+        return offset
+    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
+
+
+def replace(text: str, old: str, new: str, count: int = -1) -> str:
+    """The first `count` occurrences of `old` replaced, all of them if negative."""
+    return text.replace(old, new, count)
+
+
+def split(text: str, separator: str, count: int = -1) -> list[str]:
+    """At most `count` parts, all of them if negative; an empty separator splits into characters."""
+    if count == 0:
+        return []
+    if separator:
+        return text.split(separator, max(count, 0) - 1)
+    if 0 < count < len(text):
+        return [*text[: count - 1], text[count - 1 :]]
+    return list(text)
+
+
+def substring(text: str, start: int) -> str:
+    if not 0 <= start <= len(text):
+        raise out_of_range(start)
+    return text[start:]
+
+
+def substring_range(text: str, start: int, end: int) -> str:
+    if start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            raise out_of_range(index)
+    return text[start:end]
+
+
+def join(parts: list[Value], separator: str = "") -> str:
+    for part in parts:
+        if part.__class__ is not str:
+            raise CelError(f"join: invalid input: {str(part).lower() if isinstance(part, bool) else part}")
+    return separator.join(parts)
+
+
+def quote(text: str) -> str:
+    """`text` as a literal of CEL, in double quotes."""
+    return f'"{text.translate(_QUOTED)}"'
+
+
+_STRINGS = list_of(STRING)
+
+_FUNCTIONS = (
+    function("charAt", member("string_char_at_int", (STRING, INT), STRING, char_at)),
+    function(
+        "indexOf",
+        member("string_index_of_string", (STRING, STRING), INT, index_of),
+        member("string_index_of_string_int", (STRING, STRING, INT), INT, index_of),
+        cost=traverse,
+    ),
+    function(
+        "lastIndexOf",
+        member("string_last_index_of_string", (STRING, STRING), INT, last_index_of),
+        member("string_last_index_of_string_int", (STRING, STRING, INT), INT, last_index_of_offset),
+        cost=traverse,
+    ),
+    function(
+        "join",
+        member("list_join", (_STRINGS,), STRING, join),
+        member("list_join_string", (_STRINGS, STRING), STRING, join),
+        cost=scan_result(2),
+    ),
+    function("lowerAscii", member("string_lower_ascii", (STRING,), STRING, lambda text: text.translate(_LOWER)), cost=scan()),
+    function("upperAscii", member("string_upper_ascii", (STRING,), STRING, lambda text: text.translate(_UPPER)), cost=scan()),
+    function(
+        "replace",
+        member("string_replace_string_string", (STRING, STRING, STRING), STRING, replace),
+        member("string_replace_string_string_int", (STRING, STRING, STRING, INT), STRING, replace),
+        cost=scan(2),
+    ),
+    function(
+        "split",
+        member("string_split_string", (STRING, STRING), _STRINGS, split),
+        member("string_split_string_int", (STRING, STRING, INT), _STRINGS, split),
+        cost=scan(2),
+    ),
+    function(
+        "substring",
+        member("string_substring_int", (STRING, INT), STRING, substring),
+        member("string_substring_int_int", (STRING, INT, INT), STRING, substring_range),
+        cost=scan(),
+    ),
+    function("trim", member("string_trim", (STRING,), STRING, lambda text: text.strip(_SPACE)), cost=scan()),
+)
+_QUOTE = function("strings.quote", plain("strings_quote", (STRING,), STRING, quote), cost=scan())
+
+LIBRARY_0 = Library("strings 0", _FUNCTIONS, removed=(1, 29))
+LIBRARY_SPACED = Library("strings 2, format with spaces", (*_FUNCTIONS, _QUOTE, FORMAT_SPACED), introduced=(1, 29), removed=(1, 33))
+LIBRARY = Library("strings 2", (*_FUNCTIONS, _QUOTE, FORMAT), introduced=(1, 33))
