@@ -119,21 +119,17 @@ def _matches_another_version(rule: Rule, target: Target) -> bool:
 class Matcher:
     """Matches many requests with one MatchResources. Holds nothing but what follows from it."""
 
-    def __init__(self, criteria: MatchResources, *, is_binding: bool = False) -> None:
+    def __init__(self, criteria: MatchResources) -> None:
         self.criteria = criteria
-        # Empty resourceRules match everything; only a binding may have them.
+        # Empty resourceRules match everything.
         self._all_resources = not criteria.resource_rules
         self._include = _RuleList(criteria.resource_rules, criteria.match_policy)
         self._exclude = _RuleList(criteria.exclude_resource_rules, criteria.match_policy)
-        self._has_nil_selector = criteria.namespace_selector is None or criteria.object_selector is None
-        self.is_trivial = (
-            is_binding
-            and self._all_resources
-            and not criteria.exclude_resource_rules
-            and not self._has_nil_selector
-            and not (criteria.namespace_selector and criteria.namespace_selector.requirements)
-            and not (criteria.object_selector and criteria.object_selector.requirements)
-        )
+        selectors = (criteria.namespace_selector, criteria.object_selector)
+        self._has_nil_selector = None in selectors
+        self._has_selectors = any(selector.requirements for selector in selectors if selector is not None)
+        # Only a binding may have no rules; it then matches everything that its policy matches.
+        self.is_trivial = not (self._has_nil_selector or self._has_selectors or criteria.resource_rules or self._exclude.rules)
 
     def is_candidate(self, target: Target) -> bool:
         """Whether a request with this target can match at all. A nil selector is an error for every request."""
@@ -146,6 +142,13 @@ class Matcher:
             return True
         included, also = self._include.possible(target)
         return bool(included) or also
+
+    def is_certain(self, target: Target) -> bool:
+        """Whether every request with this target matches, as what it is: nothing else needs to be asked."""
+        if self._has_nil_selector or self._has_selectors or self._exclude.rules:
+            return False
+        included, _ = self._include.possible(target)
+        return self._all_resources or any(not rule.resource_names for rule in included)
 
     def match(self, request: AdmissionRequest, target: Target, world: World) -> Match:
         """Whether a request is meant. `target` must be Target.of(request)."""

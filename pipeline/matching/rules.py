@@ -24,10 +24,8 @@ _REVIEWS = {
 }
 # No policy that lives in the API ever sees these (group, resource), whatever its rules: generic/plugin.go keeps admins from locking
 # themselves out, kubernetes pkg/kubeapiserver/admission/exclusion/resources.go lists what is never stored.
-EXCLUDED_RESOURCES = frozenset(
-    [("admissionregistration.k8s.io", resource) for resource in _POLICY_RESOURCES]
-    + [(group, resource) for group, resources in _REVIEWS.items() for resource in resources]
-)
+EXCLUDED_REVIEWS = frozenset((group, resource) for group, resources in _REVIEWS.items() for resource in resources)
+EXCLUDED_RESOURCES = EXCLUDED_REVIEWS | {("admissionregistration.k8s.io", resource) for resource in _POLICY_RESOURCES}
 NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 
 
@@ -47,7 +45,7 @@ class Target(NamedTuple):
     @classmethod
     def of(cls, request: AdmissionRequest) -> Target:
         """The target of a request as it was received."""
-        return cls(request.operation, request.resource, request.subresource, bool(request.namespace))
+        return cls(request.operation.value, request.resource, request.subresource, bool(request.namespace))
 
     def __str__(self) -> str:
         group, version, resource = self.resource.group, self.resource.version, self.resource.resource

@@ -193,3 +193,8 @@ def _rule(fields: Fields) -> Rule:
         fields.text("scope", "*", ("*", "Namespaced", "Cluster")),
         fields.texts("resourceNames"),
     )
+
+
+def match_resources_from_object(obj: Object, source: str = "matchResources") -> MatchResources:
+    """matchConstraints or matchResources alone, defaulted as the API server would."""
+    return _match_resources(Fields(Document(obj, source)))

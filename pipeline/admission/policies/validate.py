@@ -1,7 +1,7 @@
 """What the API server would reject. Follows kubernetes pkg/apis/admissionregistration/validation/validation.go.
 
-Expressions are not compiled here: a policy whose expression does not compile can be in force (an older version wrote it), and what it
-decides then is a matter of evaluation.
+Expressions are not compiled here: a policy whose expression does not compile can be in force, because an older version wrote it, and
+what it decides then is a matter of evaluation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_RESERVED = frozenset(
-    """
+_RESERVED_WORDS = """
     false in null true as break const continue else for function if import let loop package namespace return var void while
-    """.split()
-)
+"""
 
 
 def validate_policy(policy: Policy, root: Fields) -> None:
@@ -115,7 +113,7 @@ def _match_conditions(conditions: tuple[NamedExpression, ...], spec: Fields) -> 
 
 def _variables(variables: tuple[NamedExpression, ...], spec: Fields) -> None:
     for variable, item in zip(variables, spec.objects("variables"), strict=True):
-        if not _IDENTIFIER.fullmatch(variable.name) or variable.name in _RESERVED:
+        if not _IDENTIFIER.fullmatch(variable.name) or variable.name in _RESERVED_WORDS.split():
             raise item.error(f" must be a CEL identifier, not {variable.name!r}", "name")
         if not variable.expression.strip():
             raise item.error(" is required", "expression")
