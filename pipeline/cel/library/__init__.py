@@ -33,6 +33,7 @@ LIBRARIES: tuple[Library, ...] = (
     authorizer.LIBRARY_SELECTORS,
     optional.LIBRARY_0,
     optional.LIBRARY,
+    quantity.LIBRARY_IN_PLACE,
     quantity.LIBRARY,
     strings.LIBRARY_0,
     strings.LIBRARY_SPACED,

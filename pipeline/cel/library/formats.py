@@ -44,7 +44,7 @@ _EMPTY = "must be non-empty"
 
 
 def _described(problem: str, pattern: str, *examples: str) -> str:
-    shown = "".join(f"'{example}', or " for example in examples).removesuffix("or ")
+    shown = " or ".join(f"'{example}', " for example in examples)
     return f"{problem} (e.g. {shown}regex used for validation is '{pattern}')"
 
 

@@ -2,18 +2,19 @@
 
 A quantity is kept as upstream keeps it, because it shows: either as an amount, a 64-bit integer times a power of ten, or as a
 decimal of any size. Only an amount can be an integer for `asInteger` and `isInteger`: `quantity('1Pi').isInteger()` is false, since
-upstream's parser takes the slow way for 2^50. One oddity is left out: there, comparing an amount with a decimal turns the amount
-into a decimal for the rest of the evaluation.
+upstream's parser takes the slow way for 2^50. And a value can change after it was made, which shows where it is used twice, as a
+variable or an element: comparing an amount with a decimal makes it a decimal, and up to 1.36, adding to a decimal changes it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-from ..functions import Library
+from ..functions import Function, Library
 from ..types import BOOL, DOUBLE, INT, STRING, Type, opaque
 from ..values import INT_MAX, INT_MIN, CelError, Opaque, Value, no_such_overload
 from .costs import scan
@@ -36,22 +37,37 @@ _NUMERIC = "unable to parse numeric part of quantity"
 _SUFFIX = "unable to parse quantity's suffix"
 _DIGITS = "0123456789"
 
+Cell: TypeAlias = list[Any]
+
 
 class Quantity(Opaque):
-    """`digits` times ten to the `exponent`. `is_computed` marks results of add and sub, which differ in one point: see `equals`."""
+    """Digits times ten to an exponent. `is_computed` marks results of add and sub, which differ in one point: see `equals`.
 
-    __slots__ = ("digits", "exponent", "format", "is_amount", "is_computed")
+    The number is in a `cell` of its own, [digits, exponent, whether it is an amount], because two quantities can share one.
+    """
+
+    __slots__ = ("cell", "format", "is_computed")
     cel_type: ClassVar[Type] = opaque("kubernetes.Quantity")
 
-    def __init__(self, digits: int, exponent: int, notation: str, is_amount: bool, is_computed: bool = False) -> None:
-        self.digits = digits
-        self.exponent = exponent
+    def __init__(self, cell: Cell, notation: str, is_computed: bool = False) -> None:
+        self.cell = cell
         self.format = notation
-        self.is_amount = is_amount
         self.is_computed = is_computed
 
+    @property
+    def digits(self) -> int:
+        return self.cell[0]
+
+    @property
+    def exponent(self) -> int:
+        return self.cell[1]
+
+    @property
+    def is_amount(self) -> bool:
+        return self.cell[2]
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and compare(self, other) == 0
+        return isinstance(other, Quantity) and _compare(self.cell, other.cell) == 0
 
     def __hash__(self) -> int:
         digits, exponent = _without_trailing_zeros(self.digits, self.exponent, 10)
@@ -61,7 +77,7 @@ class Quantity(Opaque):
         """`==` in CEL. A result of add or sub is a pointer in Go, which upstream refuses to compare with on the right side."""
         if other.__class__ is not Quantity or other.is_computed:
             raise no_such_overload()
-        return compare(self, other) == 0
+        return _compare(self.cell, other.cell) == 0
 
     def __str__(self) -> str:
         """The canonical form, such as `1500m` or `2Gi`."""
@@ -100,9 +116,15 @@ def _without_trailing_zeros(number: int, exponent: int, base: int) -> tuple[int,
     return number, exponent
 
 
-@lru_cache(maxsize=4096)
 def parse(text: str) -> Quantity:
-    """The quantity that `text` spells; it is kept, since it never changes. Raises CelError in the words of apimachinery."""
+    """The quantity that `text` spells, a new one each time. Raises CelError in the words of apimachinery."""
+    cell, notation = _parse(text)
+    return Quantity([*cell], notation)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> tuple[tuple[int, int, bool], str]:
+    """The number and the notation of a text: kept, because policies compare with the same few quantities again and again."""
     if not text:
         raise CelError(_FORMAT_WRONG)
     negative, number, numerator, denominator, suffix = _split(text)
@@ -110,7 +132,7 @@ def parse(text: str) -> Quantity:
     amount = _parse_amount(numerator, denominator, base, exponent)
     if amount is not None:
         digits, scale = amount
-        return Quantity(-digits if negative else digits, scale, notation, is_amount=True)
+        return (-digits if negative else digits, scale, True), notation
     return _parse_decimal(number, base, exponent, notation)
 
 
@@ -177,7 +199,7 @@ def _parse_amount(numerator: str, denominator: str, base: int, exponent: int) ->
     return (digits, scale) if digits <= INT_MAX else None
 
 
-def _parse_decimal(number: str, base: int, exponent: int, notation: str) -> Quantity:
+def _parse_decimal(number: str, base: int, exponent: int, notation: str) -> tuple[tuple[int, int, bool], str]:
     """The slow parser: any size; what is finer than nano is rounded away from zero; binary notation is capped at int64."""
     whole, _, fraction = number.partition(".")
     if not (whole + fraction).strip("+-"):
@@ -196,20 +218,23 @@ def _parse_decimal(number: str, base: int, exponent: int, notation: str) -> Quan
         digits *= 10 ** (scale - NANO)
         scale = NANO
     if notation == BINARY_SI:
-        if _compare(digits, scale, INT_MAX, 0) > 0:
+        if _compare([digits, scale], [INT_MAX, 0]) > 0:
             digits, scale = INT_MAX, 0
-        elif digits and _compare(digits, scale, 1, 0) < 0:
+        elif digits and _compare([digits, scale], [1, 0]) < 0:
             notation = DECIMAL_SI
-    return Quantity(-digits if negative else digits, scale, notation, is_amount=False)
+    return (-digits if negative else digits, scale, False), notation
 
 
 def compare(left: Quantity, right: Quantity) -> int:
-    """-1, 0 or 1."""
-    return _compare(left.digits, left.exponent, right.digits, right.exponent)
+    """-1, 0 or 1. An amount on the left becomes a decimal where the right one is: upstream's Cmp works in place."""
+    if left.is_amount and not right.is_amount:
+        left.cell[2] = False
+    return _compare(left.cell, right.cell)
 
 
-def _compare(left: int, left_exponent: int, right: int, right_exponent: int) -> int:
-    difference = left_exponent - right_exponent
+def _compare(left_cell: Cell, right_cell: Cell) -> int:
+    left, right = left_cell[0], right_cell[0]
+    difference = left_cell[1] - right_cell[1]
     if difference and left and right and (left > 0) == (right > 0):
         # Numbers of very different size are told apart by their lengths, without writing all zeros.
         magnitude = (left.bit_length() - right.bit_length()) * math.log10(2) + difference
@@ -222,18 +247,27 @@ def _compare(left: int, left_exponent: int, right: int, right_exponent: int) -> 
     return (left > right) - (left < right)
 
 
-def _add(left: Quantity, right: Quantity, sign: int) -> Quantity:
+def add(left: Quantity, right: Quantity, sign: int = 1) -> Quantity:
     """left + sign * right: an amount as long as both are and the result fits; zero takes on the notation of what is added to it."""
     notation = left.format if left.digits else right.format
     if left.is_amount and right.is_amount:
         amount = _add_amounts(left.digits, left.exponent, sign * right.digits, right.exponent)
         if amount is not None:
-            return Quantity(*amount, notation, is_amount=True, is_computed=True)
+            return Quantity([*amount, True], notation, is_computed=True)
     exponent = min(left.exponent, right.exponent)
     if max(left.exponent, right.exponent) - exponent > EXPONENT_DIFFERENCE_MAX:
         raise CelError("quantities are too far apart in size to be added")
     digits = left.digits * 10 ** (left.exponent - exponent) + sign * right.digits * 10 ** (right.exponent - exponent)
-    return Quantity(digits, exponent, notation, is_amount=False, is_computed=True)
+    return Quantity([digits, exponent, False], notation, is_computed=True)
+
+
+def add_in_place(left: Quantity, right: Quantity, sign: int = 1) -> Quantity:
+    """The same up to 1.36, where a decimal on the left is changed and shares its number with the result."""
+    total = add(left, right, sign)
+    if not left.is_amount:
+        left.cell[:] = total.cell
+        total.cell = left.cell
+    return total
 
 
 def _add_amounts(left: int, left_exponent: int, right: int, right_exponent: int) -> tuple[int, int] | None:
@@ -251,7 +285,7 @@ def _add_amounts(left: int, left_exponent: int, right: int, right_exponent: int)
 
 
 def _from_int(number: int) -> Quantity:
-    return Quantity(number, 0, DECIMAL_EXPONENT, is_amount=True)
+    return Quantity([number, 0, True], DECIMAL_EXPONENT)
 
 
 def as_integer(quantity: Quantity) -> int | None:
@@ -302,33 +336,33 @@ def is_quantity(text: str) -> bool:
 
 _SCAN = scan()
 
-LIBRARY = Library(
-    "quantity",
-    (
-        function("quantity", plain("string_to_quantity", (STRING,), Quantity, parse), cost=_SCAN),
-        function("isQuantity", plain("is_quantity_string", (STRING,), BOOL, is_quantity), cost=_SCAN),
-        function("sign", plain("quantity_sign", (Quantity,), INT, lambda value: (value.digits > 0) - (value.digits < 0))),
-        function(
-            "isGreaterThan",
-            member("quantity_is_greater_than", (Quantity, Quantity), BOOL, lambda left, right: compare(left, right) > 0),
-        ),
-        function(
-            "isLessThan", member("quantity_is_less_than", (Quantity, Quantity), BOOL, lambda left, right: compare(left, right) < 0)
-        ),
-        function("compareTo", member("quantity_compare_to", (Quantity, Quantity), INT, compare)),
-        function("asApproximateFloat", member("quantity_get_float", (Quantity,), DOUBLE, _as_float)),
-        function("asInteger", member("quantity_get_int", (Quantity,), INT, _as_integer)),
-        function("isInteger", member("quantity_is_integer", (Quantity,), BOOL, lambda value: as_integer(value) is not None)),
+_FUNCTIONS = (
+    function("quantity", plain("string_to_quantity", (STRING,), Quantity, parse), cost=_SCAN),
+    function("isQuantity", plain("is_quantity_string", (STRING,), BOOL, is_quantity), cost=_SCAN),
+    function("sign", plain("quantity_sign", (Quantity,), INT, lambda value: (value.digits > 0) - (value.digits < 0))),
+    function("isGreaterThan", member("quantity_is_greater_than", (Quantity, Quantity), BOOL, lambda a, b: compare(a, b) > 0)),
+    function("isLessThan", member("quantity_is_less_than", (Quantity, Quantity), BOOL, lambda a, b: compare(a, b) < 0)),
+    function("compareTo", member("quantity_compare_to", (Quantity, Quantity), INT, compare)),
+    function("asApproximateFloat", member("quantity_get_float", (Quantity,), DOUBLE, _as_float)),
+    function("asInteger", member("quantity_get_int", (Quantity,), INT, _as_integer)),
+    function("isInteger", member("quantity_is_integer", (Quantity,), BOOL, lambda value: as_integer(value) is not None)),
+)
+
+
+def _sums(add_: Callable[[Quantity, Quantity, int], Quantity]) -> tuple[Function, ...]:
+    return (
         function(
             "add",
-            member("quantity_add", (Quantity, Quantity), Quantity, lambda left, right: _add(left, right, 1)),
-            member("quantity_add_int", (Quantity, INT), Quantity, lambda left, right: _add(left, _from_int(right), 1)),
+            member("quantity_add", (Quantity, Quantity), Quantity, lambda left, right: add_(left, right, 1)),
+            member("quantity_add_int", (Quantity, INT), Quantity, lambda left, right: add_(left, _from_int(right), 1)),
         ),
         function(
             "sub",
-            member("quantity_sub", (Quantity, Quantity), Quantity, lambda left, right: _add(left, right, -1)),
-            member("quantity_sub_int", (Quantity, INT), Quantity, lambda left, right: _add(left, _from_int(right), -1)),
+            member("quantity_sub", (Quantity, Quantity), Quantity, lambda left, right: add_(left, right, -1)),
+            member("quantity_sub_int", (Quantity, INT), Quantity, lambda left, right: add_(left, _from_int(right), -1)),
         ),
-    ),
-    introduced=(1, 28),
-)
+    )
+
+
+LIBRARY_IN_PLACE = Library("quantity, adding in place", (*_FUNCTIONS, *_sums(add_in_place)), introduced=(1, 28), removed=(1, 37))
+LIBRARY = Library("quantity", (*_FUNCTIONS, *_sums(add)), introduced=(1, 37))
