@@ -1,0 +1,117 @@
+"""Did validating admission run for a recorded request, and what did it say?
+
+The API server stops at the first refusal, so a request that was refused before validating admission tells nothing about policies, and
+one that was refused after it was admitted by them. Where the log cannot tell, the answer is UNKNOWN.
+Order of the stages: kubernetes/apiserver pkg/server/config.go, pkg/endpoints/handlers, pkg/registry/{rest,generic/registry}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .event import WRITE_VERBS, Event
+from .kinds import CONNECT_SUBRESOURCES
+
+
+class Admission(StrEnum):
+    """Whether validating admission policies were asked."""
+
+    ADMITTED = "admitted"
+    DENIED = "denied"
+    NOT_REACHED = "not reached"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the record says about validating admission, and why."""
+
+    admission: Admission
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    reason: str
+    admission: Admission
+    applies: Callable[[Event], bool]
+
+
+def _says(text: str) -> Callable[[Event], bool]:
+    return lambda event: text in event.message
+
+
+def _matches(pattern: str) -> Callable[[Event], bool]:
+    compiled = re.compile(pattern)
+    return lambda event: compiled.search(event.message) is not None
+
+
+def _code(*codes: int) -> Callable[[Event], bool]:
+    return lambda event: event.code in codes
+
+
+def is_connect(event: Event) -> bool:
+    """Whether a request opens a connection to a pod, service or node: CONNECT, whatever its HTTP method."""
+    return event.subresource in CONNECT_SUBRESOURCES
+
+
+def _connect_reached_backend(event: Event) -> bool:
+    return is_connect(event) and event.code != 404 and (event.code < 400 or event.code >= 500 or not event.message)
+
+
+_VALIDATING_WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request')
+
+
+def _mutating_webhook_denied(event: Event) -> bool:
+    """A denial by a webhook that the log also shows among the called mutating ones."""
+    found = _VALIDATING_WEBHOOK.search(event.message)
+    if found is None:
+        return False
+    called = (value for key, value in event.annotations.items() if key.startswith("mutation.webhook.admission.k8s.io/"))
+    return any(f'"webhook":"{found[1]}"' in value.replace('": "', '":"') for value in called)
+
+
+_N, _Y, _D, _U = Admission.NOT_REACHED, Admission.ADMITTED, Admission.DENIED, Admission.UNKNOWN
+
+# First match wins.
+_RULES = (
+    _Rule("authentication failed", _N, _code(401)),
+    _Rule("the authorizer refused the request", _N, lambda e: e.annotations.get("authorization.k8s.io/decision") == "forbid"),
+    _Rule("a validating admission policy denied it", _D, _says("ValidatingAdmissionPolicy '")),
+    _Rule("policies were not synchronized yet", _N, _says("not yet ready to handle request")),
+    _Rule("the request succeeded", _Y, lambda event: event.succeeded or event.code == 101),
+    _Rule("Pod Security refused it before", _N, _says('violates PodSecurity "')),
+    _Rule("a mutating admission policy refused it before", _N, _matches(r"^policy '[^']+' with binding '[^']+' denied request")),
+    _Rule("a mutating webhook refused it before", _N, _mutating_webhook_denied),
+    _Rule("a webhook refused it after", _Y, _says('admission webhook "')),
+    _Rule("the quota refused it after", _Y, _matches(r"exceeded quota|insufficient quota|status unknown for quota|failed quota")),
+    _Rule(
+        "the name was taken, which the write finds",
+        _Y,
+        lambda e: e.verb == "create" and e.code == 409 and e.reason == "AlreadyExists",
+    ),
+    _Rule("the disruption budget refused it", _U, lambda event: event.subresource == "eviction" and event.code == 429),
+    _Rule("priority and fairness refused it", _N, _code(429)),
+    _Rule("the connection was admitted, and failed behind the API server", _Y, _connect_reached_backend),
+    _Rule("the apply patch does not fit the schema", _N, _says("failed to create typed patch object")),
+    _Rule("a precondition did not hold", _N, lambda e: e.code == 409 and "in the precondition" in e.message),
+    _Rule("the object had changed; the log does not tell whether that was found before or after", _U, _code(409)),
+    _Rule("an admission plugin before it refused", _N, _code(403)),
+    _Rule("the API server found the object invalid", _N, _code(422)),
+    _Rule("the API server could not read the request", _N, _code(400, 413, 415)),
+    _Rule("the target was not found", _N, _code(404)),
+    _Rule("the resource does not allow this verb", _N, _code(405)),
+)
+
+
+def outcome_of(event: Event) -> Outcome:
+    """What the record says about validating admission of one request."""
+    if event.verb not in WRITE_VERBS and not is_connect(event):
+        return Outcome(Admission.NOT_REACHED, "reads pass no admission")
+    for rule in _RULES:
+        if rule.applies(event):
+            return Outcome(rule.admission, rule.reason)
+    return Outcome(Admission.UNKNOWN, f"code {event.code} does not tell how far the request came")

@@ -1,0 +1,176 @@
+"""The versions of every object that the log and snapshots speak of, and which of them a request met.
+
+One object's versions are ordered by resourceVersion, which is one counter for the whole store. Writes whose answer does not tell the
+resourceVersion (a binding, an eviction) take their place by time. A write at which nobody recorded a body still has its entry: it
+says that the object changed, so that an older body is not taken for the current one.
+
+For bulk work the lookups are an ASOF join: `(cluster, group, resource, namespace, name)` of `ObjectKey` equal, and of the rows of one
+object the last with `resource_version_number` below that of the response; where the request was refused, the last with `since` not
+after the request's `ts`. Only forms other than WHOLE need this class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from ..request import Grade
+from .event import Raw
+
+# Resources that one storage serves under several groups (kubernetes/kubernetes pkg/kubeapiserver/default_storage_factory_builder.go).
+_STORED_AS = {
+    ("events.k8s.io", "events"): "",
+    ("extensions", "daemonsets"): "apps",
+    ("extensions", "deployments"): "apps",
+    ("extensions", "replicasets"): "apps",
+    ("extensions", "ingresses"): "networking.k8s.io",
+    ("extensions", "networkpolicies"): "networking.k8s.io",
+}
+
+
+class ObjectKey(NamedTuple):
+    """Which object, apart from its uid: a name may be used again."""
+
+    cluster: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+def object_key(cluster: str, group: str, resource: str, namespace: str, name: str) -> ObjectKey:
+    """The key under which all versions of one object are found. A Namespace lies in no namespace, though its URL suggests so."""
+    if not group and resource == "namespaces":
+        namespace = ""
+    return ObjectKey(cluster, _STORED_AS.get((group, resource), group), resource, namespace, name)
+
+
+class Form(StrEnum):
+    """What an entry knows of its version."""
+
+    WHOLE = "whole"  # the body is the object
+    METADATA = "metadata"  # the body is metadata alone; the rest is the version before
+    CREATED = "created"  # the body is what a client asked to create; `metadata` is what the answer told
+    SCALE = "scale"  # the body is a Scale
+    BINDING = "binding"  # the body is a Binding: the pod before, with a node
+    MARKED = "marked"  # the version before, marked for deletion; no body
+    OPAQUE = "opaque"  # changed in a way that nobody recorded
+    GONE = "gone"  # deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of one object. `since` is when the write was answered, `began` when it was received."""
+
+    form: Form
+    since: datetime
+    began: datetime
+    source: str
+    audit_id: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    api_version: str = ""
+    body: Raw | None = None
+    metadata: Raw | None = None
+    previous: Version | None = None
+    grade: Grade = Grade.INFERRED
+    grace_seconds: int | None = None
+
+    @property
+    def resource_version_number(self) -> int | None:
+        """The resourceVersion as a number, or None where it is absent or not one."""
+        return int(self.resource_version) if self.resource_version.isdigit() else None
+
+
+class Versions(Protocol):
+    """How reconstruction asks for versions. None means that nothing at all is known of the object at that point."""
+
+    def before_write(self, key: ObjectKey, audit_id: str) -> Version | None:
+        """The version that a recorded, successful write replaced."""
+        ...
+
+    def at(self, key: ObjectKey, resource_version: str) -> Version | None:
+        """The version with this resourceVersion."""
+        ...
+
+    def current(self, key: ObjectKey, moment: datetime) -> Version | None:
+        """The last version whose write had been answered at a moment."""
+        ...
+
+    def changed_between(self, key: ObjectKey, after: datetime, until: datetime) -> bool:
+        """Whether a write of the object was answered after the one moment and received before the other."""
+        ...
+
+
+class LogVersions:
+    """Versions held in memory: a dictionary of sorted lists. Bodies are kept as they came and decoded by nobody but their reader."""
+
+    def __init__(self, versions: Iterable[tuple[ObjectKey, Version]] = ()) -> None:
+        self._entries: dict[ObjectKey, list[Version]] = {}
+        self._sorted: set[ObjectKey] = set()
+        for key, version in versions:
+            self.add(key, version)
+
+    def add(self, key: ObjectKey, version: Version) -> None:
+        """Add one version, in any order."""
+        self._entries.setdefault(key, []).append(version)
+        self._sorted.discard(key)
+
+    def keys(self) -> Iterable[ObjectKey]:
+        """Every object of which something is known, in the order of first mention."""
+        return self._entries.keys()
+
+    def timeline(self, key: ObjectKey) -> list[Version]:
+        """All entries of an object, oldest first, each with a link to the one before."""
+        entries = self._entries.get(key)
+        if entries is None:
+            return []
+        if key not in self._sorted:
+            entries[:] = _linked(_ordered(entries))
+            self._sorted.add(key)
+        return entries
+
+    def before_write(self, key: ObjectKey, audit_id: str) -> Version | None:
+        """See Versions."""
+        for version in self.timeline(key):
+            if version.audit_id == audit_id:
+                return version.previous
+        return None
+
+    def at(self, key: ObjectKey, resource_version: str) -> Version | None:
+        """See Versions. Of several records of one version, a whole body is the best."""
+        found = [version for version in self.timeline(key) if version.resource_version == resource_version]
+        whole = [version for version in found if version.form is Form.WHOLE]
+        return next(iter(whole or found), None)
+
+    def current(self, key: ObjectKey, moment: datetime) -> Version | None:
+        """See Versions."""
+        known = [version for version in self.timeline(key) if version.since <= moment]
+        return known[-1] if known else None
+
+    def changed_between(self, key: ObjectKey, after: datetime, until: datetime) -> bool:
+        """See Versions."""
+        return any(version.since > after and version.began < until and version.audit_id for version in self.timeline(key))
+
+
+def _ordered(entries: list[Version]) -> list[Version]:
+    """By time, and where both tell it by resourceVersion: responses of concurrent writes may be recorded in any order."""
+    by_time = sorted(entries, key=lambda version: version.since)
+    numbered = iter(sorted((v for v in by_time if v.resource_version_number is not None), key=_number))
+    return [version if version.resource_version_number is None else next(numbered) for version in by_time]
+
+
+def _number(version: Version) -> tuple[int, bool, datetime]:
+    # A version that ends the object shares its number with the last body.
+    return (version.resource_version_number or 0, version.form is Form.GONE, version.since)
+
+
+def _linked(entries: list[Version]) -> list[Version]:
+    linked: list[Version] = []
+    for version in entries:
+        previous = linked[-1] if linked else None
+        linked.append(replace(version, previous=previous))
+    return linked

@@ -1,0 +1,198 @@
+"""What one recorded write says about the versions of the object it wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import msgspec
+
+from ..request import Grade
+from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, head_of
+from .options import is_dry_run, query_of
+from .versions import Form, ObjectKey, Version, object_key
+
+# Subresources that create something beside the object and leave it as it was.
+_BESIDE = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
+
+
+class _Row(msgspec.Struct):
+    object: msgspec.Raw | None = None
+
+
+class _Table(msgspec.Struct):
+    rows: list[_Row] = []
+
+
+class _List(msgspec.Struct, rename="camel"):
+    items: list[msgspec.Raw] = []
+    kind: str = ""
+    api_version: str = ""
+
+
+class _DryRun(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    dry_run: list[str] = []
+
+
+def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
+    """The versions that a successful write left behind; nothing for reads, refusals, dry runs and unfinished stages."""
+    writes = event.verb in WRITE_VERBS and event.succeeded and event.stage == "ResponseComplete" and event.resource.resource
+    if not writes or event.subresource in _BESIDE or was_dry_run(event):
+        return
+    if event.verb == "deletecollection":
+        yield from _deleted_items(event)
+        return
+    head = head_of(event.response_raw)
+    kind = body_kind(head, event.response_raw)
+    key = key_of(event, head)
+    if event.subresource in ("binding", "eviction") or event.resource.resource == "bindings":
+        yield _pod_write(event, key)
+    elif event.verb == "delete":
+        yield key, _deleted(event, head, kind)
+    elif event.subresource == "scale":
+        yield key, _version(event, Form.SCALE if kind is BodyKind.OBJECT else Form.OPAQUE, head, body=event.response_raw)
+    else:
+        version = _written(event, head, kind)
+        yield key, version
+        if version.form is not Form.OPAQUE and _ends_with(head, event):
+            yield key, _version(event, Form.GONE, head)
+
+
+def was_dry_run(event: Event) -> bool:
+    """Whether the write was asked for as a dry run, in the query, in DeleteOptions, or in those of an Eviction."""
+    if event.verb not in ("delete", "deletecollection") and event.subresource != "eviction":
+        return is_dry_run(query_of(event.request_uri), None)
+    if event.request_raw is None:
+        return is_dry_run(query_of(event.request_uri), None)
+    if event.subresource == "eviction":
+        nested = msgspec.json.decode(event.request_raw).get("deleteOptions") or {}
+        return bool(nested.get("dryRun")) or is_dry_run(query_of(event.request_uri), None)
+    try:
+        return bool(msgspec.json.decode(event.request_raw, type=_DryRun).dry_run)
+    except msgspec.DecodeError:
+        return False
+
+
+def key_of(event: Event, response: Head) -> ObjectKey:
+    """The object that a write named; a generated name is known from the response alone."""
+    meta = metadata_head(event.response_raw) if response.kind == "Table" else response.meta
+    name = event.name or meta.name
+    resource = "pods" if event.resource.resource == "bindings" else event.resource.resource
+    return object_key(event.cluster, event.resource.group, resource, event.namespace, name)
+
+
+def table_metadata(raw: Raw | None) -> Raw | None:
+    """The PartialObjectMetadata in the one row of a Table that answers a write, or None."""
+    if raw is None:
+        return None
+    try:
+        rows = msgspec.json.decode(raw, type=_Table).rows
+    except msgspec.DecodeError:
+        return None
+    return bytes(rows[0].object) if len(rows) == 1 and rows[0].object is not None else None
+
+
+def metadata_head(raw: Raw | None) -> Meta:
+    """The identifying part of the metadata in a Table that answers a write."""
+    return head_of(table_metadata(raw)).meta
+
+
+def list_items(raw: Raw | None) -> tuple[str, list[Raw]]:
+    """The kind and the raw items of a list body."""
+    if raw is None:
+        return "", []
+    try:
+        found = msgspec.json.decode(raw, type=_List)
+    except msgspec.DecodeError:
+        return "", []
+    return found.kind.removesuffix("List"), [bytes(item) for item in found.items]
+
+
+def why_no_body(event: Event) -> str:
+    """In words for a report: why the response of a write is not the object."""
+    if "truncated" in event.flags or "audit.k8s.io/truncated" in event.annotations:
+        return "the event was truncated"
+    if event.response_raw is None:
+        return f"the audit level was {event.level}"
+    return f"the answer was a {head_of(event.response_raw).kind or 'body of no kind'}"
+
+
+def _version(event: Event, form: Form, head: Head, body: Raw | None = None, metadata: Raw | None = None) -> Version:
+    return Version(
+        form=form,
+        since=event.stage_ts,
+        began=event.ts,
+        source=f"response to {event.label}" if form is not Form.OPAQUE else f"{event.label}: {why_no_body(event)}",
+        audit_id=event.audit_id,
+        uid=head.meta.uid,
+        resource_version=head.meta.resource_version,
+        api_version=head.api_version,
+        body=body,
+        metadata=metadata,
+        grade=Grade.PARTIAL if "redacted" in event.flags else Grade.INFERRED,
+        grace_seconds=head.meta.deletion_grace_period_seconds,
+    )
+
+
+def _written(event: Event, head: Head, kind: BodyKind) -> Version:
+    if kind is BodyKind.OBJECT:
+        return _version(event, Form.WHOLE, head, body=event.response_raw)
+    if kind not in (BodyKind.METADATA, BodyKind.TABLE):
+        return _version(event, Form.OPAQUE, head)
+    metadata = event.response_raw if kind is BodyKind.METADATA else table_metadata(event.response_raw)
+    if metadata is None:
+        return _version(event, Form.OPAQUE, head)
+    told = head_of(metadata)
+    if event.verb == "patch":
+        # The garbage collector patches finalizers and owners and asks for metadata alone; other patches may change more.
+        return _version(event, Form.METADATA, told, body=event.request_raw, metadata=metadata)
+    if event.request_raw is None:
+        return _version(event, Form.OPAQUE, told)
+    asked = head_of(event.request_raw).api_version
+    return replace(_version(event, Form.CREATED, told, body=event.request_raw, metadata=metadata), api_version=asked)
+
+
+def _ends_with(head: Head, event: Event) -> bool:
+    """An update that removes the last finalizer of a marked object deletes it (registry/store.go, deleteWithoutFinalizers)."""
+    meta = head.meta
+    if meta.deletion_timestamp is None or meta.finalizers:
+        return False
+    if event.resource.resource == "namespaces" and not event.resource.group:
+        return event.subresource == "finalize"
+    return not meta.deletion_grace_period_seconds
+
+
+def _deleted(event: Event, head: Head, kind: BodyKind) -> Version:
+    if kind is BodyKind.NONE:
+        return _version(event, Form.OPAQUE, head)
+    if kind is BodyKind.OBJECT and stays_after_delete(head, event.resource.resource):
+        return _version(event, Form.WHOLE, head, body=event.response_raw)
+    # The Status of a deletion carries a uid in its details only, and no resourceVersion.
+    return _version(event, Form.GONE, head if kind is BodyKind.OBJECT else Head())
+
+
+def stays_after_delete(head: Head, resource: str) -> bool:
+    """Whether the object that a DELETE returned is still there: it waits for its grace period, its finalizers or its content."""
+    meta = head.meta
+    waits = bool(meta.deletion_grace_period_seconds) or bool(meta.finalizers) or resource == "namespaces"
+    return meta.deletion_timestamp is not None and waits
+
+
+def _deleted_items(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
+    """The server answers with the items as it listed them, before it deleted each (registry/store.go, DeleteCollection)."""
+    for raw in list_items(event.response_raw)[1]:
+        head = head_of(raw)
+        key = object_key(event.cluster, event.resource.group, event.resource.resource, head.meta.namespace, head.meta.name)
+        waits = bool(head.meta.finalizers) or event.resource.resource in ("pods", "namespaces")
+        yield key, _version(event, Form.MARKED if waits else Form.GONE, Head(metadata=Meta(uid=head.meta.uid)))
+
+
+def _pod_write(event: Event, key: ObjectKey) -> tuple[ObjectKey, Version]:
+    """Binding and eviction answer with a Status: the new resourceVersion of the pod is not told."""
+    request = head_of(event.request_raw)
+    form = Form.MARKED if event.subresource == "eviction" else Form.BINDING
+    if form is Form.BINDING and event.request_raw is None:
+        form = Form.OPAQUE
+    name = event.name or request.meta.name
+    return key._replace(name=name), _version(event, form, Head(metadata=Meta(uid=request.meta.uid)), body=event.request_raw)
