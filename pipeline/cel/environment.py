@@ -18,6 +18,7 @@ from .constants import Constants
 from .errors import CompileError
 from .exact import Planner
 from .functions import Function, Library, Version, merge
+from .generate import generate
 from .names import Names
 from .stack import on_fresh_stack
 from .types import DYN, ObjectType, Type
@@ -34,16 +35,30 @@ class Program:
         self.text = text
         self.ast = tree
         self.result_type = result_type
-        planner = Planner(names, Constants(names, {}, loop_variables(tree)))
+        constants = Constants(names, {}, loop_variables(tree))
+        planner = Planner(names, constants)
         self._exact = planner.plan(tree)
         self._frame_tail: list[Any] = [None] * (planner.slot_count - 1)
+        self._fast = generate(tree, names, constants)
 
     def evaluate(self, activation: Activation) -> Value | CelError | Unknown:
         """The expression's value over these variables, or the error or the unknown it results in. Raises nothing."""
+        if self._fast is not None:
+            try:
+                return self._fast(activation)
+            except Exception:
+                pass  # Anything unusual: the exact tier finds out what it is.
+        return self.evaluate_exactly(activation)
+
+    def evaluate_exactly(self, activation: Activation) -> Value | CelError | Unknown:
+        """As `evaluate`, by the exact tier alone."""
         try:
             return self._exact([activation, *self._frame_tail])
         except RecursionError:
             return on_fresh_stack(lambda: self._exact([activation, *self._frame_tail]), Unknown(TOO_DEEP))
+        except Exception as problem:
+            # A fault in a function or in the data is this evaluation's result, not the end of the run (cel-go cel/program.go Eval).
+            return CelError(f"internal error: {problem.__class__.__name__}: {problem}")
 
     def __repr__(self) -> str:
         return f"Program({self.text!r})"

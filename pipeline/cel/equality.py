@@ -38,6 +38,8 @@ def _equal_rarely(left: Value, right: Value) -> bool:
         raise left if kind is CelError else right
     if kind in NUMBERS and other in NUMBERS:
         return equal_numbers(left, right)
+    if left is None or right is None:
+        return left is right
     if isinstance(left, Opaque):
         return left.equals(right)
     if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
@@ -90,6 +92,8 @@ def find(mapping: Value, key: Value) -> tuple[bool, Value]:
 
 def contains(element: Value, container: Value) -> bool:
     """`element in container` for values without unknowns in them. Raises as `equal`, and CelError where there is no container."""
+    if element.__class__ is Unknown:
+        raise UnknownOperandError(element)
     kind = container.__class__
     if kind is list:
         if element.__class__ is str:

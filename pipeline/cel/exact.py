@@ -28,7 +28,7 @@ FAILED: Final = frozenset((Unknown, CelError))
 # These hand on what they are given without looking into it, so an unknown deep inside does not concern them.
 BLIND: Final = frozenset(
     ("size", "type", "dyn", "_+_", "optional.of", "optional.ofNonZeroValue", "optional.none", "hasValue", "value", "or", "orValue")
-    + ("slice", "reverse", "first", "last", "unwrapOpt", "optional.unwrap")
+    + ("slice", "reverse", "unwrapOpt", "optional.unwrap")
 )
 
 
@@ -108,6 +108,8 @@ class Planner:
         membership = self.constants.membership(node)
         if membership is not None:
             return member_of(self.plan(node.arguments[0]), membership)
+        if function.name in ("or", "orValue") and len(arguments) == 2:
+            return alternative(self.plan(arguments[0]), self.plan(arguments[1]), function.name == "orValue")
         return call_of(function, [self.plan(argument) for argument in arguments])
 
     # -- macros
@@ -336,6 +338,22 @@ def inequality(left: Value, right: Value) -> Value:
 
 
 _COMPARISONS: Mapping[str, Callable[[Value, Value], Value]] = {"_==_": equality, "_!=_": inequality, "@in": search}
+
+
+def alternative(option: Run, other: Run, unwrap: bool) -> Run:
+    """`option.or(other)` and `option.orValue(other)`, which look at the other only if it is needed (cel-go cel/library.go)."""
+
+    def run(frame: Frame) -> Value:
+        value = option(frame)
+        if value.__class__ in FAILED:
+            return value
+        if value.__class__ is not Optional:
+            return no_such_overload()
+        if value.has_value:
+            return value.value if unwrap else value
+        return other(frame)
+
+    return run
 
 
 def member_of(element: Run, members: Callable[[Value], bool]) -> Run:

@@ -1,0 +1,114 @@
+"""What generated programs call at run time. Anything but a plain known value raises, and the exact tier decides instead.
+
+That is sound because generated code only ever takes the one path on which nothing is absent, of another kind than expected, unknown or
+in error: on that path its steps are the exact tier's steps.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from . import conversions, operators
+from .attributes import has, index, index_optional, select, select_optional
+from .equality import contains, equal, unknown_within
+from .folds import elements, pairs
+from .values import NONE, CelError, Optional, Unknown, Value
+
+_FAILED = frozenset((Unknown, CelError))
+
+
+class DeviationError(Exception):
+    """Something that generated code does not handle."""
+
+
+def deviate() -> Value:
+    """Gives up, as an expression."""
+    raise DeviationError
+
+
+def boolean(value: Value) -> bool:
+    """A condition that is true or false."""
+    if value is True or value is False:
+        return value
+    raise DeviationError
+
+
+def known(value: Value) -> Value:
+    """A value that is itself neither unknown nor an error, whatever is inside."""
+    if value.__class__ in _FAILED:
+        raise DeviationError
+    return value
+
+
+def wholly_known(value: Value) -> Value:
+    """A value in which nothing is unknown, for functions that may look at all of it."""
+    if value.__class__ in _FAILED or unknown_within(value) is not None:
+        raise DeviationError
+    return value
+
+
+def has_field(operand: Value, field: str) -> bool:
+    """`has(operand.field)` where that is known."""
+    return boolean(has(operand, field))
+
+
+ABSENT: Final = object()
+
+
+def dig(value: Value, path: tuple[str, ...]) -> Value:
+    """`value.?a.?b`: what is at the end of the path, or ABSENT. Of scalars and null there is nothing inside."""
+    for field in path:
+        if value.__class__ is dict:
+            if field not in value:
+                return ABSENT
+            value = value[field]
+        elif value is None or value.__class__ in _SCALARS:
+            return ABSENT
+        else:
+            raise DeviationError
+    return value
+
+
+def value_of(option: Value) -> Value:
+    """What an optional holds, or ABSENT."""
+    if option.__class__ is not Optional:
+        raise DeviationError
+    return option.value if option.has_value else ABSENT
+
+
+_SCALARS = frozenset((str, int, float, bool))
+
+NAMESPACE: Final[dict[str, Value]] = {
+    "ABSENT": ABSENT,
+    "NONE": NONE,
+    "Optional": Optional,
+    "boolean": boolean,
+    "deviate": deviate,
+    "dig": dig,
+    "elements": elements,
+    "has_field": has_field,
+    "index": index,
+    "index_optional": index_optional,
+    "known": known,
+    "pairs": pairs,
+    "select": select,
+    "select_optional": select_optional,
+    "to_string": conversions.to_string,
+    "value_of": value_of,
+    "wholly_known": wholly_known,
+    "add": operators.add,
+    "subtract": operators.subtract,
+    "multiply": operators.multiply,
+    "divide": operators.divide,
+    "modulo": operators.modulo,
+    "negate": operators.negate,
+    "logical_not": operators.logical_not,
+    "equal": equal,
+    "not_equal": operators.not_equal,
+    "less": operators.less,
+    "less_equals": operators.less_equals,
+    "greater": operators.greater,
+    "greater_equals": operators.greater_equals,
+    "contains": contains,
+    "size": operators.size,
+}
