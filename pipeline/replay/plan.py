@@ -1,0 +1,296 @@
+"""A replay, planned: which requests, which policies, in which parts, all of it counted before anything is evaluated.
+
+A plan writes nothing and reads no clock. It can be printed, and its digest names the run: the same policies over the same lake are the
+same run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from queries import LakeReader
+
+from ..admission.policies.dispatch import CompiledSet, compile_set
+from ..admission.policies.model import PolicySet
+from ..matching import Target
+from ..request import GroupVersionResource
+from .sql import statement
+from .verdicts import VERDICTS
+
+# Requests per part: enough that opening the lake costs little, few enough that their bodies fit in memory many times over.
+PART_REQUESTS = 4_000
+# Bumped when the same plan would give other verdicts or another layout, so that older runs are not taken for this one.
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Requests received at or after `since` and before `until`; None is without bound."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def parameters(self) -> dict[str, datetime | None]:
+        """As named SQL parameters."""
+        return {"since": self.since, "until": self.until}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RequestClass:
+    """Requests that the rules of policies cannot tell apart. `refused` ones may have been another operation than they look like."""
+
+    cluster: str
+    api_group: str
+    api_version: str
+    resource: str
+    subresource: str
+    verb: str
+    operation: str
+    is_namespaced: bool
+    refused: bool
+    requests: int
+
+    def targets(self) -> Iterator[Target]:
+        """What the rules are asked. A refused update or patch may have been meant to create the object."""
+        resource = GroupVersionResource(self.api_group, self.api_version, self.resource)
+        yield Target(self.operation, resource, self.subresource, self.is_namespaced)
+        if self.refused and self.operation == "UPDATE":
+            yield Target("CREATE", resource, self.subresource, self.is_namespaced)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBinding:
+    """One policy with one binding (None: without), and how many requests its rules may concern."""
+
+    policy: str
+    binding: str | None
+    actions: tuple[str, ...]
+    requests: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """A contiguous range of objects, in the order (resource, namespace, name); both ends are in it.
+
+    `names` bounds the names within a single namespace that is too large for one part; `last_name` None is without bound.
+    """
+
+    index: int
+    cluster: str
+    first: tuple[str, str]
+    last: tuple[str, str]
+    after_name: str | None
+    last_name: str | None
+    requests: int
+
+
+class Unit(NamedTuple):
+    """The requests for one resource in one namespace."""
+
+    cluster: str
+    resource: str
+    namespace: str
+    requests: int
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return (self.resource, self.namespace)
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """What a replay will do. `excluded` counts requests that will not be evaluated, by reason."""
+
+    kubernetes_version: tuple[int, int]
+    window: Window
+    policies: PolicySet
+    lake_digest: str
+    classes: tuple[RequestClass, ...]
+    excluded: tuple[tuple[str, int], ...]
+    bindings: tuple[PlannedBinding, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def requests(self) -> int:
+        """Requests that will be evaluated, or found to be unfit for it while they are."""
+        return sum(item.requests for item in self.classes)
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run: a digest of the plan, which holds one of the lake."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """The plan as one JSON document, with the policies in full."""
+        return json.dumps(self.document(), indent=1, sort_keys=True) + "\n"
+
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return {
+            "format": FORMAT,
+            "columns": VERDICTS.names,
+            "kubernetes_version": f"{self.kubernetes_version[0]}.{self.kubernetes_version[1]}",
+            "window": {name: moment.isoformat() if moment else None for name, moment in self.window.parameters.items()},
+            "lake": self.lake_digest,
+            "policies": [_plain(policy) for policy in self.policies.policies],
+            "policy_bindings": [_plain(binding) for binding in self.policies.bindings],
+            "objects": [given.object for given in self.policies.objects],
+            "bindings": [dataclasses.asdict(item) for item in self.bindings],
+            "requests": self.requests,
+            "classes": [dataclasses.asdict(item) for item in self.classes],
+            "excluded": [{"reason": reason, "requests": count} for reason, count in self.excluded],
+            "parts": len(self.parts),
+        }
+
+    def __str__(self) -> str:
+        """For a person: counts first, then what is left out and why."""
+        lines = [
+            f"run {self.run_id}: {self.requests:,} requests in {len(self.parts)} parts, Kubernetes {self.document()['kubernetes_version']}"
+        ]
+        by_resource: Counter[str] = Counter()
+        for item in self.classes:
+            path = f"{item.resource}.{item.api_group}".rstrip(".") + (f"/{item.subresource}" if item.subresource else "")
+            by_resource[f"{item.operation} {path}"] += item.requests
+        lines += [f"  {count:>9,}  {name}" for name, count in by_resource.most_common()]
+        lines.append(f"policies with bindings: {len(self.bindings)}")
+        lines += [
+            f"  {item.requests:>9,}  {item.policy} / {item.binding or 'no binding'} {list(item.actions)}" for item in self.bindings
+        ]
+        lines.append("not evaluated:")
+        lines += [f"  {count:>9,}  {reason}" for reason, count in self.excluded]
+        return "\n".join(lines)
+
+
+def plan_replay(
+    reader: LakeReader, policy_set: PolicySet, window: Window | None = None, kubernetes_version: tuple[int, int] = (1, 36)
+) -> ReplayPlan:
+    """Plan the replay of given policies over what the lake holds now.
+
+    Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
+    """
+    window = window or Window()
+    compiled = compile_set(policy_set, kubernetes_version)
+    concerned, others = _split(_classes(reader, window), [compiled])
+    return ReplayPlan(
+        kubernetes_version=kubernetes_version,
+        window=window,
+        policies=policy_set,
+        lake_digest=lake_digest(reader, window),
+        classes=concerned,
+        excluded=others,
+        bindings=tuple(_bindings(compiled, policy_set, concerned)),
+        parts=tuple(plan_parts(reader, concerned, window)),
+    )
+
+
+def lake_digest(reader: LakeReader, window: Window) -> str:
+    """A digest of the events that a replay of this window can look at: those in it, and all before."""
+    events, digest = reader.connection.execute(statement("digest"), {"until": window.until}).fetchall()[0]
+    return f"{events}-{digest}"
+
+
+def _classes(reader: LakeReader, window: Window) -> list[tuple[RequestClass, str, str]]:
+    """Every class of recorded requests, with `ran` and the reason for it."""
+    rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
+    fields = [field.name for field in dataclasses.fields(RequestClass)]
+    return [(RequestClass(**{name: row[name] for name in fields}), row["ran"], row["ran_reason"]) for row in rows]
+
+
+def _split(
+    classes: Iterable[tuple[RequestClass, str, str]], compiled: Iterable[CompiledSet]
+) -> tuple[tuple[RequestClass, ...], tuple[tuple[str, int], ...]]:
+    """The classes that some policy concerns, and the reasons for leaving out the others."""
+    sets = list(compiled)
+    concerned: Counter[RequestClass] = Counter()
+    excluded: Counter[str] = Counter()
+    for item, ran, why in classes:
+        if ran == "no":
+            excluded[f"policies did not run: {why}"] += item.requests
+        elif any(policies.candidates(target) for policies in sets for target in item.targets()):
+            concerned[dataclasses.replace(item, requests=0)] += item.requests
+        else:
+            excluded["no policy is for this resource and operation"] += item.requests
+    planned = (dataclasses.replace(item, requests=count) for item, count in concerned.items())
+    return tuple(sorted(planned)), tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _bindings(compiled: CompiledSet, policy_set: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
+    requests: Counter[str] = Counter()
+    for item in classes:
+        names = {entry.policy.policy.name for target in item.targets() for entry, _ in compiled.candidates(target)}
+        requests.update(dict.fromkeys(names, item.requests))
+    for policy in policy_set.policies:
+        bindings = policy_set.bindings_of(policy)
+        if not bindings:
+            yield PlannedBinding(policy.name, None, (), requests[policy.name])
+        for binding in bindings:
+            yield PlannedBinding(policy.name, binding.name, tuple(map(str, binding.validation_actions)), requests[policy.name])
+
+
+def plan_parts(reader: LakeReader, classes: Iterable[RequestClass], window: Window) -> Iterator[Part]:
+    """Cut the requests into ranges of whole objects, so that one part holds all that is needed to know an object's history."""
+    register_classes(reader, classes)
+    pending: list[Unit] = []
+    index = 0
+    for row in reader.connection.execute(statement("units"), window.parameters).fetchall():
+        unit = Unit(*row)
+        if pending and (unit.cluster != pending[0].cluster or _requests(pending) + unit.requests > PART_REQUESTS):
+            yield _part(index, pending)
+            pending, index = [], index + 1
+        if unit.requests <= PART_REQUESTS:
+            pending.append(unit)
+            continue
+        for part in _split_unit(reader, unit, window, index):
+            yield part
+            index += 1
+    if pending:
+        yield _part(index, pending)
+
+
+def _requests(units: Iterable[Unit]) -> int:
+    return sum(unit.requests for unit in units)
+
+
+def _part(index: int, units: Sequence[Unit]) -> Part:
+    return Part(index, units[0].cluster, units[0].place, units[-1].place, None, None, _requests(units))
+
+
+def _split_unit(reader: LakeReader, unit: Unit, window: Window, index: int) -> Iterator[Part]:
+    parameters = {**window.parameters, "cluster": unit.cluster, "resource": unit.resource, "namespace": unit.namespace}
+    parts = reader.connection.execute(statement("names"), {**parameters, "part": PART_REQUESTS}).fetchall()
+    after: str | None = None
+    for position, (last, requests) in enumerate(parts):
+        is_last = position == len(parts) - 1
+        yield Part(index + position, unit.cluster, unit.place, unit.place, after, None if is_last else last, requests)
+        after = last
+
+
+def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> None:
+    """Make the planned classes known to the reader's SQL, as a table `planned_classes`."""
+    columns = ("cluster", "api_group", "api_version", "resource", "subresource", "verb")
+    rows = sorted({tuple(getattr(item, name) for name in columns) for item in classes})
+    arrays = [pa.array([row[position] for row in rows], pa.string()) for position in range(len(columns))]
+    reader.connection.register("given_classes", pa.Table.from_arrays(arrays, names=list(columns)))
+    reader.connection.execute("CREATE OR REPLACE TEMP TABLE planned_classes AS FROM given_classes")
+    reader.connection.unregister("given_classes")
+
+
+def _plain(value: Any) -> Any:
+    """A policy as JSON values, without the places in files where it was written: those do not change what it says."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.name != "source"}
+    if isinstance(value, (list, tuple, frozenset, set)):
+        return [_plain(item) for item in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value

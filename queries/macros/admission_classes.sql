@@ -1,0 +1,18 @@
+-- one row per class of requests that the rules of policies cannot tell apart, and per answer to whether policies ran
+-- since: earliest time of a request, or null
+-- until: time before which requests count, or null
+--
+-- Columns: cluster, api_group, api_version, resource, subresource (empty for none), verb, operation, is_namespaced, refused, ran,
+-- ran_reason, requests. A plan asks policies about these few rows before anything else is read.
+CREATE MACRO admission_classes(since, until) AS TABLE
+SELECT
+    cluster, api_group, api_version, resource, coalesce(subresource, '') AS subresource, verb, operation,
+    -- A request for a Namespace has its own name for a namespace.
+    coalesce(namespace, CASE WHEN resource = 'namespaces' AND api_group = '' THEN name END, '') <> '' AS is_namespaced,
+    coalesce(code >= 400, false) AS refused,
+    ran, ran_reason,
+    count(*) AS requests
+FROM admission_writes
+WHERE (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until)
+GROUP BY ALL
+ORDER BY ALL

@@ -1,0 +1,16 @@
+-- one row per (policy, key): audit annotations that policies declared
+-- since: earliest time of a request, or null
+-- until: time before which requests count, or null
+-- within: a namespace, or null for all
+CREATE MACRO annotation_rollup(since, until, within) AS TABLE
+SELECT
+    policy,
+    key,
+    count(*) AS requests,
+    count(DISTINCT value) AS distinct_values,
+    min(ts) AS first_ts,
+    max(ts) AS last_ts
+FROM audit_annotations
+WHERE (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until) AND (within IS NULL OR namespace = within)
+GROUP BY ALL
+ORDER BY requests DESC, policy, key

@@ -1,0 +1,19 @@
+-- one row per (policy, binding): requests that it denied, as the clients were told
+-- since: earliest time of a request, or null
+-- until: time before which requests count, or null
+-- within: a namespace, or null for all
+--
+-- Only the first denial of a request is reported to its client; others of the same request are in no row.
+CREATE MACRO denial_rollup(since, until, within) AS TABLE
+SELECT
+    policy,
+    binding,
+    count(*) AS requests,
+    count(DISTINCT user_name) AS users,
+    count(DISTINCT namespace) AS namespaces,
+    min(ts) AS first_ts,
+    max(ts) AS last_ts
+FROM denials
+WHERE denier = 'vap' AND (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until) AND (within IS NULL OR namespace = within)
+GROUP BY ALL
+ORDER BY requests DESC, policy, binding
