@@ -87,13 +87,18 @@ def equivalents(resource: GroupVersionResource, subresource: str, world: World) 
     return Known((), "built-in table")
 
 
+def built_in_family(resource: GroupVersionResource) -> tuple[GroupVersionResource, ...]:
+    """The built-in resources that are the same storage as this one, itself included; empty if the table has no others."""
+    family = _FAMILY_OF.get(resource)
+    return tuple(GroupVersionResource(*member) for member in family.members) if family else ()
+
+
 def _of_family(family: _Family, resource: GroupVersionResource, subresource: str) -> tuple[Equivalent, ...]:
     if subresource and subresource not in family.subresources:
         return ()
-    others = (GroupVersionResource(*member) for member in family.members)
     return tuple(
         Equivalent(other, GroupVersionKind(other.group, other.version, family.kind), family.conversion)
-        for other in others
+        for other in built_in_family(resource)
         if other != resource
     )
 

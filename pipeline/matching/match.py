@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..request import AdmissionRequest, Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Unknown, worst
 from ..world import World
-from .equivalence import Conversion, Equivalent, equivalents
+from .equivalence import Conversion, Equivalent, built_in_family, equivalents
 from .namespaces import NamespaceMissingError, namespace_selected
 from .objects import missing, object_selected
 from .rules import Rule, Target, is_excluded
@@ -72,7 +72,7 @@ class _RuleList:
         found = self._hits.get(target)
         if found is None:
             hits = tuple(rule for rule in self.rules if rule.mismatch(target) is None)
-            also = self.is_equivalent and any(_matches_another_version(rule, target) for rule in self.rules)
+            also = self.is_equivalent and any(_matches_another(rule, target) for rule in self.rules)
             found = self._hits[target] = (hits, also)
         return found
 
@@ -103,17 +103,13 @@ class _RuleList:
         return _MISS
 
 
-def _matches_another_version(rule: Rule, target: Target) -> bool:
-    """Whether the rule would match if the resource were one of the groups and versions that the rule names."""
+def _matches_another(rule: Rule, target: Target) -> bool:
+    """Whether the rule would match if the resource were an equivalent one, as far as that can be said without asking anybody."""
     own = target.resource
-    for group in rule.api_groups:
-        for version in rule.api_versions:
-            other = GroupVersionResource(
-                own.group if group == "*" else group, own.version if version == "*" else version, own.resource
-            )
-            if other != own and rule.mismatch(target._replace(resource=other)) is None:
-                return True
-    return False
+    # A rule for every version has matched already, so only versions that it names can find the request as something else.
+    named = [GroupVersionResource(own.group, version, own.resource) for version in rule.api_versions]
+    others = [other for other in built_in_family(own) or named if other != own]
+    return any(rule.mismatch(target._replace(resource=other)) is None for other in others)
 
 
 class Matcher:

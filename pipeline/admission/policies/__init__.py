@@ -1,15 +1,21 @@
 """ValidatingAdmissionPolicy: read, compile, evaluate, decide.
 
-`load_policy_set` reads policies, `compile_policy` compiles one, `evaluate_request` says what they make of a request.
+`load_policy_set` reads policies, `compile_set` compiles them, `evaluate_request` says what they make of a request.
 """
 
+from .compile import CompiledPolicy, compile_policy
 from .decode import binding_from_object, policy_from_object
+from .dispatch import CompiledSet, compile_set, evaluate_request
 from .load import load_policy_set, parse_policy_set
 from .model import Action, Binding, FailurePolicy, GivenObject, NotFoundAction, ParamKind, ParamRef, Policy, PolicySet
+from .verdict import Decision, PolicyVerdict
 
 __all__ = [
     "Action",
     "Binding",
+    "CompiledPolicy",
+    "CompiledSet",
+    "Decision",
     "FailurePolicy",
     "GivenObject",
     "NotFoundAction",
@@ -17,7 +23,11 @@ __all__ = [
     "ParamRef",
     "Policy",
     "PolicySet",
+    "PolicyVerdict",
     "binding_from_object",
+    "compile_policy",
+    "compile_set",
+    "evaluate_request",
     "load_policy_set",
     "parse_policy_set",
     "policy_from_object",

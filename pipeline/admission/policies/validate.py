@@ -1,7 +1,7 @@
 """What the API server would reject. Follows kubernetes pkg/apis/admissionregistration/validation/validation.go.
 
-Expressions are not compiled here: a policy whose expression does not compile can be in force, because an older version wrote it, and
-what it decides then is a matter of evaluation.
+Expressions are not compiled here: a policy whose expression does not compile can be in force, because an older version wrote it,
+and what it decides then is a matter of evaluation.
 """
 
 from __future__ import annotations

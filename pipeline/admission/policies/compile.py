@@ -1,0 +1,162 @@
+"""A policy with its expressions compiled.
+
+Follows compilePolicy of kubernetes/apiserver pkg/admission/plugin/policy/validating/plugin.go. Nothing here fails for what a policy
+says: an expression that does not compile has an error instead of a program, and that error becomes its decision (whoever wrote the
+policy may have had another version).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ...cel import types
+from ...cel.environment import Environment, Program
+from ...cel.errors import CompileError, ProgramError
+from ...cel.types import DYN, Type
+from ...request import Grade
+from .environments import environment
+from .messages import trimmed
+from .model import NamedExpression, Policy
+from .outcome import ADMIT, Evaluation
+from .reads import Reads, reads_of
+
+# What each kind of expression must evaluate to, exactly; `dyn` is not enough for any of them.
+VALIDATION = MATCH_CONDITION = (types.BOOL,)
+MESSAGE = (types.STRING,)
+AUDIT_ANNOTATION = (types.STRING, types.NULL)
+
+Version = tuple[int, int]
+# Roots that depend on the request alone; the others are bound per evaluation.
+_REQUEST_ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
+
+
+@dataclass(frozen=True)
+class CompiledExpression:
+    """`program` is None if the expression does not compile; `error` then says why, in kube-apiserver's words."""
+
+    text: str
+    source: str = ""
+    name: str = ""
+    program: Program | None = None
+    error: str = ""
+    reads: Reads = field(default_factory=Reads)
+
+
+@dataclass(frozen=True)
+class CompiledValidation:
+    """`fallback` is the message where messageExpression gives none."""
+
+    expression: CompiledExpression
+    message: CompiledExpression | None
+    reason: str
+    fallback: str
+
+
+class CompiledPolicy:
+    """A policy ready for many requests. Everything that does not depend on the request is computed here, once."""
+
+    def __init__(self, policy: Policy, version: Version) -> None:
+        self.policy = policy
+        self.version = version
+        compiler = _Compiler(policy, version)
+        self.variables = compiler.variables
+        self.variable_names = frozenset(self.variables)
+        self.match_conditions = tuple(compiler.named(each, MATCH_CONDITION) for each in policy.match_conditions)
+        self.validations = compiler.validations()
+        # Upstream compiles audit annotations with an authorizer and evaluates them without one.
+        self.audit_annotations = tuple(compiler.named(each, AUDIT_ANNOTATION) for each in policy.audit_annotations)
+        self.admitted = Evaluation(None, (ADMIT,) * len(self.validations))
+
+        messages = [each.message for each in self.validations if each.message]
+        checks = [each.expression for each in self.validations]
+        self.reads = Reads.union(each.reads for each in (*self.match_conditions, *checks, *messages, *self.audit_annotations))
+        self.condition_roots = _request_roots(self.match_conditions)
+        self.validation_roots = _request_roots(checks)
+        self.message_roots = _request_roots(messages)
+        self.annotation_roots = _request_roots(self.audit_annotations)
+        self.reads_authorizer = any("authorizer" in each.reads.roots for each in (*self.match_conditions, *checks))
+        self.roots_by_validation = tuple(self.condition_roots | _request_roots([each]) for each in checks)
+        self.all_roots = self.reads.roots & _REQUEST_ROOTS
+        self.exact_grades = (Grade.EXACT,) * (len(checks) + 1)
+        self.may_exceed_limits = False
+
+    @property
+    def expressions(self) -> tuple[CompiledExpression, ...]:
+        """Every expression of the policy, variables first."""
+        checks = [part for each in self.validations for part in (each.expression, each.message) if part]
+        return (*self.variables.values(), *self.match_conditions, *checks, *self.audit_annotations)
+
+    @property
+    def errors(self) -> tuple[CompiledExpression, ...]:
+        """The expressions that do not compile."""
+        return tuple(each for each in self.expressions if each.program is None)
+
+
+def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy:
+    """Compiles a policy as a server of this minor version has it in memory. Never raises for an expression."""
+    return CompiledPolicy(policy, version)
+
+
+def _request_roots(expressions: Iterable[CompiledExpression]) -> frozenset[str]:
+    return Reads.union(each.reads for each in expressions).roots & _REQUEST_ROOTS
+
+
+class _Compiler:
+    """Variables are compiled in order: each sees those before it, with the types that they turned out to have."""
+
+    def __init__(self, policy: Policy, version: Version) -> None:
+        self._policy = policy
+        self._version = version
+        self._types: dict[str, Type] = {}
+        self._environments: dict[bool, Environment] = {}
+        self.variables: dict[str, CompiledExpression] = {}
+        for variable in policy.variables:
+            compiled = self.named(variable, None)
+            # Of two variables of one name the later one is evaluated, also where an expression was checked with the other.
+            self.variables[variable.name] = compiled
+            self._types[variable.name] = compiled.program.result_type if compiled.program else DYN
+            self._environments.clear()
+
+    def validations(self) -> tuple[CompiledValidation, ...]:
+        """spec.validations. A messageExpression is compiled without the authorizer."""
+        return tuple(
+            CompiledValidation(
+                self._compile(each.expression, VALIDATION, each.source),
+                self._compile(each.message_expression, MESSAGE, each.source, has_authorizer=False)
+                if each.message_expression
+                else None,
+                each.reason,
+                trimmed(each.message) or f"failed expression: {trimmed(each.expression)}",
+            )
+            for each in self._policy.validations
+        )
+
+    def named(self, named: NamedExpression, expected: Sequence[Type] | None) -> CompiledExpression:
+        """A variable, match condition or audit annotation."""
+        return self._compile(named.expression, expected, named.source, named.name)
+
+    def _compile(
+        self, text: str, expected: Sequence[Type] | None, source: str, name: str = "", *, has_authorizer: bool = True
+    ) -> CompiledExpression:
+        try:
+            program = self._environment(has_authorizer).compile(text)
+        except ProgramError as error:
+            return CompiledExpression(text, source, name, error=f"program instantiation failed: {error}")
+        except CompileError as error:
+            return CompiledExpression(text, source, name, error=f"compilation failed: {error}")
+        if expected is not None and program.result_type not in expected and program.result_type != DYN:
+            wanted = f"{expected[0]}" if len(expected) == 1 else f"one of [{' '.join(map(str, expected))}]"
+            return CompiledExpression(text, source, name, error=f"must evaluate to {wanted} but got {program.result_type}")
+        trees = {each: variable.program.ast for each, variable in self.variables.items() if variable.program}
+        return CompiledExpression(text, source, name, program, reads=reads_of(program.ast, trees))
+
+    def _environment(self, has_authorizer: bool) -> Environment:
+        found = self._environments.get(has_authorizer)
+        if found is None:
+            has_params = self._policy.param_kind is not None
+            found = environment(
+                self._version, has_params=has_params, has_authorizer=has_authorizer, variables=tuple(self._types.items())
+            )
+            self._environments[has_authorizer] = found
+        return found

@@ -1,0 +1,219 @@
+"""The values that the expressions of a policy see. Follows kubernetes/apiserver pkg/admission/plugin/cel/{activation,condition}.go.
+
+Objects may be decoded only when they are asked for, so nothing here touches a value before an expression needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from ...cel.library.authorizer import Answer, Attributes, Authorizer, request_resource
+from ...cel.values import Unknown as CelUnknown
+from ...matching import Conversion, Match
+from ...request import (
+    AdmissionRequest,
+    Evidence,
+    Grade,
+    GroupVersionKind,
+    GroupVersionResource,
+    Known,
+    Object,
+    Unknown,
+    UserInfo,
+    worst,
+)
+from ...world import World
+
+# Who answers authorization checks: may this user do that?
+AuthorizeUser: TypeAlias = Callable[[UserInfo, Attributes], Answer]
+
+# What stays known of an object whose fields were moved by a conversion that nobody can repeat.
+_KEPT_BY_CONVERSION = ("kind", "metadata")
+
+
+class NamespaceNotFoundError(Exception):
+    """The stored namespace of the request is gone. The API server then answers 404, whatever failurePolicy says."""
+
+
+class Inputs:
+    """The values of one request, each made at most once. `authorize` is None where nobody can say who was allowed what."""
+
+    def __init__(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser | None = None) -> None:
+        self.request = request
+        self.world = world
+        self._authorize = authorize or _nobody_knows
+        self._values: dict[object, Any] = {}
+        self._grades: dict[frozenset[str], Grade] = {}
+        self._namespace: Evidence[Object | None] | None = None
+
+    def roots(self, names: frozenset[str], match: Match | None, *, conditions: bool = False, raw: bool = False) -> dict[str, Any]:
+        """Values by name for what depends on the request alone. `match` is None where the request matched as what it is.
+
+        `conditions`: as match conditions see them. `raw`: as audit annotations see them. Raises NamespaceNotFoundError.
+        """
+        # Match conditions see the original resource beside the matched kind, and never a namespaceObject.
+        values: dict[str, Any] = {}
+        for name in names:
+            match name:
+                case "object":
+                    values[name] = self._object("object", self.request.object, match)
+                case "oldObject":
+                    values[name] = self._object("oldObject", self.request.old_object, match)
+                case "request":
+                    values[name] = self._request(match, conditions)
+                case "namespaceObject":
+                    values[name] = None if conditions else self._namespace_object(raw)
+        return values
+
+    def grade(self, names: frozenset[str]) -> Grade:
+        """The grade of the weakest piece of evidence behind some roots."""
+        found = self._grades.get(names)
+        if found is None:
+            pieces = (piece for name in names for piece in self._evidence(name))
+            found = self._grades[names] = worst(*(piece.grade for piece in pieces if isinstance(piece, Known)))
+        return found
+
+    def namespace(self) -> Evidence[Object | None]:
+        """The stored namespace; Known(None) for cluster-scoped requests and for Namespaces themselves."""
+        if self._namespace is None:
+            kind, name = self.request.kind, self.request.namespace
+            is_namespace = isinstance(kind, Known) and kind.value == GroupVersionKind("", "v1", "Namespace")
+            if not name or is_namespace:
+                self._namespace = Known(None, "cluster-scoped")
+            else:
+                self._namespace = self.world.namespace(name)
+                if isinstance(self._namespace, Known) and self._namespace.value is None:
+                    raise NamespaceNotFoundError(f'namespaces "{name}" not found')
+        return self._namespace
+
+    def authorizer_values(self) -> dict[str, Any]:
+        """`authorizer` and `authorizer.requestResource`, which asks about the resource as it was received, whatever matched."""
+        return self._once("authorizer", self._make_authorizer)  # type: ignore[no-any-return]
+
+    def _make_authorizer(self) -> dict[str, Any]:
+        request = self.request
+        authorizer = Authorizer(partial(self._authorize, request.user))
+        if isinstance(request.name, Unknown):
+            check: Any = CelUnknown(f"request.name: {request.name.reason}")
+        else:
+            resource = request.resource
+            check = request_resource(
+                authorizer, resource.group, resource.resource, request.subresource, request.namespace, request.name.value
+            )
+        return {"authorizer": authorizer, "authorizer.requestResource": check}
+
+    def _evidence(self, name: str) -> tuple[Evidence[object], ...]:
+        request = self.request
+        match name:
+            case "object":
+                return (request.object,)
+            case "oldObject":
+                return (request.old_object,)
+            case "request":
+                return (request.kind, request.name, request.options)
+            case "namespaceObject":
+                return (self.namespace(),)
+        return ()
+
+    def _once(self, key: object, make: Callable[[], Any]) -> Any:
+        if key not in self._values:
+            self._values[key] = make()
+        return self._values[key]
+
+    def _object(self, name: str, evidence: Evidence[Object | None], match: Match | None) -> Any:
+        if isinstance(evidence, Unknown):
+            return CelUnknown(f"{name}: {evidence.reason}")
+        if match is None or match.conversion is Conversion.NONE:
+            return evidence.value
+        return self._once((name, match.matched_kind), lambda: converted(name, evidence.value, match))
+
+    def _request(self, match: Match | None, conditions: bool) -> dict[str, Any]:
+        resource = self.request.resource if match is None or conditions else match.matched_resource
+        kind = self.request.kind if match is None else match.matched_kind
+        assert resource is not None
+        assert kind is not None
+        key = "request" if match is None else (resource, kind.value if isinstance(kind, Known) else None)
+        return self._once(key, lambda: request_value(self.request, resource, kind))  # type: ignore[no-any-return]
+
+    def _namespace_object(self, raw: bool) -> Any:
+        evidence = self.namespace()
+        if isinstance(evidence, Unknown):
+            return CelUnknown(f"namespaceObject: {evidence.reason}")
+        value = evidence.value
+        if value is None:
+            return None
+        return self._once(("namespaceObject", raw), lambda: namespace_value(value, raw))
+
+
+def _nobody_knows(user: UserInfo, attributes: Attributes) -> Answer:
+    return Answer(None)
+
+
+def converted(name: str, value: Object | None, match: Match) -> Any:
+    """An object as another version of its resource."""
+    kind = match.matched_kind
+    if value is None or not isinstance(kind, Known):
+        return value
+    group, version = kind.value.group, kind.value.version
+    renamed = {**value, "apiVersion": f"{group}/{version}" if group else version}
+    if match.conversion is Conversion.RENAMED:
+        return renamed
+    missing = CelUnknown(f"{name}: its conversion from {value.get('apiVersion')} to {renamed['apiVersion']}")
+    return {key: item if key in _KEPT_BY_CONVERSION or key == "apiVersion" else missing for key, item in renamed.items()}
+
+
+def request_value(request: AdmissionRequest, resource: GroupVersionResource, kind: Evidence[GroupVersionKind]) -> dict[str, Any]:
+    """The `request` variable. What Go omits when empty is absent here too: reading it is the error `no such key`."""
+    value: dict[str, Any] = {
+        "kind": _kind(kind),
+        "resource": _resource(resource),
+        "requestKind": _kind(request.kind),
+        "requestResource": _resource(request.resource),
+        "operation": str(request.operation),
+        "userInfo": _user_info(request),
+        "dryRun": request.dry_run,
+        "options": _options(request.options),
+    }
+    if request.subresource:
+        value["subResource"] = value["requestSubResource"] = request.subresource
+    if isinstance(request.name, Unknown):
+        value["name"] = CelUnknown(f"request.name: {request.name.reason}")
+    elif request.name.value:
+        value["name"] = request.name.value
+    if request.namespace:
+        value["namespace"] = request.namespace
+    return value
+
+
+def namespace_value(namespace: Mapping[str, Any], raw: bool) -> dict[str, Any]:
+    """The `namespaceObject` variable: without type, and without managedFields and ownerReferences unless `raw`.
+
+    Audit annotations get the raw namespace (kubernetes/apiserver validating/validator.go passes another variable there).
+    """
+    value = {key: item for key, item in namespace.items() if key not in ("apiVersion", "kind")}
+    if not raw:
+        hidden = ("managedFields", "ownerReferences", "selfLink")
+        value["metadata"] = {key: item for key, item in (value.get("metadata") or {}).items() if key not in hidden}
+    return value
+
+
+def _kind(kind: Evidence[GroupVersionKind]) -> Any:
+    if isinstance(kind, Unknown):
+        return CelUnknown(f"request.kind: {kind.reason}")
+    return {"group": kind.value.group, "version": kind.value.version, "kind": kind.value.kind}
+
+
+def _resource(resource: GroupVersionResource) -> dict[str, str]:
+    return {"group": resource.group, "version": resource.version, "resource": resource.resource}
+
+
+def _user_info(request: AdmissionRequest) -> dict[str, Any]:
+    user = request.user
+    fields = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": dict(user.extra)}
+    return {name: value for name, value in fields.items() if value}
+
+
+def _options(options: Evidence[Object | None]) -> Any:
+    return CelUnknown(f"request.options: {options.reason}") if isinstance(options, Unknown) else options.value

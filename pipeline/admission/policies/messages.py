@@ -1,0 +1,135 @@
+"""The words of the API server: denial, warning and recorded annotations.
+
+Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/dispatcher.go and pkg/admission/errors.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from ...request import AdmissionRequest, Known
+from .model import Action
+from .verdict import Decision, PolicyVerdict
+
+MESSAGE_BYTES_MAX = 5 * 1024
+ANNOTATION_BYTES_MAX = 10 * 1024
+RECORDED_FAILURES_MAX = 50
+FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
+ALL_FAILURES_SINCE = (1, 37)  # up to 1.36 each failure writes the key itself, and the first writer wins
+
+REASON_INVALID = "Invalid"
+CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422, "NotFound": 404}
+
+# What unicode.IsSpace of Go holds for; Python's str.strip() also takes the separators 1C to 1F.
+_GO_SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
+
+def trimmed(text: str) -> str:
+    """strings.TrimSpace of Go."""
+    return text.strip(_GO_SPACES)
+
+
+def usable_message(text: str) -> str:
+    """The result of a messageExpression as it is used; empty where the API server silently falls back to `message`."""
+    message = trimmed(text)
+    if "\n" in message or len(message.encode()) > MESSAGE_BYTES_MAX:
+        return ""
+    return message
+
+
+def cut_annotation(value: str) -> str:
+    """A value of an audit annotation, cut at 10240 bytes. Every byte of a character that was cut in two prints as U+FFFD."""
+    encoded = value.encode()
+    if len(encoded) <= ANNOTATION_BYTES_MAX:
+        return value
+    head = encoded[:ANNOTATION_BYTES_MAX].decode(errors="ignore")
+    return head + "\ufffd" * (ANNOTATION_BYTES_MAX - len(head.encode()))
+
+
+def code_of(reason: str) -> int:
+    """The HTTP status of a denial with this reason (Invalid if it has none)."""
+    return CODES.get(reason or REASON_INVALID, 422)
+
+
+def denial_tail(verdict: PolicyVerdict) -> str:
+    """What stands behind `is forbidden: `."""
+    binding = f" with binding '{verdict.binding}'" if verdict.binding is not None else ""
+    return f"ValidatingAdmissionPolicy '{verdict.policy}'{binding} denied request: {verdict.message}"
+
+
+def denial_message(request: AdmissionRequest, verdict: PolicyVerdict) -> str:
+    """The message of the HTTP error if this verdict is the first denial. Which one is first is not defined between policies."""
+    resource = request.resource
+    group_resource = f"{resource.resource}.{resource.group}" if resource.group else resource.resource
+    return f'{group_resource} "{_name(request)}" is forbidden: {denial_tail(verdict)}'
+
+
+def warning(verdict: PolicyVerdict) -> str:
+    """The text of the Warning header."""
+    return f"Validation failed for ValidatingAdmissionPolicy '{verdict.policy}' with binding '{verdict.binding}': {verdict.message}"
+
+
+def denials(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
+    """The verdicts that reject the request, each with its own message."""
+    return (verdict for verdict in verdicts if verdict.rejects and not verdict.is_summary)
+
+
+def warnings(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
+    """The verdicts that the client is warned of."""
+    return (verdict for verdict in _failures(verdicts) if Action.WARN in verdict.actions)
+
+
+def audited(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
+    """The verdicts that the audit event would carry if it could carry all."""
+    return (verdict for verdict in _failures(verdicts) if Action.AUDIT in verdict.actions)
+
+
+def failure_annotation(verdicts: Iterable[PolicyVerdict], version: tuple[int, int]) -> str | None:
+    """The value of FAILURE_ANNOTATION that a server of this version records; None if nothing was audited."""
+    failures = [
+        {
+            "message": verdict.message,
+            "policy": verdict.policy,
+            "binding": verdict.binding,
+            "expressionIndex": verdict.expression_index or 0,
+            "validationActions": list(verdict.actions),
+        }
+        for verdict in audited(verdicts)
+    ]
+    if not failures:
+        return None
+    count = RECORDED_FAILURES_MAX if version >= ALL_FAILURES_SINCE else 1
+    return _go_json(failures[:count])
+
+
+def policy_annotations(verdicts: Sequence[PolicyVerdict]) -> dict[str, str]:
+    """The audit annotations that policies declare, `POLICY/KEY`; distinct values of several bindings and params are joined."""
+    values: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        for key, value in verdict.audit_annotations.items():
+            found = values.setdefault(f"{verdict.policy}/{key}", [])
+            if value not in found:
+                found.append(value)
+    return {key: ", ".join(found) for key, found in values.items()}
+
+
+def _failures(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
+    for verdict in verdicts:
+        if verdict.effect is Decision.DENY and not verdict.bypasses_actions and not verdict.is_summary:
+            yield verdict
+
+
+def _name(request: AdmissionRequest) -> str:
+    if isinstance(request.name, Known) and request.name.value:
+        return request.name.value
+    obj = request.object.value if isinstance(request.object, Known) else None
+    metadata = (obj or {}).get("metadata") or {}
+    return str(metadata.get("name") or metadata.get("generateName") or "Unknown")
+
+
+def _go_json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

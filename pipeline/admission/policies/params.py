@@ -1,0 +1,146 @@
+"""Which params a binding uses.
+
+Follows CollectParams of kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...matching.selectors import labels_of
+from ...request import Evidence, Grade, Known, Object, Unknown
+from ...world import World
+from .model import GivenObject, NotFoundAction, ParamKind, ParamRef
+
+NOT_FOUND = "no params found for policy binding with `Deny` parameterNotFoundAction"
+NO_NAMESPACE = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+NAMESPACE_GIVEN = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One param of one evaluation. `object` Known(None) is the null that a binding without paramRef gives."""
+
+    object: Evidence[Object | None]
+    namespace: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationError:
+    """The policy (`of_policy`) or the binding is wrong. It denies or is skipped by failurePolicy, whatever the actions say."""
+
+    message: str
+    of_policy: bool = False
+
+
+class NoParams:
+    """Nothing was found and the binding allows that: it is skipped, without evaluation or annotations."""
+
+
+NO_PARAMS = NoParams()
+NULL_PARAM = Param(Known(None, "no paramRef"))
+Params = Sequence[Param] | ConfigurationError | NoParams
+
+
+def kind_error(kind: ParamKind, world: World) -> ConfigurationError | None:
+    """The error of a policy whose paramKind the cluster does not serve, whatever its bindings say."""
+    scope = world.kind_is_namespaced(kind.api_version, kind.kind)
+    if isinstance(scope, Unknown) or scope.value is not None:
+        return None
+    message = f"failed to find resource referenced by paramKind: '{kind.group_version_kind}'"
+    return ConfigurationError(message, of_policy=True)
+
+
+def collect_params(kind: ParamKind, reference: ParamRef | None, request_namespace: str, world: World) -> Params:
+    """The params of one binding for one request. What nobody recorded is a Param whose object is Unknown."""
+    scope = world.kind_is_namespaced(kind.api_version, kind.kind)
+    if reference is None:
+        return (NULL_PARAM,)
+    if isinstance(scope, Unknown):
+        return (Param(Unknown(f"scope of {kind.kind}: {scope.reason}"), reference.namespace or None, reference.name or None),)
+    namespace = ""
+    if scope.value:
+        namespace = reference.namespace or request_namespace
+        if not namespace:
+            return ConfigurationError(NO_NAMESPACE)
+    elif reference.namespace:
+        return ConfigurationError(NAMESPACE_GIVEN)
+    found = _named(kind, reference, namespace, world) if reference.name else _selected(kind, reference, namespace, world)
+    if not found:
+        return ConfigurationError(NOT_FOUND) if reference.not_found_action is NotFoundAction.DENY else NO_PARAMS
+    return found
+
+
+def param_of(obj: Object, source: str, grade: Grade = Grade.EXACT) -> Param:
+    """A param object with the name that a verdict shows."""
+    metadata = obj.get("metadata") or {}
+    return Param(Known(obj, source, grade), metadata.get("namespace") or None, metadata.get("name"))
+
+
+def _named(kind: ParamKind, reference: ParamRef, namespace: str, world: World) -> Sequence[Param]:
+    evidence = world.param(kind.api_version, kind.kind, namespace, reference.name)
+    if isinstance(evidence, Known) and evidence.value is None:
+        return ()
+    return (Param(evidence, namespace or None, reference.name),)
+
+
+def _selected(kind: ParamKind, reference: ParamRef, namespace: str, world: World) -> Sequence[Param]:
+    evidence = world.params(kind.api_version, kind.kind, namespace)
+    if isinstance(evidence, Unknown):
+        return (Param(evidence, namespace or None),)
+    selector = reference.selector
+    assert selector is not None
+    return tuple(param_of(obj, evidence.source, evidence.grade) for obj in evidence.value if selector.selects(labels_of(obj) or {}))
+
+
+class GivenObjects:
+    """Objects that were given, such as the params in the same files as new policies, by kind and name."""
+
+    def __init__(self, objects: Iterable[GivenObject]) -> None:
+        self._by_kind: dict[tuple[str, str], dict[tuple[str, str], GivenObject]] = {}
+        for given in objects:
+            metadata = given.object.get("metadata") or {}
+            kind = (str(given.object.get("apiVersion")), str(given.object.get("kind")))
+            self._by_kind.setdefault(kind, {})[metadata.get("namespace") or "", metadata.get("name") or ""] = given
+
+    def of_kind(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
+        """The objects of one kind by (namespace, name)."""
+        return self._by_kind.get((api_version, kind), {})
+
+    def over(self, world: World) -> World:
+        """A world in which these objects win over recorded ones."""
+        return _WorldWithGiven(world, self) if self._by_kind else world
+
+
+class _WorldWithGiven:
+    def __init__(self, world: World, given: GivenObjects) -> None:
+        self._world = world
+        self._given = given
+
+    def namespace(self, name: str) -> Evidence[Object | None]:
+        return self._world.namespace(name)
+
+    def param(self, api_version: str, kind: str, namespace: str, name: str) -> Evidence[Object | None]:
+        given = self._given.of_kind(api_version, kind).get((namespace, name))
+        return Known(given.object, given.source) if given else self._world.param(api_version, kind, namespace, name)
+
+    def params(self, api_version: str, kind: str, namespace: str) -> Evidence[Sequence[Object]]:
+        of_kind = self._given.of_kind(api_version, kind)
+        given = {name: item for (space, name), item in of_kind.items() if space == namespace}
+        behind = self._world.params(api_version, kind, namespace)
+        if not given or isinstance(behind, Unknown):
+            # Nobody can say which further objects a selector would have found.
+            return behind
+        objects = {(obj.get("metadata") or {}).get("name", ""): obj for obj in behind.value}
+        objects |= {name: item.object for name, item in given.items()}
+        return Known([objects[name] for name in sorted(objects)], behind.source, behind.grade)
+
+    def kind_is_namespaced(self, api_version: str, kind: str) -> Evidence[bool | None]:
+        behind = self._world.kind_is_namespaced(api_version, kind)
+        given = self._given.of_kind(api_version, kind)
+        if not given or (isinstance(behind, Known) and behind.value is not None):
+            return behind
+        # Whoever gives objects of a kind means it to exist, with the scope that they have.
+        return Known(any(namespace for namespace, _ in given), next(iter(given.values())).source)

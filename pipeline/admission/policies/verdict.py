@@ -1,0 +1,61 @@
+"""What evaluation says: one row per (policy, binding, param, expression), with fact and consequence apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ...request import Grade
+from .model import Action
+
+NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
+INSUFFICIENT = "insufficient"  # the evidence of an unknown
+
+
+class Decision(StrEnum):
+    """What was found out."""
+
+    ADMIT = "admit"
+    DENY = "deny"
+    ERROR = "error"
+    NOMATCH = "nomatch"
+    UNKNOWN = "unknown"
+
+
+class PolicyVerdict(NamedTuple):
+    """One row of the verdict table (without the columns of the request).
+
+    `expression_index` None is the row of the whole (policy, binding, param): there is exactly one. Its decision sums up the others
+    (the worst of them), unless it stands alone: a non-match, a match condition, a configuration error, an exhausted budget. Then it
+    has a `message` or a `why` of its own. `decision` is what was found, `effect` what failurePolicy makes of it (None if nothing).
+    Whether the effect reaches the client depends on `actions`, except where `bypasses_actions`: configuration errors and errors of
+    audit annotations deny whatever the binding asks for (kubernetes/apiserver validating/dispatcher.go, addConfigError).
+    """
+
+    policy: str
+    binding: str | None
+    param_namespace: str | None
+    param_name: str | None
+    expression_index: int | None
+    decision: Decision
+    effect: Decision | None = None
+    message: str | None = ""
+    reason: str = ""
+    code: int | None = None
+    why: str = ""
+    evidence: str = Grade.EXACT
+    actions: tuple[Action, ...] = ()
+    audit_annotations: Mapping[str, str] = NO_ANNOTATIONS
+    bypasses_actions: bool = False
+
+    @property
+    def rejects(self) -> bool:
+        """Whether this row alone makes the API server reject the request."""
+        return self.effect is Decision.DENY and (self.bypasses_actions or Action.DENY in self.actions)
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether this row only sums up the rows of single expressions."""
+        return self.expression_index is None and not self.message and self.decision is not Decision.NOMATCH
