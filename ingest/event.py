@@ -1,0 +1,80 @@
+"""The audit event as it arrives: a typed envelope around bodies that nobody has opened.
+
+Follows kubernetes/apiserver pkg/apis/audit/v1/types.go, and takes what real servers write beside it: `null` lists, an
+`expressionIndex` that is a number or a string, timestamps of nanoseconds, and the v1beta1 and v1alpha1 shapes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+
+
+class User(msgspec.Struct):
+    username: str | None = None
+    uid: str | None = None
+    groups: list[str] | None = None
+    extra: msgspec.Raw = msgspec.Raw()
+
+
+class ObjectRef(msgspec.Struct, rename="camel"):
+    resource: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    api_group: str | None = None
+    api_version: str | None = None
+    resource_version: str | None = None
+    subresource: str | None = None
+
+
+class Status(msgspec.Struct):
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True):
+    """One event at one stage. A field that is not named here makes this strict shape refuse; the row then keeps it in `extra`.
+
+    An empty Raw is a field that was not there.
+    """
+
+    audit_id: str = msgspec.field(name="auditID")
+    stage: str
+    level: str = "Metadata"
+    kind: str | None = None
+    api_version: str | None = msgspec.field(name="apiVersion", default=None)
+    request_uri: str | None = msgspec.field(name="requestURI", default=None)
+    verb: str | None = None
+    user: User | None = None
+    impersonated_user: msgspec.Raw = msgspec.field(name="impersonatedUser", default=msgspec.Raw())
+    source_ips: list[str] | None = msgspec.field(name="sourceIPs", default=None)
+    user_agent: str | None = msgspec.field(name="userAgent", default=None)
+    object_ref: ObjectRef | None = msgspec.field(name="objectRef", default=None)
+    response_status: Status | None = msgspec.field(name="responseStatus", default=None)
+    request_object: msgspec.Raw = msgspec.field(name="requestObject", default=msgspec.Raw())
+    response_object: msgspec.Raw = msgspec.field(name="responseObject", default=msgspec.Raw())
+    request_ts: datetime | None = msgspec.field(name="requestReceivedTimestamp", default=None)
+    stage_ts: datetime | None = msgspec.field(name="stageTimestamp", default=None)
+    annotations: dict[str, str] | None = None
+
+
+class LenientEvent(Event, forbid_unknown_fields=False):
+    """The same, passing over fields that it does not name."""
+
+
+class Failure(msgspec.Struct, rename="camel"):
+    """One entry of the validation_failure annotation (apiserver pkg/admission/plugin/policy/validating/dispatcher.go)."""
+
+    policy: str = ""
+    binding: str = ""
+    message: str = ""
+    expression_index: int | str | None = None
+    validation_actions: list[str] | None = None
+
+
+FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Event))
