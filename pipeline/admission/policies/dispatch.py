@@ -37,7 +37,7 @@ class _BoundPolicy:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
     policy: CompiledPolicy
     matcher: Matcher | None  # None: a policy without matchConstraints, which is a configuration error
     bound: tuple[_BoundPolicy, ...]
@@ -47,10 +47,10 @@ class _Entry:
 class CompiledSet:
     """Policies with their bindings, ready for many requests. Not for several threads at once."""
 
-    def __init__(self, entries: Iterable[_Entry], given: GivenObjects) -> None:
+    def __init__(self, entries: Iterable[Entry], given: GivenObjects) -> None:
         self.entries = tuple(entries)
         self.given = given
-        self._by_target: dict[Target, tuple[tuple[_Entry, bool], ...]] = {}
+        self._by_target: dict[Target, tuple[tuple[Entry, bool], ...]] = {}
 
     @property
     def policies(self) -> tuple[CompiledPolicy, ...]:
@@ -62,14 +62,14 @@ class CompiledSet:
         """What any of the policies may read of a request."""
         return Reads.union(policy.reads for policy in self.policies)
 
-    def candidates(self, target: Target) -> tuple[tuple[_Entry, bool], ...]:
+    def candidates(self, target: Target) -> tuple[tuple[Entry, bool], ...]:
         """The policies that may be for a target, and whether they certainly are: then nothing else needs to be asked."""
         found = self._by_target.get(target)
         if found is None:
             found = self._by_target[target] = tuple(self._find(target))
         return found
 
-    def _find(self, target: Target) -> Iterable[tuple[_Entry, bool]]:
+    def _find(self, target: Target) -> Iterable[tuple[Entry, bool]]:
         resource = target.resource
         for entry in self.entries:
             is_static = entry.policy.policy.is_static
@@ -101,7 +101,7 @@ def compile_set(
         bindings: Sequence[Binding | None] = policies.bindings_of(policy) or ((None,) if unbound else ())
         constraints = policy.match_constraints
         entries.append(
-            _Entry(
+            Entry(
                 compiled,
                 Matcher(constraints) if constraints else None,
                 tuple(_BoundPolicy(Subject(compiled, binding), _binding_matcher(binding)) for binding in bindings),
@@ -146,7 +146,7 @@ class _Run:
         self.inputs = Inputs(request, world, authorize)
         self.rows: list[PolicyVerdict] = []
 
-    def policy(self, entry: _Entry, is_certain: bool) -> None:
+    def policy(self, entry: Entry, is_certain: bool) -> None:
         """First the constraints, then errors of the policy itself, then each binding."""
         match = None
         if not is_certain:
@@ -165,7 +165,7 @@ class _Run:
             if bound.matcher is None or self._binding_matches(bound):
                 self._binding(entry, bound, match, evaluations)
 
-    def _match(self, entry: _Entry) -> Match | None:
+    def _match(self, entry: Entry) -> Match | None:
         """The match of a policy's constraints; None (and a row) if the request is not meant or nobody can tell."""
         subject = Subject(entry.policy, None)
         if entry.matcher is None:
@@ -196,7 +196,7 @@ class _Run:
         return False
 
     def _binding(
-        self, entry: _Entry, bound: _BoundPolicy, match: Match | None, evaluations: dict[int, tuple[object, Evaluation]]
+        self, entry: Entry, bound: _BoundPolicy, match: Match | None, evaluations: dict[int, tuple[object, Evaluation]]
     ) -> None:
         params = self._params(entry, bound)
         if isinstance(params, ConfigurationError):
@@ -207,7 +207,7 @@ class _Run:
             for param in params:
                 self._evaluate(entry.policy, bound, match, param, evaluations)
 
-    def _params(self, entry: _Entry, bound: _BoundPolicy) -> Params:
+    def _params(self, entry: Entry, bound: _BoundPolicy) -> Params:
         kind = entry.policy.policy.param_kind
         if kind is None:
             return (NULL_PARAM,)
