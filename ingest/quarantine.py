@@ -30,12 +30,16 @@ class Quarantined:
     raw: bytes
 
 
-def write_quarantine(directory: Path, records: Iterable[Quarantined]) -> Path:
-    """Write the records to a new file and return its path; when this returns the file is durable. Raises OSError."""
+def write_quarantine(directory: Path, records: Iterable[Quarantined], name: str = "") -> Path:
+    """Write the records to a file and return its path; when this returns the file is durable. Raises OSError.
+
+    Work that may be repeated after a crash gives the file a `name`, so that the repetition replaces it; otherwise it is a new one.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     rows = [_row(record) for record in records]
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    path = directory / f"{rows[0]['source'] if rows else 'empty'}-{stamp}-{secrets.token_hex(4)}.jsonl.zst"
+    unique = f"{rows[0]['source'] if rows else 'empty'}-{stamp}-{secrets.token_hex(4)}"
+    path = directory / f"{name or unique}.jsonl.zst"
     encoder = msgspec.json.Encoder()
     payload = b"".join(encoder.encode(row) + b"\n" for row in rows)
     temporary = path.with_suffix(".tmp")

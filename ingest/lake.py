@@ -1,0 +1,190 @@
+"""The lake: a folder of Parquet files under a manifest.
+
+    LAKE/manifest.sqlite
+         events/dt=YYYY-MM-DD/*.parquet    audit events, by UTC date of stage_ts
+         objects/dt=YYYY-MM-DD/*.parquet   snapshots of objects
+         spool/ quarantine/ runs/
+
+Readers take the file list from the manifest and never wait. One process at a time writes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from .durable import sync_folder, write_durably
+from .errors import LakeError
+from .manifest import DataFile, Manifest
+from .schema import EVENTS, OBJECTS, time_column
+
+MANIFEST = "manifest.sqlite"
+_SCHEMAS = {"events": EVENTS, "objects": OBJECTS}
+_ROW_GROUP_ROWS = 50_000
+# Bodies differ from each other too much for a dictionary; every other column gains from one.
+_BODIES = ("request_object", "response_object", "object")
+
+
+class Lake:
+    """One lake. `Lake.open` to read, `writer()` to change it."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path = path
+        self.manifest = manifest
+
+    @classmethod
+    def open(cls, path: Path | str) -> Lake:
+        """Open an existing lake for reading. Raises LakeError when there is none or it is of another version."""
+        folder = Path(path)
+        return cls(folder, Manifest(folder / MANIFEST))
+
+    @classmethod
+    def create(cls, path: Path | str) -> Lake:
+        """Open a lake, making an empty one where there is none. Raises LakeError when the folder cannot be written."""
+        folder = Path(path)
+        try:
+            for name in ("", "spool", "quarantine", "runs", *_SCHEMAS):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+            for kind, schema in _SCHEMAS.items():
+                _write_empty(folder / kind / "_empty.parquet", schema)
+            return cls(folder, Manifest(folder / MANIFEST, create=True))
+        except OSError as error:
+            raise LakeError(f"{folder}: the lake cannot be made here: {error}", "give a writable folder with --lake") from error
+
+    def files(self, kind: str = "events", span_us: tuple[int, int] | None = None) -> list[Path]:
+        """The Parquet files of a table, in the order of time; at least one, because an engine needs a schema to read.
+
+        `span_us` narrows to files that may hold rows of that range of stage_ts, in microseconds since the epoch.
+        """
+        listed = [self.path / file.path for file in self.manifest.files(kind, span_us=span_us)]
+        return listed or [self.path / kind / "_empty.parquet"]
+
+    @contextmanager
+    def writer(self) -> Iterator[LakeWriter]:
+        """Take the right to write. Raises LakeError when another process has it."""
+        handle = os.open(self.path / ".writer", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise LakeError(
+                    f"{self.path}: another process is writing to this lake", "wait for it, or let `hindcast serve` do the work"
+                ) from error
+            writer = LakeWriter(self)
+            writer.sweep()
+            yield writer
+        finally:
+            os.close(handle)
+
+    def close(self) -> None:
+        """Release the manifest."""
+        self.manifest.close()
+
+
+class LakeWriter:
+    """The one writing end of a lake."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+
+    def write(self, kind: str, cluster: str, table: pa.Table, *, compacted: bool = False) -> list[DataFile]:
+        """Write rows as one durable Parquet file per UTC day; they are part of the lake once `commit` lists them.
+
+        Raises LakeError when the disk cannot take them; what the lake held before is untouched.
+        """
+        column = time_column(kind)
+        days = pc.cast(pc.floor_temporal(table[column], unit="day"), pa.date32())
+        written: list[DataFile] = []
+        try:
+            for day in sorted(day for day in pc.unique(days).to_pylist() if day is not None):
+                part = table.filter(pc.equal(days, pa.scalar(day, pa.date32())))
+                written.append(self._write_day(kind, cluster, day, part, column, compacted))
+        except (OSError, pa.ArrowException) as error:
+            raise LakeError(f"{self.lake.path}: events cannot be written: {error}", "free some space, then run it again") from error
+        return written
+
+    def commit(
+        self,
+        add: Sequence[DataFile] = (),
+        remove: Sequence[str] = (),
+        props: Mapping[str, str] | None = None,
+        retired_ts: float = 0.0,
+    ) -> None:
+        """Make files part of the lake, and take others out, in one transaction with what was read to get there."""
+        self.lake.manifest.commit(add, remove, props, retired_ts)
+
+    def sweep(self) -> int:
+        """Delete files that no manifest lists: what a writer left when it was killed between writing and committing."""
+        listed = self.lake.manifest.listed()
+        orphans = [
+            path
+            for kind in _SCHEMAS
+            for path in (self.lake.path / kind).glob("dt=*/*")
+            if str(path.relative_to(self.lake.path)) not in listed
+        ]
+        for path in orphans:
+            path.unlink()
+        return len(orphans)
+
+    def _write_day(self, kind: str, cluster: str, day: date, part: pa.Table, column: str, compacted: bool) -> DataFile:
+        name = f"{kind}/dt={day.isoformat()}/{secrets.token_hex(8)}.parquet"
+        path = self.lake.path / name
+        fresh = not path.parent.is_dir()
+        write_durably(path, lambda target: _write_parquet(target, part, level=3 if compacted else 1))
+        if fresh:
+            sync_folder(path.parent.parent)
+        span = pc.min_max(part[column].cast(pa.int64()))
+        return DataFile(
+            path=name,
+            kind=kind,
+            cluster=cluster,
+            dt=day.isoformat(),
+            rows=part.num_rows,
+            bytes=path.stat().st_size,
+            min_us=span["min"].as_py(),
+            max_us=span["max"].as_py(),
+            digest=file_digest(path),
+            compacted=int(compacted),
+        )
+
+
+def file_digest(path: Path) -> str:
+    """xxh3-128 of a file's bytes, in hexadecimal."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _write_parquet(target: Path, table: pa.Table, level: int) -> None:
+    names = [name for name in table.column_names if name not in _BODIES]
+    scalars: Any = [field.name for field in table.schema if field.name in names and not pa.types.is_nested(field.type)]
+    # One audit ID is found in milliseconds through the bloom filter, for one percent of the size.
+    bloom = {"audit_id": {"ndv": max(table.num_rows, 1), "fpp": 0.01}} if "audit_id" in names else None
+    pq.write_table(
+        table,
+        target,
+        row_group_size=_ROW_GROUP_ROWS,
+        compression="zstd",
+        compression_level=level,
+        use_dictionary=scalars,
+        write_page_index=True,
+        bloom_filter_options=bloom,
+    )
+
+
+def _write_empty(path: Path, schema: pa.Schema) -> None:
+    if not path.exists():
+        write_durably(path, lambda target: pq.write_table(schema.empty_table(), target))

@@ -1,0 +1,145 @@
+"""The lake's list of files, and what has been taken in: one small SQLite database, changed in single transactions.
+
+A Parquet file that is not listed here is not part of the lake. What a writer finished reading (a spool segment, a stretch of a log
+file) is recorded in the same transaction as the files it wrote, which is what makes ingestion exactly once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from .errors import LakeError
+
+MANIFEST_VERSION = 1
+
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE files (
+    path TEXT PRIMARY KEY, kind TEXT NOT NULL, cluster TEXT NOT NULL, dt TEXT NOT NULL,
+    rows INTEGER NOT NULL,
+    bytes INTEGER NOT NULL, min_us INTEGER NOT NULL, max_us INTEGER NOT NULL, digest TEXT NOT NULL, compacted INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE retired (path TEXT PRIMARY KEY, retired_ts REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE props (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One Parquet file: its path below the lake, what it holds, and the range of stage_ts (microseconds since the epoch) in it."""
+
+    path: str
+    kind: str  # events | objects
+    cluster: str
+    dt: str  # UTC date of stage_ts, YYYY-MM-DD
+    rows: int
+    bytes: int
+    min_us: int
+    max_us: int
+    digest: str  # xxh3-128 of the file's bytes
+    compacted: int = 0
+
+
+class Manifest:
+    """The open manifest of one lake. Readers and one writer may have it open at the same time (WAL)."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        if not create and not path.is_file():
+            raise LakeError(f"{path.parent}: there is no lake here", "fill one with `hindcast ingest`, or give --lake")
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            # An acknowledged event may live only here and in its file: every commit reaches the disk.
+            self._connection.execute("PRAGMA synchronous = FULL")
+            with self.transaction():
+                self._prepare(path, create)
+        except sqlite3.Error as error:
+            raise LakeError(
+                f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
+            ) from error
+
+    def _prepare(self, path: Path, create: bool) -> None:
+        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables and create:
+            for statement in _TABLES.split(";"):
+                self._connection.execute(statement)
+            self._connection.execute("INSERT INTO meta VALUES ('version', ?)", (str(MANIFEST_VERSION),))
+            return
+        found = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() if "meta" in tables else None
+        if found != (str(MANIFEST_VERSION),):
+            raise LakeError(
+                f"{path.parent}: the lake has version {found[0] if found else 'none'}, this program reads {MANIFEST_VERSION}",
+                "use the program that wrote it, or ingest into a new lake",
+            )
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. A disk that is full raises LakeError, and what was there before stays."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise LakeError(f"the lake's manifest cannot be written: {error}", "is the disk full?") from error
+            raise
+
+    def commit(
+        self,
+        add: Iterable[DataFile] = (),
+        remove: Iterable[str] = (),
+        props: Mapping[str, str] | None = None,
+        retired_ts: float = 0.0,
+    ) -> None:
+        """In one transaction: list the files of `add` (already durable on disk), retire those of `remove`, and set `props`."""
+        with self.transaction():
+            self._connection.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [astuple(file) for file in add])
+            for path in remove:
+                self._connection.execute("DELETE FROM files WHERE path = ?", (path,))
+                self._connection.execute("INSERT OR REPLACE INTO retired VALUES (?, ?)", (path, retired_ts))
+            self._connection.executemany("INSERT OR REPLACE INTO props VALUES (?, ?)", list((props or {}).items()))
+
+    def files(self, kind: str, cluster: str | None = None, span_us: tuple[int, int] | None = None) -> list[DataFile]:
+        """The listed files of a kind in the order of time, narrowed to a cluster and to those that overlap `span_us`."""
+        low, high = span_us or (-(2**63), 2**63 - 1)
+        rows = self._connection.execute(
+            "SELECT * FROM files WHERE kind = ? AND (? IS NULL OR cluster = ?) AND max_us >= ? AND min_us <= ?"
+            " ORDER BY min_us, path",
+            (kind, cluster, cluster, low, high),
+        )
+        return [DataFile(*row) for row in rows]
+
+    def prop(self, key: str) -> str | None:
+        """The value that a commit set, or None."""
+        row = self._connection.execute("SELECT value FROM props WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def props(self, prefix: str) -> dict[str, str]:
+        """All values whose key begins with `prefix`."""
+        rows = self._connection.execute(
+            "SELECT key, value FROM props WHERE substr(key, 1, ?) = ? ORDER BY key", (len(prefix), prefix)
+        )
+        return dict(rows.fetchall())
+
+    def listed(self) -> set[str]:
+        """Every path that must not be deleted: the files of the lake and those retired but perhaps still being read."""
+        return {str(path) for (path,) in self._connection.execute("SELECT path FROM files UNION SELECT path FROM retired")}
+
+    def retired(self, before_ts: float) -> list[str]:
+        """Paths that were retired before then (seconds since the epoch)."""
+        return [str(path) for (path,) in self._connection.execute("SELECT path FROM retired WHERE retired_ts < ?", (before_ts,))]
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Drop retired paths whose files are gone."""
+        with self.transaction():
+            self._connection.executemany("DELETE FROM retired WHERE path = ?", [(path,) for path in paths])
+
+    def close(self) -> None:
+        """Release the database."""
+        self._connection.close()
