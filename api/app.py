@@ -1,0 +1,38 @@
+"""The HTTP application: one router per file in routes/ and one error shape."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from . import errors
+from .logs import RequestIds
+from .routes import audit, health
+from .services import Services, open_services, start_services, stop_services
+from .settings import Settings
+
+
+def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
+    """The application for one lake. Unless services are given, they are opened when it starts; they are closed when it stops.
+
+    Starting raises LakeError when the spool is held by another server or cannot be written.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opened = services or open_services(settings)
+        app.state.services = opened
+        try:
+            await start_services(opened)
+            yield
+        finally:
+            await stop_services(opened)
+
+    app = FastAPI(title="Hindcast", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(RequestIds)
+    errors.install(app)
+    app.include_router(audit.router)
+    app.include_router(health.router)
+    return app

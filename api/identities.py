@@ -1,0 +1,100 @@
+"""Who may write as which cluster: bearer tokens and names in client certificates, one line each in one file.
+
+# CLUSTER   WHAT
+prod-eu     token:4f0c...            the token of that cluster's webhook kubeconfig
+prod-us     name:apiserver-prod-us   the common name of its client certificate (needs --client-ca)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from ingest.errors import InputError
+from ingest.sink import is_cluster_name
+
+TOKEN_LENGTH_MIN = 16
+
+_log = structlog.get_logger("hindcast.identities")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One way of proving to be a cluster: `kind` is token or name; only the hash of the proof is kept in memory."""
+
+    cluster: str
+    kind: str
+    proof_hash: bytes
+
+
+def read_identities(path: Path) -> list[Identity]:
+    """The identities of a file. Raises InputError with file and line for what is none, or when the file cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the identities cannot be read: {error}") from error
+    identities = []
+    for number, line in enumerate(lines, 1):
+        if not (text := line.strip()) or text.startswith("#"):
+            continue
+        cluster, _, what = text.partition(" ")
+        kind, _, proof = what.strip().partition(":")
+        if not is_cluster_name(cluster) or kind not in ("token", "name") or not proof:
+            # The line itself may be a token, so it is not repeated here.
+            raise InputError(f"{path}:{number}: this is no identity", "write `CLUSTER token:TOKEN` or `CLUSTER name:COMMON-NAME`")
+        if kind == "token" and len(proof) < TOKEN_LENGTH_MIN:
+            raise InputError(
+                f"{path}:{number}: the token is shorter than {TOKEN_LENGTH_MIN} characters", "make one with `openssl rand -hex 32`"
+            )
+        identities.append(Identity(cluster, kind, _hash(proof)))
+    if not identities:
+        raise InputError(f"{path}: holds no identity, so nobody could write", "write `CLUSTER token:TOKEN` lines")
+    return identities
+
+
+class IdentityFile:
+    """The identities of a file that may change while the server runs. Raises InputError when it cannot be read at first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = _stamp(path)
+        self._identities = read_identities(path)
+
+    def reload_if_changed(self) -> None:
+        """Take over a changed file; one that cannot be read leaves the identities as they were, and is logged."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._identities = read_identities(self._path)
+        except InputError as error:
+            _log.error("identities_not_reloaded", error=str(error))
+        else:
+            _log.info("identities_reloaded", count=len(self._identities))
+
+    def clusters_of(self, token: str | None, certificate_name: str | None) -> frozenset[str]:
+        """The clusters that the bearer of this token or certificate may write as; empty when neither proves anything."""
+        shown = {kind: _hash(proof) for kind, proof in (("token", token), ("name", certificate_name)) if proof}
+        found = set()
+        # Every identity is compared, in constant time, so that the duration tells nothing of how near a guess was.
+        for identity in self._identities:
+            if hmac.compare_digest(shown.get(identity.kind, b""), identity.proof_hash):
+                found.add(identity.cluster)
+        return frozenset(found)
+
+
+def _hash(proof: str) -> bytes:
+    return hashlib.sha256(proof.encode("utf-8", "surrogateescape")).digest()
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

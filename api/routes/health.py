@@ -1,0 +1,40 @@
+"""/healthz, /readyz and /metrics: whether the server lives, whether it can keep its promise, and what it counts."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from ingest.telemetry import CONTENT_TYPE
+
+from ..errors import error_response
+from ..services import services_of
+
+router = APIRouter()
+
+
+@router.get("/healthz")
+async def alive() -> Response:
+    """200 while the process answers; it says nothing of the disk, because a restart would not mend that."""
+    return PlainTextResponse("ok\n")
+
+
+@router.get("/readyz")
+async def ready(request: Request) -> Response:
+    """200 when a batch posted now would be stored and shown: the spool takes it, and the drain runs and gets on."""
+    services = services_of(request)
+    refusal = services.sink.why_not_ready()
+    if refusal is not None:
+        return error_response(503, refusal.reason, refusal.message, refusal.hint)
+    if services.drain is not None and (trouble := services.drain.trouble()) is not None:
+        return error_response(
+            503, "drain", trouble, "look for `drain` in the server's log; what is acknowledged stays in the spool"
+        )
+    return JSONResponse({"ready": True, "backlog_bytes": services.spool.backlog_bytes, "drain": services.drain is not None})
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """The counters in Prometheus' text format."""
+    services = services_of(request)
+    return Response(services.metrics.render(), media_type=CONTENT_TYPE)

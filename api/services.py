@@ -1,0 +1,118 @@
+"""What the routes share while the server runs: opened when it starts, finished and sealed when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+from fastapi import Request
+
+from ingest.errors import HindcastError
+from ingest.redact import Redactor, load_or_create_key
+from ingest.sink import Sink
+from ingest.spool import Spool, SpoolWriteError
+from ingest.telemetry import SinkMetrics
+
+from .identities import IdentityFile
+from .settings import Settings
+from .supervise import DrainSupervisor
+
+# As many batches as wait for one fdatasync together; more threads would only wait for each other.
+_ACK_THREADS = 16
+_TICK_SECONDS = 0.5
+
+_log = structlog.get_logger("hindcast.server")
+
+
+@dataclass(slots=True)
+class Services:
+    """What the routes share while the server runs."""
+
+    settings: Settings
+    sink: Sink
+    spool: Spool
+    metrics: SinkMetrics
+    executor: ThreadPoolExecutor
+    identities: IdentityFile | None
+    drain: DrainSupervisor | None
+    housekeepers: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+def services_of(request: Request) -> Services:
+    """The services of the application that serves this request."""
+    services: Services = request.app.state.services
+    return services
+
+
+def open_services(settings: Settings) -> Services:
+    """Open the spool and everything that needs no event loop. Raises LakeError or InputError, and holds nothing then."""
+    metrics = SinkMetrics()
+    identities = IdentityFile(settings.identities) if settings.identities else None
+    spool = Spool(
+        settings.spool,
+        segment_seconds_max=settings.drain_interval_seconds,
+        on_sync=metrics.fsync_seconds.observe,
+    )
+    for repaired in spool.repaired:
+        _log.warning("segment_repaired", segment=repaired.name, bytes_kept=repaired.bytes_kept, bytes_cut=repaired.bytes_cut)
+    try:
+        sink = Sink(spool, settings.quarantine, redactor=_redactor(settings), limits=settings.limits, metrics=metrics)
+    except HindcastError:
+        spool.close()
+        raise
+    executor = ThreadPoolExecutor(_ACK_THREADS, thread_name_prefix="ack")
+    drain = DrainSupervisor(settings, metrics) if settings.drain else None
+    return Services(settings, sink, spool, metrics, executor, identities, drain)
+
+
+def _redactor(settings: Settings) -> Redactor | None:
+    if not settings.redact:
+        _log.warning("redaction_is_off", hint="bodies of Secrets and tokens in URIs are written to the lake as they arrive")
+        return None
+    key = load_or_create_key(settings.lake / "redaction.key") if settings.redact_mode == "hash" else b""
+    return Redactor(settings.redact_resources, mode="hash" if settings.redact_mode == "hash" else "drop", key=key)
+
+
+async def start_services(services: Services) -> None:
+    """Start the drain and the housekeeping; needs the server's event loop."""
+    if services.drain is not None:
+        services.drain.start()
+    services.housekeepers.append(asyncio.create_task(_keep_house(services)))
+
+
+async def stop_services(services: Services) -> None:
+    """Finish what was accepted, seal it, and let the drain store it."""
+    services.sink.stop_accepting()
+    for task in services.housekeepers:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await asyncio.to_thread(services.executor.shutdown)
+    try:
+        services.spool.close()
+    except SpoolWriteError as error:
+        _log.error("segment_not_sealed", error=str(error))
+    if services.drain is not None:
+        await services.drain.stop()
+
+
+async def _keep_house(services: Services) -> None:
+    """Twice a second: seal what is old enough, measure the backlog and the disk, take over changed identities."""
+    while True:
+        await asyncio.sleep(_TICK_SECONDS)
+        try:
+            await asyncio.to_thread(_tick, services)
+        except Exception as error:  # The next tick tries again; a server that no longer seals would show nothing in the views.
+            _log.error("housekeeping_failed", error=str(error))
+
+
+def _tick(services: Services) -> None:
+    services.spool.seal_if_old()
+    services.sink.look_around()
+    if services.identities is not None:
+        services.identities.reload_if_changed()
+    if services.drain is not None:
+        services.drain.observe(services.spool.directory)

@@ -1,0 +1,148 @@
+"""Every setting of the server, read in this one place: what was given on the command line, else the environment, else the default.
+
+The environment variable of a setting is `HINDCAST_` and its name in capitals; lists are separated by commas.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Self, get_type_hints
+
+from ingest.errors import InputError
+from ingest.redact import DEFAULT_RESOURCES
+from ingest.sink import SinkLimits
+
+ENV_PREFIX = "HINDCAST_"
+_TRUE = ("1", "true", "yes", "on")
+_LIMITS = SinkLimits()
+_FALSE = ("0", "false", "no", "off", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `serve` needs to know. Names carry their units. Raises InputError when settings contradict each other."""
+
+    lake: Annotated[Path, "the folder that keeps the events"] = Path("hindcast-lake")
+    host: Annotated[str, "the address to listen on; any but loopback needs TLS and identities, or --insecure"] = "127.0.0.1"
+    port: Annotated[int, "the port to listen on; 0 takes a free one"] = 7443
+    insecure: Annotated[bool, "listen beyond loopback without TLS or without identities"] = False
+    tls_certificate: Annotated[Path | None, "PEM file with the server's certificate and its chain; read again when it changes"] = (
+        None
+    )
+    tls_key: Annotated[Path | None, "PEM file with the key of that certificate"] = None
+    client_ca: Annotated[Path | None, "PEM file with the authorities of the client certificates that may prove an identity"] = None
+    identities: Annotated[
+        Path | None, "file of lines `CLUSTER token:TOKEN` or `CLUSTER name:COMMON-NAME`: who may write as which cluster"
+    ] = None
+    redact: Annotated[bool, "take credentials out of events before they reach the disk"] = True
+    redact_mode: Annotated[str, "what becomes of a credential's body: drop, or hash with the key of this lake"] = "drop"
+    redact_resources: Annotated[tuple[str, ...], "the resources whose bodies hold credentials"] = DEFAULT_RESOURCES
+    drain: Annotated[bool, "store what the spool holds in the lake, in a second process"] = True
+    drain_interval_seconds: Annotated[float, "how long an event waits in the spool at most before the views may show it"] = 10.0
+    drain_stuck_seconds: Annotated[float, "not ready when the drain has stored nothing for so long although segments wait"] = 300.0
+    body_bytes_max: Annotated[int, "the largest body that is taken"] = _LIMITS.body_bytes_max
+    in_flight_bytes_max: Annotated[int, "the bytes of all bodies that are being taken at one time"] = _LIMITS.in_flight_bytes_max
+    backlog_bytes_max: Annotated[int, "the compressed bytes that may wait for the drain"] = _LIMITS.backlog_bytes_max
+    disk_free_bytes_min: Annotated[int, "the free space below which senders are asked to wait"] = _LIMITS.disk_free_bytes_min
+    body_seconds_max: Annotated[float, "how long a body may take to arrive; the API server gives up after 30"] = 25.0
+    shutdown_seconds: Annotated[int, "how long to finish what has begun after a termination signal"] = 20
+    connections_max: Annotated[int, "connections that are served at one time"] = 512
+    log_level: Annotated[str, "debug, info, warning or error"] = "info"
+    log_json: Annotated[bool, "one JSON object a line on standard error; otherwise text"] = True
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def spool(self) -> Path:
+        """Where acknowledged batches wait for the drain."""
+        return self.lake / "spool"
+
+    @property
+    def quarantine(self) -> Path:
+        """Where records that are no events are kept."""
+        return self.lake / "quarantine"
+
+    @property
+    def limits(self) -> SinkLimits:
+        """The sink's own limits."""
+        return SinkLimits(
+            body_bytes_max=self.body_bytes_max,
+            in_flight_bytes_max=self.in_flight_bytes_max,
+            backlog_bytes_max=self.backlog_bytes_max,
+            disk_free_bytes_min=self.disk_free_bytes_min,
+        )
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str], **given: Any) -> Self:
+        """The settings from options and environment; an option that is None was not given. Raises InputError."""
+        kinds = get_type_hints(cls)
+        values = {name: value for name, value in given.items() if value is not None}
+        for item in fields(cls):
+            variable = ENV_PREFIX + item.name.upper()
+            if item.name not in values and variable in environment:
+                values[item.name] = _parse(variable, environment[variable], kinds[item.name])
+        return cls(**values)
+
+    def environment(self) -> dict[str, str]:
+        """The variables from which `read` gives these settings again; this is how the second process learns them."""
+        pairs = ((item.name, getattr(self, item.name)) for item in fields(self))
+        return {
+            ENV_PREFIX + name.upper(): ",".join(value) if isinstance(value, tuple) else str(value)
+            for name, value in pairs
+            if value is not None
+        }
+
+
+def _parse(variable: str, text: str, kind: Any) -> Any:
+    if kind is bool:
+        if text.lower() not in _TRUE + _FALSE:
+            raise InputError(f"{variable}: {text!r} is neither true nor false")
+        return text.lower() in _TRUE
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise InputError(f"{variable}: {text!r} is not a number") from None
+    if kind is str:
+        return text
+    if kind == tuple[str, ...]:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return Path(text)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check(settings: Settings) -> None:
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        raise InputError("TLS needs both a certificate and its key", "give --tls-certificate and --tls-key")
+    if settings.client_ca is not None and settings.tls_certificate is None:
+        raise InputError("client certificates can be asked for only over TLS", "give --tls-certificate and --tls-key")
+    if settings.redact_mode not in ("drop", "hash"):
+        raise InputError(f"redact mode {settings.redact_mode!r} is unknown", "choose drop or hash")
+    for name in ("drain_interval_seconds", "drain_stuck_seconds", "body_bytes_max", "body_seconds_max"):
+        if getattr(settings, name) <= 0:
+            raise InputError(f"{name} is {getattr(settings, name)}, it must be above 0")
+    if is_loopback(settings.host) or settings.insecure:
+        return
+    missing = [
+        option
+        for option, value in (("--tls-certificate and --tls-key", settings.tls_certificate), ("--identities", settings.identities))
+        if value is None
+    ]
+    if missing:
+        raise InputError(
+            f"{settings.host} can be reached from other machines, and anybody there could write evidence",
+            f"give {' and '.join(missing)}, listen on 127.0.0.1, or say --insecure",
+        )
