@@ -86,7 +86,9 @@ class Authorizer(_Receiver):
     service_account: tuple[str, str] | None = None
 
     def check(self, attributes: Attributes) -> Value:
-        answer = self.authorize(replace(attributes, service_account=self.service_account))
+        if self.service_account is not None:
+            attributes = replace(attributes, service_account=self.service_account)
+        answer = self.authorize(attributes)
         if answer.allowed is None:
             return Unknown(f"authorizer: {attributes}" + (f" ({answer.reason})" if answer.reason else ""))
         return Decision(answer)
