@@ -169,6 +169,8 @@ class Matcher:
         if included.equivalent is None:
             return Match(True, "", request.resource, request.kind, Conversion.NONE, grade)
         other = included.equivalent
+        if other.conversion is Conversion.OPAQUE:
+            grade = Grade.PARTIAL
         return Match(True, "", other.resource, Known(other.kind, "equivalent resource"), other.conversion, grade)
 
     def _select(self, request: AdmissionRequest, world: World) -> Match:

@@ -25,12 +25,10 @@ from ...request import (
     worst,
 )
 from ...world import World
+from .conversions import convert
 
 # Who answers authorization checks: may this user do that?
 AuthorizeUser: TypeAlias = Callable[[UserInfo, Attributes], Answer]
-
-# What stays known of an object whose fields were moved by a conversion that nobody can repeat.
-_KEPT_BY_CONVERSION = ("kind", "metadata")
 
 
 class NamespaceNotFoundError(Exception):
@@ -127,7 +125,10 @@ class Inputs:
             return CelUnknown(f"{name}: {evidence.reason}")
         if match is None or match.conversion is Conversion.NONE:
             return evidence.value
-        return self._once((name, match.matched_kind), lambda: converted(name, evidence.value, match))
+        value, kind = evidence.value, match.matched_kind
+        if value is None or not isinstance(kind, Known):
+            return value
+        return self._once((name, kind.value), lambda: convert(name, value, kind.value, match.conversion))
 
     def _request(self, match: Match | None, conditions: bool) -> dict[str, Any]:
         resource = self.request.resource if match is None or conditions else match.matched_resource
@@ -149,19 +150,6 @@ class Inputs:
 
 def _nobody_knows(user: UserInfo, attributes: Attributes) -> Answer:
     return Answer(None)
-
-
-def converted(name: str, value: Object | None, match: Match) -> Any:
-    """An object as another version of its resource."""
-    kind = match.matched_kind
-    if value is None or not isinstance(kind, Known):
-        return value
-    group, version = kind.value.group, kind.value.version
-    renamed = {**value, "apiVersion": f"{group}/{version}" if group else version}
-    if match.conversion is Conversion.RENAMED:
-        return renamed
-    missing = CelUnknown(f"{name}: its conversion from {value.get('apiVersion')} to {renamed['apiVersion']}")
-    return {key: item if key in _KEPT_BY_CONVERSION or key == "apiVersion" else missing for key, item in renamed.items()}
 
 
 def request_value(request: AdmissionRequest, resource: GroupVersionResource, kind: Evidence[GroupVersionKind]) -> dict[str, Any]:

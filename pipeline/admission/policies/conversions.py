@@ -1,0 +1,53 @@
+"""Converting an object to another version of its resource, as far as that can be repeated without the server.
+
+What a conversion does with a field that is not followed here is unknown, and so is whatever reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...cel.values import Unknown as CelUnknown
+from ...matching import Conversion
+from ...request import GroupVersionKind, Object
+
+# A conversion keeps these whatever the kind.
+_KEPT = ("kind", "metadata")
+
+
+def convert(name: str, obj: Object, kind: GroupVersionKind, conversion: Conversion) -> Object:
+    """The object under another apiVersion. `name` is the variable, for the words of what is unknown."""
+    api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+    if conversion is Conversion.NONE:
+        return obj
+    if conversion is Conversion.RENAMED:
+        return {**obj, "apiVersion": api_version}
+    missing = CelUnknown(f"{name}: its conversion from {obj.get('apiVersion')} to {api_version}")
+    step = _CONVERSIONS.get((kind.kind, str(obj.get("apiVersion")), api_version))
+    changed = step(obj, missing) if step else {}
+    kept = {key: obj[key] if key in _KEPT else missing for key in obj}
+    return {**kept, **changed, "apiVersion": api_version}
+
+
+def _autoscaler_to_v1(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
+    """Follows kubernetes pkg/apis/autoscaling/v1/conversion.go: one CPU metric is a field, everything else goes to annotations."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    new_spec = {key: spec[key] for key in ("scaleTargetRef", "minReplicas", "maxReplicas") if key in spec}
+    moved = any((spec.get("behavior"), status.get("conditions"), status.get("currentMetrics")))
+    for metric in spec.get("metrics") or ():
+        resource = metric.get("resource") or {}
+        target = (resource.get("target") or {}).get("averageUtilization")
+        if metric.get("type") == "Resource" and resource.get("name") == "cpu" and target is not None:
+            new_spec["targetCPUUtilizationPercentage"] = target
+        else:
+            moved = True
+    metadata = obj.get("metadata") or {}
+    annotations = {"annotations": missing} if moved else {}
+    return {"metadata": {**metadata, **annotations}, "spec": new_spec, "status": missing}
+
+
+# (kind, from, to): what becomes of the fields.
+_CONVERSIONS: dict[tuple[str, str, str], Callable[[Mapping[str, Any], CelUnknown], Object]] = {
+    ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1"): _autoscaler_to_v1,
+}
