@@ -8,7 +8,7 @@ comment line is a remark.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -18,7 +18,7 @@ from typing import Literal
 import duckdb
 
 from ingest.errors import LakeError
-from ingest.schema import EVENTS
+from ingest.schema import EVENTS, OBJECTS
 
 Kind = Literal["view", "macro", "check"]
 
@@ -88,14 +88,22 @@ def parse_statement(kind: Kind, name: str, text: str) -> Statement:
     return Statement(kind, name, header[0], names, "\n".join(remark).strip(), "\n".join(lines).strip())
 
 
-def install(connection: duckdb.DuckDBPyConnection, event_files: Sequence[str]) -> None:
-    """Install everything into a connection, over an explicit list of Parquet files. Cursors of the connection see it too.
+@dataclass(frozen=True, slots=True)
+class LakeFiles:
+    """The Parquet files of a lake's tables."""
 
-    The list is written as literals: a view takes no parameters, and a variable is not seen by cursors.
+    events: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+
+def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
+    """Install everything into a connection, over explicit lists of Parquet files. Cursors of the connection see it too.
+
+    The lists are written as literals: a view takes no parameters, and a variable is not seen by cursors.
     """
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
-    install_files(connection, event_files)
+    install_files(connection, files)
     for statement in statements():
         if statement.kind == "view":
             connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
@@ -104,19 +112,19 @@ def install(connection: duckdb.DuckDBPyConnection, event_files: Sequence[str]) -
             connection.execute(statement.body.replace("CREATE MACRO", "CREATE OR REPLACE MACRO", 1))
 
 
-def install_files(connection: duckdb.DuckDBPyConnection, event_files: Sequence[str]) -> None:
-    """Point the view below all others at these files. Views are bound when asked, so no other has to be installed again."""
-    if not event_files:
-        # A table and not the registered name, which cursors of the connection would not see.
-        connection.register("empty", EVENTS.empty_table())
-        connection.execute("CREATE OR REPLACE TABLE no_events AS FROM empty")
-        connection.unregister("empty")
-        connection.execute("CREATE OR REPLACE VIEW lake_events AS FROM no_events")
-        return
-    files = ", ".join(file_literal(file) for file in event_files)
-    connection.execute(
-        f"CREATE OR REPLACE VIEW lake_events AS FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false)"
-    )
+def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
+    """Point the views below all others at these files. Views are bound when asked, so no other has to be installed again."""
+    for name, paths, schema in (("events", files.events, EVENTS), ("objects", files.objects, OBJECTS)):
+        if paths:
+            listed = ", ".join(file_literal(path) for path in paths)
+            source = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+        else:
+            # A table and not the registered name, which cursors of the connection would not see.
+            source = f"no_{name}"
+            connection.register("empty", schema.empty_table())
+            connection.execute(f"CREATE OR REPLACE TABLE {source} AS FROM empty")
+            connection.unregister("empty")
+        connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {source}")
 
 
 def file_literal(path: str) -> str:

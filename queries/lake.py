@@ -13,8 +13,9 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import InputError, LakeError
+from ingest.lake import Lake
 
-from .catalog import install, install_files, statements
+from .catalog import LakeFiles, install, install_files, statements
 from .rows import CheckResult
 
 Row = TypeVar("Row")
@@ -30,29 +31,27 @@ def open_lake(path: str | Path, threads: int | None = None) -> LakeReader:
 
     `threads` limits DuckDB's; by default it takes one per core. Raises LakeError when there is no lake.
     """
-    from ingest.lake import Lake
-
-    lake = Lake.open(Path(path))
-    return LakeReader(lambda: [str(file) for file in lake.files()], threads)
+    lake = Lake.open(path)
+    return LakeReader(lambda: LakeFiles(*(tuple(map(str, lake.files(kind))) for kind in ("events", "objects"))), threads)
 
 
 class LakeReader:
     """Questions that a lake answers. Not for several threads at once: give each its own `session()`."""
 
-    def __init__(self, event_files: Callable[[], Sequence[str]], threads: int | None = None) -> None:
-        self._event_files = event_files
-        self._files: Sequence[str] = event_files()
+    def __init__(self, list_files: Callable[[], LakeFiles], threads: int | None = None) -> None:
+        self._list_files = list_files
+        self._files = list_files()
         self.connection = duckdb.connect(config={} if threads is None else {"threads": threads})
         install(self.connection, self._files)
 
     @property
-    def files(self) -> Sequence[str]:
-        """The Parquet files of `events` that this reader looks at, as of the last refresh."""
+    def files(self) -> LakeFiles:
+        """The Parquet files that this reader looks at, as of the last refresh."""
         return self._files
 
     def refresh(self) -> bool:
         """Look at the files that the lake holds now. True if they are others than before."""
-        files = self._event_files()
+        files = self._list_files()
         if files == self._files:
             return False
         install_files(self.connection, files)
@@ -63,7 +62,7 @@ class LakeReader:
     def session(self) -> Iterator[LakeReader]:
         """A reader for another thread: it shares the database, and has a cursor of its own."""
         other = object.__new__(LakeReader)
-        other._event_files, other._files = self._event_files, self._files
+        other._list_files, other._files = self._list_files, self._files
         other.connection = self.connection.cursor()
         try:
             yield other
@@ -79,6 +78,10 @@ class LakeReader:
     def events(self) -> duckdb.DuckDBPyRelation:
         """One row per audit event."""
         return self.connection.view("events")
+
+    def objects(self) -> duckdb.DuckDBPyRelation:
+        """One row per object of a snapshot that was ingested."""
+        return self.connection.view("objects")
 
     def requests(self) -> duckdb.DuckDBPyRelation:
         """One row per audit request, its stages folded, with the effective user and the outcome."""

@@ -169,6 +169,7 @@ class KnownPolicy:
 
     cluster: str
     policy: str
+    listed: bool
     written: bool
     failed: bool
     denied: bool

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ingest.schema import EVENTS
-from queries.catalog import statements
+from queries.catalog import LakeFiles, statements
 from queries.lake import LakeReader
 
 CASES = Path(__file__).parents[1] / "cases" / "queries"
@@ -55,7 +55,7 @@ def event(case: dict[str, Any]) -> dict[str, Any]:
 def reader_of(events: list[dict[str, Any]], folder: Path) -> LakeReader:
     file = folder / "events.parquet"
     pq.write_table(pa.Table.from_pylist([event(case) for case in events], EVENTS), file)
-    return LakeReader(lambda: [str(file)])
+    return LakeReader(lambda: LakeFiles((str(file),)))
 
 
 def cases() -> list[Any]:

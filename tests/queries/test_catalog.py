@@ -18,7 +18,7 @@ import pytest
 from ingest.errors import InputError, LakeError
 from ingest.schema import EVENTS
 from queries import rows
-from queries.catalog import file_literal, install, parse_statement, statements
+from queries.catalog import LakeFiles, file_literal, install, parse_statement, statements
 from queries.lake import DIMENSIONS, LakeReader, rows_of, view_names
 
 DUCKDB_TYPES = {
@@ -43,7 +43,7 @@ RELATIONS: dict[type, Callable[[LakeReader], duckdb.DuckDBPyRelation]] = {
 
 @pytest.fixture
 def reader() -> LakeReader:
-    return LakeReader(list)
+    return LakeReader(LakeFiles)
 
 
 @pytest.mark.parametrize("row", RELATIONS, ids=lambda row: row.__name__)
@@ -100,7 +100,8 @@ def test_statements_come_after_those_that_they_name() -> None:
 
 
 def test_a_header_is_taken_apart() -> None:
-    text = "-- one row per x\n-- a: first\n--   and more\n-- b: second\n--\n-- A remark: of two\n-- lines.\nSELECT x FROM y -- not this"
+    header = "-- one row per x\n-- a: first\n--   and more\n-- b: second\n--\n-- A remark: of two\n-- lines.\n"
+    text = header + "SELECT x FROM y -- not this"
     statement = parse_statement("view", "v", text)
     assert statement.promise == "one row per x"
     assert statement.names == {"a": "first and more", "b": "second"}
@@ -115,15 +116,15 @@ def test_a_file_without_a_header_is_refused() -> None:
 
 def test_installing_twice_is_the_same_as_once() -> None:
     connection = duckdb.connect()
-    install(connection, [])
-    install(connection, [])
+    install(connection, LakeFiles())
+    install(connection, LakeFiles())
     assert connection.sql("FROM violations").fetchall() == []
 
 
 def test_sessions_see_the_views_the_time_zone_and_refreshed_files(tmp_path: Path) -> None:
     one, two = _file(tmp_path / "it's one.parquet", "a"), _file(tmp_path / "two.parquet", "b")
     files = [one]
-    reader = LakeReader(lambda: list(files))
+    reader = LakeReader(lambda: LakeFiles(tuple(files)))
     with reader.session() as session:
         assert session.events().project("audit_id").fetchall() == [("a",)]
         assert session.sql("SELECT current_setting('TimeZone')").fetchall() == [("UTC",)]

@@ -1,0 +1,7 @@
+-- one row per object of an ingested snapshot: (cluster, observed_ts, api_version, kind, namespace, name)
+-- observed_ts: when the list was taken; the lists of one snapshot are not of one moment
+-- list_rv: resourceVersion of the list
+-- namespace: null for a cluster-scoped object
+-- object: JSON as listed
+-- source: file that it came from
+SELECT * FROM lake_objects
