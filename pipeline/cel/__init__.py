@@ -1,5 +1,5 @@
-"""CEL as kube-apiserver evaluates it: `Environment(version, variables).compile(text)` gives a `Program`, whose `evaluate(activation)` gives
-a value, a `CelError` or an `Unknown`.
+"""CEL as kube-apiserver evaluates it: `Environment(version, variables).compile(text)` gives a `Program`, whose
+`evaluate(activation)` gives a value, a `CelError` or an `Unknown`.
 
 The room is liftable: it imports nothing else of the project, does no input or output, and knows no Kubernetes objects.
 """

@@ -1,6 +1,7 @@
 """Fields, indexes and presence: what a selection gives on every kind of value (cel-go interpreter/attributes.go).
 
-Each function takes values and returns one, or raises CelError in cel-go's words. An `Unknown` stays unknown however it is looked into.
+Each function takes values and returns one, or raises CelError in cel-go's words. An `Unknown` stays unknown however it is looked
+into.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from .conversions import to_type
 from .equality import find
 from .library.gotext import format_float
-from .values import NONE, CelError, CelMap, Duration, Opaque, Optional, Timestamp, Type, UInt, Unknown, Value
+from .types import Type
+from .values import NONE, CelError, CelMap, Duration, Opaque, Optional, Timestamp, UInt, Unknown, Value
 
 KEY_KINDS = frozenset((str, int, UInt, bool, float))
 _INDEX_KINDS = frozenset((int, UInt, float))
@@ -41,11 +43,11 @@ def go_type(value: Value) -> str:
 
 def key_text(key: Value) -> str:
     """A key as Go prints it with %v."""
-    if key.__class__ is str:
-        return key  # type: ignore[no-any-return]
-    if key.__class__ is bool:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
         return "true" if key else "false"
-    return format_float(key) if key.__class__ is float else str(int(key))
+    return format_float(key) if isinstance(key, float) else str(int(key))
 
 
 def select(operand: Value, field: str) -> Value:

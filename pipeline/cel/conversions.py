@@ -73,9 +73,9 @@ def to_int(value: Value) -> int:
             return int(value)
         raise _cannot(value, types.INT)
     if kind is Timestamp:
-        return value.ns // 10**9  # type: ignore[no-any-return]
+        return value.ns // 10**9
     if kind is Duration:
-        return value.ns  # type: ignore[no-any-return]
+        return value.ns
     raise no_such_overload("int", value)
 
 

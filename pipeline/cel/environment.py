@@ -9,14 +9,15 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any
 
 from . import ast, library, standard, syntax
 from .constants import Constants
+from .costed import EXCEEDED, CostedPlanner, LimitExceededError, Meter
 from .errors import CompileError
-from .exact import Planner
+from .exact import Planner, Run
 from .functions import Function, Library, Version, merge
 from .generate import generate
 from .names import Names
@@ -25,17 +26,22 @@ from .types import DYN, ObjectType, Type
 from .values import CelError, Unknown, Value
 
 Activation = Mapping[str, Value]
+Overloads = Mapping[int, tuple[str, ...]]
+COST_LIMIT = 1_000_000  # of one expression: apiserver pkg/apis/cel/config.go PerCallLimit
 TOO_DEEP = "data nested deeper than can be evaluated"
 
 
 class Program:
     """One compiled expression, immutable and safe to share between threads."""
 
-    def __init__(self, text: str, tree: ast.Expr, names: Names, result_type: Type = DYN) -> None:
+    def __init__(
+        self, text: str, tree: ast.Expr, names: Names, result_type: Type = DYN, overloads: Overloads | None = None
+    ) -> None:
         self.text = text
         self.ast = tree
         self.result_type = result_type
-        constants = Constants(names, {}, loop_variables(tree))
+        self._names = names
+        constants = self._constants = Constants(names, overloads or {}, loop_variables(tree))
         planner = Planner(names, constants)
         self._exact = planner.plan(tree)
         self._frame_tail: list[Any] = [None] * (planner.slot_count - 1)
@@ -59,6 +65,28 @@ class Program:
         except Exception as problem:
             # A fault in a function or in the data is this evaluation's result, not the end of the run (cel-go cel/program.go Eval).
             return CelError(f"internal error: {problem.__class__.__name__}: {problem}")
+
+    def evaluate_with_cost(self, activation: Activation, limit: int = COST_LIMIT) -> tuple[Value | CelError | Unknown, int]:
+        """As `evaluate`, with what kube-apiserver would have charged for it. Beyond the limit the result is an error."""
+        meter = Meter(limit)
+        try:
+            return on_fresh_stack(lambda: self._costed(activation, meter), Unknown(TOO_DEEP)), meter.cost
+        except LimitExceededError:
+            return CelError(EXCEEDED), meter.cost
+        except Exception as problem:
+            return CelError(f"internal error: {problem.__class__.__name__}: {problem}"), meter.cost
+
+    def _costed(self, activation: Activation, meter: Meter) -> Value:
+        meter.cost = 0
+        run, size = self._costed_plan
+        return run([activation, meter, *[None] * (size - 2)])
+
+    @cached_property
+    def _costed_plan(self) -> tuple[Run, int]:
+        """The costed tier is only planned if it is needed."""
+        planner = CostedPlanner(self._names, self._constants)
+        run = planner.plan(self.ast)
+        return run, planner.slot_count
 
     def __repr__(self) -> str:
         return f"Program({self.text!r})"

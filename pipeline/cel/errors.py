@@ -62,7 +62,10 @@ def render(issue: Issue, lines: list[str]) -> str:
 
 
 class ProgramError(CompileError):
-    """An expression that compiles and still makes no program: converting one of its constants fails. `str()` is the error's text."""
+    """An expression that compiles and still makes no program: converting one of its constants fails.
+
+    `str()` is the error's text.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__("", [Issue(-1, -1, -1, message)])

@@ -17,6 +17,7 @@ from .equality import UnknownOperandError, compare, equal, search, unknown_withi
 from .functions import Function
 from .messages import construct
 from .names import Names
+from .undecided import Undecided
 from .values import NONE, CelError, CelMap, Optional, Unknown, Value, no_such_overload
 
 # A run-time context: [activation, meter, loop variables...]. Every node is a function of it.
@@ -26,10 +27,8 @@ Run: TypeAlias = Callable[[Frame], Value]
 ACTIVATION, METER, FIRST_SLOT = 0, 1, 2
 FAILED: Final = frozenset((Unknown, CelError))
 # These hand on what they are given without looking into it, so an unknown deep inside does not concern them.
-BLIND: Final = frozenset(
-    ("size", "type", "dyn", "_+_", "optional.of", "optional.ofNonZeroValue", "optional.none", "hasValue", "value", "or", "orValue")
-    + ("slice", "reverse", "unwrapOpt", "optional.unwrap")
-)
+_BLIND_OPTIONALS = ("optional.of", "optional.ofNonZeroValue", "optional.none", "hasValue", "value", "or", "orValue", "unwrapOpt")
+BLIND: Final = frozenset(("size", "type", "dyn", "_+_", "slice", "reverse", "optional.unwrap", *_BLIND_OPTIONALS))
 
 
 class Planner:
@@ -126,13 +125,14 @@ class Planner:
         over = self.plan(node.range)
         if node.macro == "sortBy":
             (slot, kept), before = self.bind((*node.variables, "@sortBy"))
-            keys = folds.fold("map", lambda frame: frame[kept], [slot], [self.plan(node.arguments[0])])
+            loop = folds.loop("map", [slot], [self.plan(node.arguments[0])])
+            keys = folds.loop_over(lambda frame: frame[kept], loop, two_variables=False)
             self.slots = before
             return sort_by(over, kept, keys, self.names.functions["@sortByAssociatedKeys"])
         slots, before = self.bind(node.variables)
         arguments = [self.plan(argument) for argument in node.arguments]
         self.slots = before
-        return folds.fold(node.macro, over, slots, arguments)
+        return folds.loop_over(over, folds.loop(node.macro, slots, arguments), len(slots) == 2)
 
     def optional_map(self, node: ast.OptionalMap) -> Run:
         target = self.plan(node.target)
@@ -228,21 +228,17 @@ def any_of(terms: list[Run]) -> Run:
 
 def _logical(terms: list[Run], decisive: bool) -> Run:
     def run(frame: Frame) -> Value:
-        error: CelError | None = None
-        unknown: Unknown | None = None
+        undecided: Undecided | None = None
         for term in terms:
             value = term(frame)
             if value is decisive:
                 return decisive
-            if value.__class__ is bool:
-                continue
-            if value.__class__ is Unknown:
-                unknown = value if unknown is None else value.merge(unknown)
-            elif error is None:
-                error = value if value.__class__ is CelError else no_such_overload()
-        if unknown is not None:
-            return unknown
-        return not decisive if error is None else error
+            if value.__class__ is not bool:
+                if undecided is None:
+                    undecided = Undecided(value)
+                else:
+                    undecided.note(value)
+        return not decisive if undecided is None else undecided.outcome()
 
     return run
 
@@ -250,8 +246,8 @@ def _logical(terms: list[Run], decisive: bool) -> Run:
 def evaluate_arguments(arguments: list[Run], frame: Frame) -> tuple[list[Value], Value]:
     """The values of the arguments, and what stands in for the result if one of them failed (None if none did).
 
-    As in cel-go, one or two arguments are always evaluated, of three and more only those up to the first that fails. The first failure
-    counts; unknowns are merged, because all of them are needed.
+    As in cel-go, one or two arguments are always evaluated, of three and more only those up to the first that fails. The first
+    failure counts; unknowns are merged, because all of them are needed.
     """
     values: list[Value] = []
     failure: Value = None

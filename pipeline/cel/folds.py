@@ -1,7 +1,8 @@
 """The macros over lists and maps, each as the loop into which cel-go expands it (cel-go parser/macro.go, ext/comprehensions.go).
 
-`all` and `exists` absorb errors and unknowns as `&&` and `||` do. The others keep them: `map` and the transforms the first, `filter`,
-`exists_one` and filters inside transforms the last, because a step replaces the accumulated value by what its condition failed with.
+`all` and `exists` absorb errors and unknowns as `&&` and `||` do. The others keep them: `map` and the transforms the first,
+`filter`, `exists_one` and filters inside transforms the last, because a step replaces the accumulated value by what its condition
+failed with.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from .attributes import go_type, key_text
-from .equality import entries, find
+from .equality import entries
+from .undecided import Undecided
 from .values import CelError, CelMap, LazyMap, Unknown, Value, no_such_overload
 
 Frame: TypeAlias = list[Any]
 Run: TypeAlias = Callable[[Frame], Value]
+Loop: TypeAlias = Callable[[Frame, Iterable[Any]], Value]
 Step: TypeAlias = Callable[[Frame, Value, Any], Value]
 
 _FAILED = frozenset((Unknown, CelError))
@@ -40,10 +43,17 @@ def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
     raise CelError(f"unsupported comprehension range type: {go_type(value)}")
 
 
-def fold(macro: str, over: Run, slots: Sequence[int], arguments: Sequence[Run]) -> Run:
-    """The loop of one macro. `slots` are the loop variables' places in the frame, `arguments` what the macro was given after them."""
-    loop = _LOOPS[macro](list(slots), list(arguments))
-    visit = pairs if len(slots) == 2 else elements
+def loop(macro: str, slots: Sequence[int], arguments: Sequence[Run]) -> Loop:
+    """The loop of one macro.
+
+    `slots` are the loop variables' places in the frame, `arguments` what the macro was given after them.
+    """
+    return _LOOPS[macro](list(slots), list(arguments))
+
+
+def loop_over(over: Run, each: Loop, two_variables: bool) -> Run:
+    """A loop over what `over` evaluates to."""
+    visit = pairs if two_variables else elements
 
     def run(frame: Frame) -> Value:
         value = over(frame)
@@ -53,12 +63,9 @@ def fold(macro: str, over: Run, slots: Sequence[int], arguments: Sequence[Run]) 
             items = visit(value)
         except CelError as problem:
             return problem.with_traceback(None)
-        return loop(frame, items)
+        return each(frame, items)
 
     return run
-
-
-Loop: TypeAlias = Callable[[Frame, Iterable[Any]], Value]
 
 
 def assign(slots: list[int]) -> Callable[[Frame, Any], None]:
@@ -82,25 +89,21 @@ def _quantifier(decisive: bool) -> Callable[[list[int], list[Run]], Loop]:
     def make(slots: list[int], arguments: list[Run]) -> Loop:
         put, (predicate,) = assign(slots), arguments
 
-        def loop(frame: Frame, items: Iterable[Any]) -> Value:
-            error: CelError | None = None
-            unknown: Unknown | None = None
+        def run(frame: Frame, items: Iterable[Any]) -> Value:
+            undecided: Undecided | None = None
             for item in items:
                 put(frame, item)
                 value = predicate(frame)
                 if value is decisive:
                     return decisive
-                if value.__class__ is bool:
-                    continue
-                if value.__class__ is Unknown:
-                    unknown = value if unknown is None else value.merge(unknown)
-                elif error is None:
-                    error = value if value.__class__ is CelError else no_such_overload()
-            if unknown is not None:
-                return unknown
-            return not decisive if error is None else error
+                if value.__class__ is not bool:
+                    if undecided is None:
+                        undecided = Undecided(value)
+                    else:
+                        undecided.note(value)
+            return not decisive if undecided is None else undecided.outcome()
 
-        return loop
+        return run
 
     return make
 
@@ -115,7 +118,7 @@ def failed_condition(value: Value, accumulated: Value) -> Value:
 def _exists_one(slots: list[int], arguments: list[Run]) -> Loop:
     put, (predicate,) = assign(slots), arguments
 
-    def loop(frame: Frame, items: Iterable[Any]) -> Value:
+    def run(frame: Frame, items: Iterable[Any]) -> Value:
         count: Value = 0
         for item in items:
             put(frame, item)
@@ -127,13 +130,13 @@ def _exists_one(slots: list[int], arguments: list[Run]) -> Loop:
                 count = failed_condition(value, count)
         return count == 1 if count.__class__ is int else count
 
-    return loop
+    return run
 
 
 def _filter(slots: list[int], arguments: list[Run]) -> Loop:
     put, (predicate,), slot = assign(slots), arguments, slots[0]
 
-    def loop(frame: Frame, items: Iterable[Any]) -> Value:
+    def run(frame: Frame, items: Iterable[Any]) -> Value:
         kept: Value = []
         for item in items:
             put(frame, item)
@@ -144,7 +147,7 @@ def _filter(slots: list[int], arguments: list[Run]) -> Loop:
                 kept = failed_condition(value, kept)
         return kept
 
-    return loop
+    return run
 
 
 def append(collected: Value, value: Value) -> Value:
@@ -193,7 +196,7 @@ def plain(collected: Value) -> Value:
     return collected
 
 
-def _transform(start: Callable[[], Value], add: Step, finish: Callable[[Value], Value]) -> Callable[[list[int], list[Run]], Loop]:
+def transforming(start: Callable[[], Value], add: Step, finish: Callable[[Value], Value]) -> Callable[[list[int], list[Run]], Loop]:
     """A macro that collects `arguments[-1]` of every item, or of those that `arguments[0]` lets through."""
 
     def make(slots: list[int], arguments: list[Run]) -> Loop:
@@ -201,7 +204,7 @@ def _transform(start: Callable[[], Value], add: Step, finish: Callable[[Value], 
         condition = arguments[0] if len(arguments) == 2 else None
         key = slots[0]
 
-        def loop(frame: Frame, items: Iterable[Any]) -> Value:
+        def run(frame: Frame, items: Iterable[Any]) -> Value:
             collected = start()
             for item in items:
                 put(frame, item)
@@ -215,7 +218,7 @@ def _transform(start: Callable[[], Value], add: Step, finish: Callable[[Value], 
                 collected = add(frame, collected, (key, transform))
             return finish(collected)
 
-        return loop
+        return run
 
     return make
 
@@ -224,7 +227,7 @@ def _add_element(frame: Frame, collected: Value, part: Any) -> Value:
     return append(collected, part[1](frame))
 
 
-def _add_entry(frame: Frame, collected: Value, part: Any) -> Value:
+def add_entry(frame: Frame, collected: Value, part: Any) -> Value:
     if collected.__class__ in _FAILED:
         return collected
     return insert(collected, frame[part[0]], part[1](frame))
@@ -234,7 +237,7 @@ def _add_entries(frame: Frame, collected: Value, part: Any) -> Value:
     return insert_all(collected, part[1](frame))
 
 
-_collect_list = _transform(list, _add_element, lambda collected: collected)
+_collect_list = transforming(list, _add_element, lambda collected: collected)
 _LOOPS: dict[str, Callable[[list[int], list[Run]], Loop]] = {
     "all": _quantifier(decisive=False),
     "exists": _quantifier(decisive=True),
@@ -242,7 +245,6 @@ _LOOPS: dict[str, Callable[[list[int], list[Run]], Loop]] = {
     "filter": _filter,
     "map": _collect_list,
     "transformList": _collect_list,
-    "transformMap": _transform(CelMap, _add_entry, plain),
-    "transformMapEntry": _transform(CelMap, _add_entries, plain),
+    "transformMap": transforming(CelMap, add_entry, plain),
+    "transformMapEntry": transforming(CelMap, _add_entries, plain),
 }
-__all__ = ["elements", "find", "fold", "pairs"]

@@ -1,9 +1,10 @@
 """The fast tier: an expression as one straight-line Python function over plain dicts and lists.
 
-The code is optimistic. It assumes fields are there and of the kinds their use suggests; whatever is otherwise raises some exception, and
-the exact tier evaluates again and words the outcome. `A && B` evaluated left to right without an exception has CEL's value whatever B
-would have done, so nothing more is needed for soundness than that no step of the code returns where the exact tier would return
-something else. Selection, logic and loops are here; operators and calls in `generate_calls.py`; what the code calls in `support.py`.
+The code is optimistic. It assumes fields are there and of the kinds their use suggests; whatever is otherwise raises some
+exception, and the exact tier evaluates again and words the outcome. `A && B` evaluated left to right without an exception has CEL's
+value whatever B would have done, so nothing more is needed for soundness than that no step of the code returns where the exact tier
+would return something else. Selection, logic and loops are here; operators and calls in `generate_calls.py`; what the code calls in
+`support.py`.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class Generator:
             case ast.Has(operand=operand, field=field):
                 name = self.fresh()
                 text = self.code(operand).text
-                return Code(f"({field!r} in {name} if ({name} := {text}).__class__ is dict else has_field({name}, {field!r}))", "bool")
+                return Code(
+                    f"({field!r} in {name} if ({name} := {text}).__class__ is dict else has_field({name}, {field!r}))", "bool"
+                )
             case ast.Index():
                 return self.index(node)
             case ast.And(terms=terms):
@@ -274,4 +277,3 @@ def generate(tree: ast.Expr, names: Names, constants: Constants) -> FastRun | No
     run: FastRun = generator.namespace["evaluate"]
     run.source = source  # type: ignore[attr-defined]
     return run
-

@@ -1,7 +1,7 @@
 """Generated code for operators and function calls.
 
-The pattern throughout: test the class that the use suggests and do the work inline, else call the full operation. Operands are read once,
-into a name, by an assignment inside the test; their order does not matter, since nothing has side effects.
+The pattern throughout: test the class that the use suggests and do the work inline, else call the full operation. Operands are read
+once, into a name, by an assignment inside the test; their order does not matter, since nothing has side effects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .exact import BLIND
 from .fragments import Code, UnsupportedError
 from .functions import Function
 from .patterns import searcher
-from .values import INT_MAX, INT_MIN, CelError
+from .values import INT_MAX, INT_MIN, CelError, Opaque
 
 if TYPE_CHECKING:
     from .generate import Generator
@@ -22,8 +22,8 @@ _COMPARISONS = {"_<_": ("<", "less"), "_<=_": ("<=", "less_equals"), "_>_": (">"
 _ARITHMETIC = {"_+_": ("+", "add"), "_-_": ("-", "subtract"), "_*_": ("*", "multiply")}
 # A value of any of these kinds can hold nothing unknown.
 _SCALAR_KINDS = frozenset(("bool", "int", "uint", "double", "string", "bytes", "null_type"))
-# An authorizer answers from evidence that is given with the activation; everything else depends on its arguments alone.
-_IMPURE = frozenset(("check", "allowed", "errored", "error", "reason"))
+# Up to Kubernetes 1.36 these may change the quantity they are called on. Evaluated again by the exact tier, they would do it twice.
+_CHANGING = frozenset(("add", "sub"))
 
 
 def call(generator: Generator, node: ast.Call) -> Code:
@@ -51,12 +51,16 @@ def call(generator: Generator, node: ast.Call) -> Code:
 
 def _plain(generator: Generator, function: Function, arguments: list[ast.Expr]) -> Code:
     """A call of the function itself; one of constants alone is computed now."""
+    if function.name in _CHANGING:
+        raise UnsupportedError(function.name)
     constants = [generator.constants.of(argument) for argument in arguments]
-    if arguments and function.name not in _IMPURE and all(found for found, _ in constants):
+    if arguments and all(found for found, _ in constants):
         try:
-            return generator.literal(function.call(*[value for _, value in constants]))
+            result = function.call(*[value for _, value in constants])
         except (CelError, TypeError):
             return Code("deviate()")
+        if not isinstance(result, Opaque):  # Library types may change after they were made.
+            return generator.literal(result)
     kinds = {overload.result.name for overload in function.overloads}
     kind = kinds.pop() if len(kinds) == 1 and not function.overloads[0].result.is_parameter else None
     texts = [_argument(generator, function, argument) for argument in arguments]
@@ -147,7 +151,9 @@ def _membership(generator: Generator, node: ast.Call, element: ast.Expr, contain
         return Code(f"contains({code.text}, {everything})", "bool")
     holder = generator.code(container)
     if code.kind == "string" and _is_atom(code.text):
-        return Code(f"({code.text} in {two} if ({two} := {holder.text}).__class__ is dict else contains({code.text}, {two}))", "bool")
+        return Code(
+            f"({code.text} in {two} if ({two} := {holder.text}).__class__ is dict else contains({code.text}, {two}))", "bool"
+        )
     return Code(f"contains({code.text}, {holder.text})", "bool")
 
 

@@ -1,7 +1,7 @@
 """The operators of CEL over values: overflow is an error, `/` and `%` truncate, kinds do not mix (cel-go common/types/overflow.go).
 
-Every function here takes known values without errors and returns a value or raises CelError with cel-go's text: `no such overload: _+_`
-where the left operand's type does not know the operator at all, `no such overload` where it does not know the right operand.
+Every function here takes known values without errors and returns a value or raises CelError with cel-go's text: `no such overload:
+_+_` where the left operand's type does not know the operator at all, `no such overload` where it does not know the right operand.
 """
 
 from __future__ import annotations

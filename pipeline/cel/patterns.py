@@ -14,8 +14,8 @@ from .values import CelError
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 # ASCII only, no escapes of letters or digits, no groups with flags or assertions, no classes within classes, no repetition that is
-# nested or possessive: what remains means the same to both engines, once `$` is made to match at the very end only. A repeated group
-# may make `re` backtrack without end, so it is left to RE2, as are long texts.
+# nested or possessive: what remains means the same to both engines, once `$` is made to match at the very end only. A repeated
+# group may make `re` backtrack without end, so it is left to RE2, as are long texts.
 _PLAIN = re.compile(r"(?:[A-Za-z0-9 _/:;,@%&=<>!~'\"\-^$|()\[\]*+?.]|\{[0-9]+(?:,[0-9]*)?\}|\\[^A-Za-z0-9])*", re.ASCII)
 _DIFFERENT = re.compile(r"\(\?|\[\[|\[\^?\]|[*+?}][*+{]|\)[*+{]|--|&&|\|\||~~|\\[^\x21-\x7e]")
 _PLAIN_TEXT_MAX = 512

@@ -1,7 +1,7 @@
 """Room for deep expressions: work that may nest as deep as kube-apiserver allows runs where the stack is empty.
 
-Python limits how deep calls may nest in a thread. A caller may have used up much of that; raising the limit would be a change to the
-whole process that a library must not make. A new thread starts from zero.
+Python limits how deep calls may nest in a thread. A caller may have used up much of that; raising the limit would be a change to
+the whole process that a library must not make. A new thread starts from zero.
 """
 
 from __future__ import annotations

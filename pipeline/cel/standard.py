@@ -1,4 +1,6 @@
-"""The standard library of CEL as declarations: operators, conversions, `size`, text and time functions (cel-go common/stdlib/standard.go)."""
+"""The standard library of CEL as declarations: operators, conversions, `size`, text and time functions (cel-go
+common/stdlib/standard.go).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from .library import costs
 from .library.costs import Cost
 from .patterns import matches
 from .types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type, list_of, map_of, parameter, type_of
-from .values import Duration, Timestamp, Value, no_such_overload
+from .values import Duration, Opaque, Timestamp, Value, no_such_overload
 
 _A, _B = parameter("A"), parameter("B")
 _LIST, _MAP = list_of(_A), map_of(_A, _B)
@@ -179,8 +181,15 @@ LIBRARY = Library(
 
 
 def _smaller(arguments: tuple[Value, ...], result: Value) -> int:
-    """Equality and order stop at the end of the smaller operand."""
+    """Equality and order stop at the end of the smaller operand; library types are compared in one step."""
+    if isinstance(arguments[0], Opaque):
+        return 1
     return ceil(min(costs.size(arguments[0]), costs.size(arguments[1])) * costs.STRING_FACTOR)
+
+
+def _equality(arguments: tuple[Value, ...], result: Value) -> int:
+    """As order, but library types always cost 1, however many bytes they have (kubernetes/apiserver pkg/cel/library/cost.go)."""
+    return 1 if isinstance(arguments[0], Opaque) else _smaller(arguments, result)
 
 
 def _both(arguments: tuple[Value, ...], result: Value) -> int:
@@ -198,10 +207,10 @@ def _elements(arguments: tuple[Value, ...], result: Value) -> int:
     return costs.size(arguments[1])
 
 
-# What a call of the standard library costs beyond the usual 1, by overload: cel-go's tracker only charges it where the checker could
-# tell the overload, and 1 where it was left to run time (cel-go interpreter/runtimecost.go).
+# What a call of the standard library costs beyond the usual 1, by overload: cel-go's tracker only charges it where the checker
+# could tell the overload, and 1 where it was left to run time (cel-go interpreter/runtimecost.go).
 COSTS: dict[str, Cost] = {
-    "equals": _smaller,
+    "equals": _equality,
     "not_equals": _smaller,
     "in_list": _elements,
     "add_string": _both,

@@ -1,7 +1,7 @@
 """What generated programs call at run time. Anything but a plain known value raises, and the exact tier decides instead.
 
-That is sound because generated code only ever takes the one path on which nothing is absent, of another kind than expected, unknown or
-in error: on that path its steps are the exact tier's steps.
+That is sound because generated code only ever takes the one path on which nothing is absent, of another kind than expected, unknown
+or in error: on that path its steps are the exact tier's steps.
 """
 
 from __future__ import annotations

@@ -33,8 +33,10 @@ SORT_BY_MACRO = frozenset({"sortBy:2:true"})
 MACROS = CORE_MACROS | EXISTS_ONE_ALIAS | OPTIONAL_MACROS | TWO_VARIABLE_MACROS | SORT_BY_MACRO
 
 RESERVED = frozenset(
-    ("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package")
-    + ("namespace", "null", "return", "true", "var", "void", "while")
+    (
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
+        *("package", "namespace", "null", "return", "true", "var", "void", "while"),
+    )
 )
 _ACCUMULATORS = ("@result", "__result__")
 
@@ -173,7 +175,10 @@ class _Builder:
         if operand.id in self.open_chains and isinstance(operand, ast.Call) and operand.function == name:
             return operand.arguments[0]  # An even number of signs is none (cel-go VisitLogicalNot, VisitNegate).
         if name == "-_" and isinstance(operand, ast.Literal) and operand.id in self.open_chains and operand.type in (INT, DOUBLE):
-            return self.made(ast.Literal, _at(sign), -operand.value, operand.type)  # type: ignore[no-any-return]
+            # `- 1` is a literal as `-1` is, and of `--1` nothing is left but 1.
+            node = self.made(ast.Literal, _at(sign), -operand.value, operand.type)
+            self.open_chains.add(node.id)
+            return node  # type: ignore[no-any-return]
         node = self.made(ast.Call, _at(sign), name, None, (operand,), below=(operand,))
         self.open_chains.add(node.id)
         return node  # type: ignore[no-any-return]
@@ -291,8 +296,7 @@ class _Builder:
             node = self.made(ast.Literal, at, make(text), type_)
         except literals.LiteralError as problem:
             return self.fail(at, str(problem))
-        if text[0] != "-":
-            self.open_chains.add(node.id)
+        self.open_chains.add(node.id)
         return node  # type: ignore[no-any-return]
 
     def element(self, children: list[Any]) -> tuple[Expr, bool]:

@@ -1,4 +1,6 @@
-"""Timestamps and durations as text and in parts, as Go reads and prints them (time.Parse, time.ParseDuration, cel-go common/stdlib)."""
+"""Timestamps and durations as text and in parts, as Go reads and prints them (time.Parse, time.ParseDuration, cel-go
+common/stdlib).
+"""
 
 from __future__ import annotations
 
