@@ -42,6 +42,7 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
     finalizers: list[str] | None = None

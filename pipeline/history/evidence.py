@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from ..request import Grade, Known
+from ..request import Grade, Known, T_co
 
-T = TypeVar("T")
 _UNREAD: Any = object()
 
 
-class LazyKnown(Known[T]):
+class LazyKnown(Known[T_co]):
     """A Known whose value is computed at the first read: most bodies of a replay are never looked into.
 
     Equality, matching and pickling behave as for Known; pickling reads the value.
     """
 
     __slots__ = ("_read", "_value")
-    _read: Callable[[], T]
-    _value: T
+    _read: Callable[[], T_co]
+    _value: T_co
 
-    def __init__(self, read: Callable[[], T], source: str, grade: Grade = Grade.EXACT) -> None:
+    def __init__(self, read: Callable[[], T_co], source: str, grade: Grade = Grade.EXACT) -> None:
         object.__setattr__(self, "_read", read)
         object.__setattr__(self, "_value", _UNREAD)
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "grade", grade)
 
     @property
-    def value(self) -> T:
+    def value(self) -> T_co:
         if self._value is _UNREAD:
             object.__setattr__(self, "_value", self._read())
         return self._value
@@ -42,9 +41,3 @@ class LazyKnown(Known[T]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Known, (self.value, self.source, self.grade))
-
-
-def worst(*grades: Grade) -> Grade:
-    """The weakest of some grades: a value made of several pieces is as good as its worst piece."""
-    order = (Grade.PARTIAL, Grade.INFERRED, Grade.EXACT)
-    return min(grades, key=order.index, default=Grade.EXACT)

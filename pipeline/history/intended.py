@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..request import Evidence, Grade, Json, Known, Object, Unknown
+from ..request import Evidence, Grade, Json, Known, Object, Unknown, worst
 from .event import Decode, Event, decode_json
-from .evidence import LazyKnown, worst
+from .evidence import LazyKnown
 from .kinds import by_resource
 from .options import query_of
 from .patch import PatchError, apply_json_patch, apply_merge_patch

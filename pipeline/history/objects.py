@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from ..request import Evidence, Grade, Json, Known, Object, Unknown
+from ..request import Evidence, Grade, Json, Known, Object, Unknown, worst
 from .event import Decode, decode_json
-from .evidence import LazyKnown, worst
+from .evidence import LazyKnown
 from .versions import Form, Version
 
 # Longer chains of changes without any whole body between them are not worth believing.

@@ -6,9 +6,9 @@ resourceVersions; where a body is missing in that order the answer is Unknown, n
 
 from __future__ import annotations
 
-from ..request import Evidence, Grade, Known, Object, Unknown
+from ..request import Evidence, Grade, Known, Object, Unknown, worst
 from .event import BodyKind, Decode, Event, Head, body_kind, head_of
-from .evidence import LazyKnown, worst
+from .evidence import LazyKnown
 from .kinds import by_resource
 from .objects import api_version_of, object_of
 from .scale import scale_from

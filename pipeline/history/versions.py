@@ -78,6 +78,8 @@ class Version:
     previous: Version | None = None
     grade: Grade = Grade.INFERRED
     grace_seconds: int | None = None
+    creates: bool = False  # the object did not exist before
+    created: datetime | None = None  # of a snapshot: creationTimestamp, from which on the object existed
 
     @property
     def resource_version_number(self) -> int | None:
@@ -119,7 +121,7 @@ class LogVersions:
         self._entries.setdefault(key, []).append(version)
         self._sorted.discard(key)
 
-    def keys(self) -> Iterable[ObjectKey]:
+    def objects(self) -> Iterable[ObjectKey]:
         """Every object of which something is known, in the order of first mention."""
         return self._entries.keys()
 
@@ -147,9 +149,21 @@ class LogVersions:
         return next(iter(whole or found), None)
 
     def current(self, key: ObjectKey, moment: datetime) -> Version | None:
-        """See Versions."""
-        known = [version for version in self.timeline(key) if version.since <= moment]
-        return known[-1] if known else None
+        """See Versions. A snapshot taken later speaks for earlier moments too, as far as no write is recorded in between."""
+        timeline = self.timeline(key)
+        known = [version for version in timeline if version.since <= moment]
+        if known:
+            return known[-1]
+        first = timeline[0] if timeline else None
+        return first if first and first.created and first.created <= moment else None
+
+    def absent_before(self, key: ObjectKey, moment: datetime) -> bool:
+        """Whether the first thing known of an object is that it came into being after a moment."""
+        timeline = self.timeline(key)
+        if not timeline or timeline[0].since <= moment:
+            return False
+        first = timeline[0]
+        return first.creates or (first.created is not None and first.created > moment)
 
     def changed_between(self, key: ObjectKey, after: datetime, until: datetime) -> bool:
         """See Versions."""

@@ -132,6 +132,7 @@ def _version(event: Event, form: Form, head: Head, body: Raw | None = None, meta
         metadata=metadata,
         grade=Grade.PARTIAL if "redacted" in event.flags else Grade.INFERRED,
         grace_seconds=head.meta.deletion_grace_period_seconds,
+        creates=event.code == 201 and not event.subresource,
     )
 
 

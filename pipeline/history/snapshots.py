@@ -1,0 +1,64 @@
+"""Objects of a snapshot as versions: what `kubectl get -A -o json` printed at some moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from .event import Row, decode_json, head_of
+from .kinds import by_kind
+from .versions import Form, ObjectKey, Version, object_key
+
+
+class ResourceName(NamedTuple):
+    """A resource as URLs name it."""
+
+    group: str
+    resource: str
+
+
+# Which resource serves a kind of a group; None if that is not known.
+ResourceOf: TypeAlias = Callable[[str, str], ResourceName | None]
+
+
+def snapshot_versions(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> Iterator[tuple[ObjectKey, Version]]:
+    """The versions in rows of the lake's `objects` table.
+
+    `resource_of` tells the resources of custom kinds; without it they come from the CustomResourceDefinitions among the rows. Objects
+    of a kind that neither tells are left out.
+    """
+    kept = list(rows)
+    find = resource_of or custom_resources(kept)
+    for row in kept:
+        group = row["api_version"].rpartition("/")[0]
+        built_in = by_kind(group, row["kind"])
+        name = ResourceName(group, built_in.resource) if built_in else find(group, row["kind"])
+        if name is not None and row["name"]:
+            yield object_key(row["cluster"], name.group, name.resource, row["namespace"] or "", row["name"]), _version(row)
+
+
+def custom_resources(rows: Iterable[Row]) -> ResourceOf:
+    """The resources of custom kinds as the CustomResourceDefinitions among some snapshot rows define them."""
+    found: dict[tuple[str, str], ResourceName] = {}
+    for row in rows:
+        if row["kind"] == "CustomResourceDefinition":
+            spec = decode_json(row["object"])["spec"]
+            found[spec["group"], spec["names"]["kind"]] = ResourceName(spec["group"], spec["names"]["plural"])
+    return lambda group, kind: found.get((group, kind))
+
+
+def _version(row: Row) -> Version:
+    observed: datetime = row["observed_ts"]
+    created = head_of(row["object"]).meta.creation_timestamp
+    return Version(
+        form=Form.WHOLE,
+        since=observed,
+        began=observed,
+        source=f"snapshot of {observed:%Y-%m-%dT%H:%M:%SZ}",
+        uid=row["uid"] or "",
+        resource_version=row["resource_version"] or "",
+        api_version=row["api_version"],
+        body=row["object"],
+        created=datetime.fromisoformat(created) if created else None,
+    )

@@ -1,0 +1,226 @@
+"""The state of the cluster at any moment, as the log and snapshots tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Unknown, worst
+from .event import Event, Row
+from .kinds import by_kind
+from .objects import object_of
+from .snapshots import ResourceName, snapshot_versions
+from .versions import LogVersions, ObjectKey, Version, object_key
+from .writes import versions_of
+
+CRDS = ResourceName("apiextensions.k8s.io", "customresourcedefinitions")
+NAMESPACES = ResourceName("", "namespaces")
+POLICIES = ResourceName("admissionregistration.k8s.io", "validatingadmissionpolicies")
+BINDINGS = ResourceName("admissionregistration.k8s.io", "validatingadmissionpolicybindings")
+_RBAC_GROUP = "rbac.authorization.k8s.io"
+
+# What a history needs beside the params of its policies. RBAC is kept for whoever answers `authorizer`.
+NEEDED = (
+    NAMESPACES,
+    CRDS,
+    POLICIES,
+    BINDINGS,
+    *(ResourceName(_RBAC_GROUP, name) for name in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")),
+)
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class LogHistory:
+    """All moments of the clusters in a log; implements History of pipeline.world and Discovery of this room.
+
+    Objects are decoded once per version and shared between callers, who must not change them.
+    """
+
+    def __init__(self, versions: LogVersions, listed: Mapping[tuple[str, ResourceName], datetime] | None = None) -> None:
+        """`listed` says of which resources of a cluster a snapshot holds the whole list, and since when."""
+        self.versions = versions
+        self._listed = dict(listed or {})
+        self._by_resource: dict[tuple[str, ResourceName], list[ObjectKey]] = {}
+        for key in versions.objects():
+            self._by_resource.setdefault((key.cluster, ResourceName(key.group, key.resource)), []).append(key)
+        self._objects: dict[int, tuple[Version, Evidence[Object | None]]] = {}  # by id: hashing a version reads it all
+
+    @classmethod
+    def from_rows(cls, events: Iterable[Row], objects: Iterable[Row] = ()) -> LogHistory:
+        """Build from rows of the lake's `events` (writes of the needed resources; others do no harm) and `objects`."""
+        versions = LogVersions()
+        for row in events:
+            for key, version in versions_of(Event.from_row(row)):
+                versions.add(key, version)
+        listed: dict[tuple[str, ResourceName], datetime] = {}
+        for key, version in snapshot_versions(objects):
+            versions.add(key, version)
+            place = (key.cluster, ResourceName(key.group, key.resource))
+            listed[place] = min(listed.get(place, version.since), version.since)
+        return cls(versions, listed)
+
+    def at(self, cluster: str, ts: datetime) -> LogWorld:
+        """The world as a request received at `ts` met it."""
+        return LogWorld(self, cluster, ts)
+
+    def keys(self, cluster: str, name: ResourceName) -> Sequence[ObjectKey]:
+        """Every object of a resource that was ever mentioned."""
+        return self._by_resource.get((cluster, name), ())
+
+    def object_at(self, key: ObjectKey, moment: datetime) -> Evidence[Object | None]:
+        """One object as of a moment. Known(None) where it is known not to have existed."""
+        version = self.versions.current(key, moment)
+        if version is not None:
+            return self.object_of(version)
+        if self.versions.absent_before(key, moment):
+            return Known(None, "created later", Grade.INFERRED)
+        if self.is_listed(key.cluster, ResourceName(key.group, key.resource), moment):
+            return Known(None, "not in the snapshot", Grade.INFERRED)
+        return Unknown(f"nothing is recorded of {key.resource} {key.namespace}/{key.name} up to then".replace(" /", " "))
+
+    def object_of(self, version: Version) -> Evidence[Object | None]:
+        """The object of a version, decoded once."""
+        found = self._objects.get(id(version))
+        if found is None:
+            found = self._objects[id(version)] = (version, object_of(version))
+        return found[1]
+
+    def is_listed(self, cluster: str, name: ResourceName, moment: datetime) -> bool:
+        """Whether absence means something: the resource was listed by then, or its kind was itself defined in the log."""
+        since = self._listed.get((cluster, name))
+        if since is not None and since <= moment:
+            return True
+        crd = object_key(cluster, *CRDS, "", f"{name.resource}.{name.group}")
+        return any(version.creates for version in self.versions.timeline(crd))
+
+    def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
+        """The kind of a custom resource; see Discovery. Its definition is the one at that moment, or the earliest known."""
+        key = object_key(cluster, *CRDS, "", f"{resource.resource}.{resource.group}")
+        version = self.versions.current(key, moment) or next(iter(self.versions.timeline(key)), None)
+        found = self.object_of(version) if version else None
+        if not isinstance(found, Known) or found.value is None:
+            return None
+        return GroupVersionKind(resource.group, resource.version, found.value["spec"]["names"]["kind"])
+
+
+@dataclass(frozen=True, slots=True)
+class LogWorld:
+    """One moment of a LogHistory; implements World of pipeline.world."""
+
+    history: LogHistory
+    cluster: str
+    ts: datetime
+    _crds: dict[tuple[str, str], Evidence[Object | None]] = field(default_factory=dict, compare=False, repr=False)
+
+    def namespace(self, name: str) -> Evidence[Object | None]:
+        """See World. The label with the namespace's own name is always there: the server sets it."""
+        found = self.history.object_at(object_key(self.cluster, *NAMESPACES, "", name), self.ts)
+        if isinstance(found, Known) and found.value is not None:
+            found.value["metadata"].setdefault("labels", {}).setdefault(NAME_LABEL, name)
+        return found
+
+    def param(self, api_version: str, kind: str, namespace: str, name: str) -> Evidence[Object | None]:
+        """See World."""
+        resource = self.resource_of(api_version, kind)
+        if isinstance(resource, Unknown):
+            return resource
+        if resource.value is None:
+            return Known(None, resource.source, resource.grade)
+        key = object_key(self.cluster, *resource.value, namespace, name)
+        return in_version(self.history.object_at(key, self.ts), api_version)
+
+    def params(self, api_version: str, kind: str, namespace: str) -> Evidence[Sequence[Object]]:
+        """See World. Unknown as soon as one of the objects is, or where there may be others that nobody listed."""
+        resource = self.resource_of(api_version, kind)
+        if isinstance(resource, Unknown):
+            return resource
+        if resource.value is None:
+            return Known((), resource.source, resource.grade)
+        if not self.history.is_listed(self.cluster, resource.value, self.ts):
+            return Unknown(f"no snapshot lists {kind}, so that there may be more of them than the log tells")
+        found: list[Object] = []
+        grade = Grade.INFERRED
+        for key in sorted(self.history.keys(self.cluster, resource.value)):
+            if key.namespace == namespace:
+                evidence = in_version(self.history.object_at(key, self.ts), api_version)
+                if isinstance(evidence, Unknown):
+                    return evidence
+                if evidence.value is not None:
+                    found.append(evidence.value)
+                    grade = worst(grade, evidence.grade)
+        return Known(found, f"all recorded {kind}", grade)
+
+    def kind_is_namespaced(self, api_version: str, kind: str) -> Evidence[bool | None]:
+        """See World."""
+        group = api_version.rpartition("/")[0]
+        row = by_kind(group, kind)
+        if row is not None:
+            return Known(row.namespaced, "built-in resources")
+        found = self.custom_resource(group, kind)
+        if isinstance(found, Unknown):
+            return found
+        if found.value is None or not _serves(found.value, api_version):
+            return Known(None, found.source, found.grade)
+        return Known(found.value["spec"]["scope"] == "Namespaced", found.source, found.grade)
+
+    def objects(self, name: ResourceName) -> Evidence[Sequence[Object]]:
+        """All recorded objects of a resource, ordered by namespace and name: roles and bindings for an authorizer."""
+        if not self.history.is_listed(self.cluster, name, self.ts):
+            return Unknown(f"no snapshot lists {name.resource}")
+        found = [self.history.object_at(key, self.ts) for key in sorted(self.history.keys(self.cluster, name))]
+        unknown = next((evidence for evidence in found if isinstance(evidence, Unknown)), None)
+        if unknown is not None:
+            return unknown
+        values = [evidence.value for evidence in found if isinstance(evidence, Known) and evidence.value is not None]
+        return Known(values, f"all recorded {name.resource}", Grade.INFERRED)
+
+    def resource_of(self, api_version: str, kind: str) -> Evidence[ResourceName | None]:
+        """The resource that serves a kind; Known(None) if the cluster served none."""
+        group = api_version.rpartition("/")[0]
+        row = by_kind(group, kind)
+        if row is not None:
+            return Known(ResourceName(row.group, row.resource), "built-in resources")
+        found = self.custom_resource(group, kind)
+        if isinstance(found, Unknown):
+            return found
+        if found.value is None or not _serves(found.value, api_version):
+            return Known(None, found.source, found.grade)
+        return Known(ResourceName(group, found.value["spec"]["names"]["plural"]), found.source, found.grade)
+
+    def custom_resource(self, group: str, kind: str) -> Evidence[Object | None]:
+        """The CustomResourceDefinition of a kind as of this moment; Known(None) if there was none."""
+        if (group, kind) not in self._crds:
+            self._crds[group, kind] = self._find_crd(group, kind)
+        return self._crds[group, kind]
+
+    def _find_crd(self, group: str, kind: str) -> Evidence[Object | None]:
+        absent: Known[Object | None] | None = None
+        for key in self.history.keys(self.cluster, CRDS):
+            if not key.name.endswith(f".{group}"):
+                continue
+            found = self.history.object_at(key, self.ts)
+            if isinstance(found, Unknown):
+                return found
+            if found.value is None:
+                absent = found
+            elif found.value["spec"]["names"]["kind"] == kind:
+                return found
+        if absent is not None:
+            return absent
+        if self.history.is_listed(self.cluster, CRDS, self.ts):
+            return Known(None, "no CustomResourceDefinition in snapshot or log", Grade.INFERRED)
+        return Unknown(f"no CustomResourceDefinition of {kind} in {group} is recorded, and no snapshot lists them")
+
+
+def in_version(found: Evidence[Object | None], api_version: str) -> Evidence[Object | None]:
+    """A custom object in another version of its kind: without a conversion webhook only `apiVersion` differs."""
+    if isinstance(found, Unknown) or found.value is None or found.value.get("apiVersion") == api_version:
+        return found
+    return Known({**found.value, "apiVersion": api_version}, f"{found.source}, in another version", Grade.PARTIAL)
+
+
+def _serves(crd: Object, api_version: str) -> bool:
+    version = api_version.rpartition("/")[2]
+    return any(entry["name"] == version and entry.get("served", True) for entry in crd["spec"].get("versions", ()))
