@@ -41,7 +41,7 @@ class Entry:
     policy: CompiledPolicy
     matcher: Matcher | None  # None: a policy without matchConstraints, which is a configuration error
     bound: tuple[_BoundPolicy, ...]
-    unbound_params: Sequence[Object] | None
+    unbound_params: Sequence[Object | None] | None
 
 
 class CompiledSet:
@@ -86,13 +86,13 @@ def compile_set(
     version: tuple[int, int] = (1, 36),
     *,
     unbound: bool = True,
-    unbound_params: Mapping[str, Sequence[Object]] | None = None,
+    unbound_params: Mapping[str, Sequence[Object | None]] | None = None,
 ) -> CompiledSet:
     """Compiles every policy for one Kubernetes minor version. Never raises for what a policy says; such errors are decisions.
 
     A policy without bindings does nothing in a cluster; with `unbound` it is evaluated nevertheless, without a binding and with the
-    params that `unbound_params` has for its name (unknown if there are none). Objects given with the policies win over recorded
-    ones.
+    params that `unbound_params` has for its name (None for the null of a binding without paramRef; unknown if there are none).
+    Objects given with the policies win over recorded ones.
     """
     chosen = unbound_params or {}
     entries = []
@@ -216,7 +216,7 @@ class _Run:
             return collect_params(kind, binding.param_ref, self.request.namespace, self.world)
         if entry.unbound_params is None:
             return (Param(Unknown(f"policy {entry.policy.policy.name} has no binding that says which {kind.kind} to use")),)
-        return [param_of(obj, "given") for obj in entry.unbound_params]
+        return [NULL_PARAM if obj is None else param_of(obj, "given") for obj in entry.unbound_params]
 
     def _evaluate(
         self,
