@@ -7,8 +7,8 @@ that nobody recorded makes the check `Unknown`, and so every expression that dep
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeAlias
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from ..functions import Library
 from ..types import BOOL, STRING, Type, opaque
@@ -20,8 +20,7 @@ from .formats import dns_label, dns_subdomain
 CHECK_COST = 350_000
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What is asked: may the user do `verb` to a path, or to a resource?
 
     `service_account` is (namespace, name) if the question is about a service account and not about the user of the request.
@@ -77,7 +76,7 @@ class _Receiver(Opaque):
         raise no_such_overload()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Authorizer(_Receiver):
     """The variable `authorizer`, or `authorizer.serviceAccount(...)`."""
 
@@ -87,14 +86,14 @@ class Authorizer(_Receiver):
 
     def check(self, attributes: Attributes) -> Value:
         if self.service_account is not None:
-            attributes = replace(attributes, service_account=self.service_account)
+            attributes = attributes._replace(service_account=self.service_account)
         answer = self.authorize(attributes)
         if answer.allowed is None:
             return Unknown(f"authorizer: {attributes}" + (f" ({answer.reason})" if answer.reason else ""))
         return Decision(answer)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class PathCheck(_Receiver):
     """`authorizer.path(...)`"""
 
@@ -103,7 +102,7 @@ class PathCheck(_Receiver):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class GroupCheck(_Receiver):
     """`authorizer.group(...)`"""
 
@@ -112,7 +111,7 @@ class GroupCheck(_Receiver):
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ResourceCheck(_Receiver):
     """`authorizer.group(...).resource(...)`, or the variable `authorizer.requestResource`. `attributes` lack the verb."""
 
@@ -121,7 +120,7 @@ class ResourceCheck(_Receiver):
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Decision(_Receiver):
     """The answer to a check."""
 
@@ -147,7 +146,7 @@ def service_account(authorizer: Authorizer, namespace: str, name: str) -> Author
         raise CelError("Invalid service account name")
     if dns_label(namespace):
         raise CelError("Invalid service account namespace")
-    return replace(authorizer, service_account=(namespace, name))
+    return Authorizer(authorizer.authorize, (namespace, name))
 
 
 def resource(check: GroupCheck, text: str) -> ResourceCheck:
@@ -157,7 +156,10 @@ def resource(check: GroupCheck, text: str) -> ResourceCheck:
 
 
 def _setter(attribute: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
-    return lambda check, text: replace(check, attributes=replace(check.attributes, **{attribute: text}))  # type: ignore[arg-type]
+    def with_attribute(check: ResourceCheck, text: str) -> ResourceCheck:
+        return ResourceCheck(check.authorizer, check.attributes._replace(**{attribute: text}))  # type: ignore[arg-type]
+
+    return with_attribute
 
 
 def check_path(check: PathCheck, verb: str) -> Value:
@@ -165,7 +167,7 @@ def check_path(check: PathCheck, verb: str) -> Value:
 
 
 def check_resource(check: ResourceCheck, verb: str) -> Value:
-    return check.authorizer.check(replace(check.attributes, verb=verb))
+    return check.authorizer.check(check.attributes._replace(verb=verb))
 
 
 def _check_cost(arguments: tuple[Value, ...], result: Value) -> int:

@@ -111,7 +111,7 @@ def _dispatch_by_classes(name: str, variants: tuple[Variant, ...]) -> Implementa
     table = {variant.classes: variant.call for variant in reversed(variants)}
 
     def call(*arguments: Value) -> Value:
-        run = table.get(tuple([argument.__class__ for argument in arguments]))
+        run = table.get(tuple(map(type, arguments)))
         if run is None:
             raise no_such_overload(name, *arguments)
         return run(*arguments)

@@ -86,8 +86,8 @@ def range_(count: int) -> list[Value]:
 
 
 def _flatten_cost(arguments: tuple[Value, ...], result: Value) -> int:
-    depth = max(arguments[1], 0) if len(arguments) == 2 else 1
-    return allocate(size(arguments[0]) * depth)
+    depth = arguments[1] if len(arguments) == 2 and isinstance(arguments[1], int) else 1
+    return allocate(size(arguments[0]) * max(depth, 0))
 
 
 def _output_cost(arguments: tuple[Value, ...], result: Value) -> int:
@@ -99,8 +99,8 @@ def _pairs_cost(of_argument: int) -> Cost:
 
     def cost(arguments: tuple[Value, ...], result: Value) -> int:
         items = arguments[of_argument]
-        factor = 2.0 + (STRING_FACTOR if items and items[0].__class__ in (str, bytes) else 0)
-        return allocate(len(items) * len(items) * factor)
+        is_text = items.__class__ is list and items and items[0].__class__ in (str, bytes)
+        return allocate(size(items) ** 2 * (2.0 + (STRING_FACTOR if is_text else 0)))
 
     return cost
 

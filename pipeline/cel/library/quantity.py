@@ -63,9 +63,12 @@ def is_quantity(text: str) -> bool:
 
 def compare(left: Quantity, right: Quantity) -> int:
     """-1, 0 or 1. An amount on the left becomes a decimal where the right one is: upstream's Cmp works in place."""
-    if left.number.is_amount and not right.number.is_amount:
-        left.number.is_amount = False
-    return quantity_number.compare(left.number, right.number)
+    one, two = left.number, right.number
+    if one.is_amount and not two.is_amount:
+        one.is_amount = False
+    if one.exponent == two.exponent:
+        return (one.digits > two.digits) - (one.digits < two.digits)
+    return quantity_number.compare(one, two)
 
 
 def add(left: Quantity, right: Quantity, sign: int) -> Quantity:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..functions import Library
-from ..patterns import compiled
+from ..patterns import compiled, searcher
 from ..types import INT, STRING, list_of
 from ..values import CelError
 from .costs import search
@@ -15,7 +15,13 @@ from .declare import function, member
 
 def find(text: str, pattern: str) -> str:
     """The first match anywhere, the empty string if there is none. Raises CelError for a bad pattern."""
-    return next(_matches(text, pattern), "")
+    try:
+        match: Any = searcher(pattern)(text)
+    except CelError as problem:
+        raise _illegal(problem) from None
+    except UnicodeEncodeError:  # Half of a surrogate pair is no character to RE2.
+        return next(_matches(text, pattern), "")
+    return match.group() if match else ""
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
@@ -26,7 +32,10 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 def _matches(text: str, pattern: str) -> Iterator[str]:
     """The matches as Go's regexp finds them: an empty match right behind another match does not count."""
-    expression = _compile(pattern)
+    try:
+        expression = compiled(pattern)
+    except CelError as problem:
+        raise _illegal(problem) from None
     octets = text.encode(errors="replace")
     position, end_of_last = 0, -1
     while position <= len(octets) and (match := expression.search(octets, position)) is not None:
@@ -43,11 +52,8 @@ def _width(lead: bytes) -> int:
     return 1 if octet < 0xC0 else 2 if octet < 0xE0 else 3 if octet < 0xF0 else 4
 
 
-def _compile(pattern: str) -> Any:
-    try:
-        return compiled(pattern)
-    except CelError as problem:
-        raise CelError(f"Illegal regex: {problem.message}") from None
+def _illegal(problem: CelError) -> CelError:
+    return CelError(f"Illegal regex: {problem.message}")
 
 
 LIBRARY = Library(

@@ -7,16 +7,12 @@ from ..types import BOOL, list_of, parameter
 from ..values import Value
 from .costs import Cost, size
 from .declare import function, plain
-from .lists import same
-
-
-def _has(items: list[Value], wanted: Value) -> bool:
-    return any(same(wanted, item) for item in items)
+from .lists import has
 
 
 def contains(items: list[Value], part: list[Value]) -> bool:
     """Whether every element of `part` is in `items`."""
-    return all(_has(items, wanted) for wanted in part)
+    return all(has(items, wanted) for wanted in part)
 
 
 def equivalent(left: list[Value], right: list[Value]) -> bool:
@@ -26,7 +22,7 @@ def equivalent(left: list[Value], right: list[Value]) -> bool:
 
 def intersects(left: list[Value], right: list[Value]) -> bool:
     """Whether they have an element in common."""
-    return any(_has(right, wanted) for wanted in left)
+    return any(has(right, wanted) for wanted in left)
 
 
 def _product(factor: int) -> Cost:

@@ -82,10 +82,19 @@ def substring_range(text: str, start: int, end: int) -> str:
 
 
 def join(parts: list[Value], separator: str = "") -> str:
-    for part in parts:
-        if part.__class__ is not str:
-            raise CelError(f"join: invalid input: {str(part).lower() if isinstance(part, bool) else part}")
-    return separator.join(parts)
+    try:
+        return separator.join(parts)
+    except TypeError:
+        wrong = next(part for part in parts if part.__class__ is not str)
+        raise CelError(f"join: invalid input: {str(wrong).lower() if isinstance(wrong, bool) else wrong}") from None
+
+
+def lower_ascii(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def upper_ascii(text: str) -> str:
+    return text.upper() if text.isascii() else text.translate(_UPPER)
 
 
 def quote(text: str) -> str:
@@ -115,8 +124,8 @@ _FUNCTIONS = (
         member("list_join_string", (_STRINGS, STRING), STRING, join),
         cost=scan_result(2),
     ),
-    function("lowerAscii", member("string_lower_ascii", (STRING,), STRING, lambda text: text.translate(_LOWER)), cost=scan()),
-    function("upperAscii", member("string_upper_ascii", (STRING,), STRING, lambda text: text.translate(_UPPER)), cost=scan()),
+    function("lowerAscii", member("string_lower_ascii", (STRING,), STRING, lower_ascii), cost=scan()),
+    function("upperAscii", member("string_upper_ascii", (STRING,), STRING, upper_ascii), cost=scan()),
     function(
         "replace",
         member("string_replace_string_string", (STRING, STRING, STRING), STRING, replace),
