@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 import zstandard
+
+from .durable import write_durably
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,8 @@ def write_quarantine(directory: Path, records: Iterable[Quarantined], name: str 
     path = directory / f"{name or unique}.jsonl.zst"
     encoder = msgspec.json.Encoder()
     payload = b"".join(encoder.encode(row) + b"\n" for row in rows)
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as handle:
-        handle.write(zstandard.ZstdCompressor(level=3).compress(payload))
-        handle.flush()
-        os.fsync(handle.fileno())
-    temporary.rename(path)
-    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    compressed = zstandard.ZstdCompressor(level=3).compress(payload)
+    write_durably(path, lambda target: _fill(target, compressed))
     return path
 
 
@@ -65,6 +57,10 @@ def read_quarantine(directory: Path) -> list[Quarantined]:
             raw = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
             records.append(Quarantined(row["source"], row["cluster"], row["received_ts"], row["reason"], raw))
     return records
+
+
+def _fill(target: Path, data: bytes) -> None:
+    target.write_bytes(data)
 
 
 def _row(record: Quarantined) -> dict[str, object]:

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+from .durable import sync_folder
 from .errors import LakeError
 from .segment import Batch, BatchHeader, Damage, encode_batch, read_headers, read_segment, repair_segment
 
@@ -207,7 +208,7 @@ class Spool:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._open = _OpenSegment(path, handle, self._clock())
         # Without this the file's name may be missing after a power loss although its content was synced.
-        _sync_directory(self.directory)
+        sync_folder(self.directory)
         return self._open
 
     def _seal(self) -> Path | None:
@@ -222,7 +223,7 @@ class Spool:
         segment.path.rename(sealed)
         os.close(segment.handle)
         self._open = None
-        _sync_directory(self.directory)
+        sync_folder(self.directory)
         return sealed
 
     def _abandon(self) -> None:
@@ -248,7 +249,7 @@ class Spool:
             path.rename(_sealed_name(path))
         else:
             path.unlink()
-        _sync_directory(self.directory)
+        sync_folder(self.directory)
         return RepairedSegment(path.name, kept, cut)
 
 
@@ -286,11 +287,3 @@ def _write_all(handle: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,0 +1,88 @@
+"""Reading a file's bytes whatever it was compressed with, told by its first bytes and never by its name.
+
+Damage is data here: everything before it is given out, then DamagedError says what was found. python-zstandard's own reader passes
+over a cut-off frame without a word, and zlib's object stops after the first member of a .gz, so both are walked by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import zstandard
+from isal import igzip_lib, isal_zlib
+
+BLOCK_BYTES = 1 << 20
+
+_IsalError: type[Exception] = igzip_lib.IsalError
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = (b"\x28\xb5\x2f\xfd",)
+_ZSTD_SKIPPABLE = tuple(bytes((low, 0x2A, 0x4D, 0x18)) for low in range(0x50, 0x60))
+
+
+class DamagedError(ValueError):
+    """The compressed stream ends too early or is not what its first bytes say; what came before it was given out."""
+
+
+def blocks(handle: BinaryIO) -> Iterator[bytes]:
+    """The decompressed content in blocks. Raises DamagedError where it breaks off, and OSError."""
+    first = handle.read(BLOCK_BYTES)
+    if first.startswith(_GZIP):
+        yield from _gunzip(first, handle)
+    elif first.startswith(_ZSTD + _ZSTD_SKIPPABLE):
+        yield from _unzstd(first, handle)
+    else:
+        while first:
+            yield first
+            first = handle.read(BLOCK_BYTES)
+
+
+def _gunzip(data: bytes, handle: BinaryIO) -> Iterator[bytes]:
+    while data:
+        member = isal_zlib.decompressobj(wbits=31)
+        try:
+            while True:
+                yield member.decompress(data)
+                if member.eof:
+                    break
+                data = handle.read(BLOCK_BYTES)
+                if not data:
+                    raise DamagedError("the gzip stream breaks off: the file was cut, or is still being written")
+        except _IsalError as error:
+            raise DamagedError(f"the gzip stream is damaged: {error}") from error
+        # Zero bytes may pad the end of a member (RFC 1952 leaves that to the reader; gzip ignores them).
+        data = (member.unused_data or handle.read(BLOCK_BYTES)).lstrip(b"\0")
+
+
+def _unzstd(data: bytes, handle: BinaryIO) -> Iterator[bytes]:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+    while data:
+        if len(data) < 8:
+            data += handle.read(BLOCK_BYTES)
+        if data.startswith(_ZSTD_SKIPPABLE):
+            data = _skip(data, handle)
+            continue
+        frame = decompressor.decompressobj()
+        try:
+            while True:
+                yield frame.decompress(data)
+                if frame.eof:
+                    break
+                data = handle.read(BLOCK_BYTES)
+                if not data:
+                    raise DamagedError("the zstd stream breaks off: the file was cut, or is still being written")
+        except zstandard.ZstdError as error:
+            raise DamagedError(f"the zstd stream is damaged: {error}") from error
+        data = frame.unused_data or handle.read(BLOCK_BYTES)
+
+
+def _skip(data: bytes, handle: BinaryIO) -> bytes:
+    """What follows a skippable frame (RFC 8878, section 3.1.2); a spool segment has one after every batch."""
+    left = 8 + int.from_bytes(data[4:8], "little")
+    while len(data) < left:
+        left -= len(data)
+        data = handle.read(BLOCK_BYTES)
+        if not data:
+            raise DamagedError("the zstd stream breaks off inside a skippable frame")
+    return data[left:] or handle.read(BLOCK_BYTES)
