@@ -1,0 +1,342 @@
+"""What the sink promises: an accepted batch is stored whole, an odd event costs only itself, a refusal says why and until when."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.eventlist import NotAnEventListError, parse_event_list
+from ingest.quarantine import read_quarantine
+from ingest.redact import ANNOTATION, Redactor
+from ingest.segment import Batch
+from ingest.sink import REFUSALS, Accepted, DigestWindow, Refused, Sink, SinkLimits, is_cluster_name
+from ingest.spool import Spool, read_segment, sealed_segments
+
+POSTS = Path(__file__).parents[1] / "cases" / "posts"
+
+
+def recorded() -> list[bytes]:
+    return [zstandard.ZstdDecompressor().decompress(path.read_bytes()) for path in sorted(POSTS.glob("*.zst"))]
+
+
+def event(number: int) -> bytes:
+    return json.dumps({"auditID": f"a-{number}", "stage": "ResponseComplete", "level": "Metadata"}, separators=(",", ":")).encode()
+
+
+def event_list(items: list[bytes], api_version: str = "audit.k8s.io/v1") -> bytes:
+    return b'{"kind":"EventList","apiVersion":"%s","metadata":{},"items":[%s]}\n' % (api_version.encode(), b",".join(items))
+
+
+class Bench:
+    """A sink over an own folder, and what it stored."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        self.folder = folder
+        self.limits = SinkLimits(**{"disk_free_bytes_min": 0, **limits})
+        self.open()
+
+    def open(self) -> None:
+        self.spool = Spool(self.folder / "spool")
+        self.sink = Sink(self.spool, self.folder / "quarantine", redactor=Redactor(), limits=self.limits)
+
+    def stored(self) -> list[bytes]:
+        self.spool.seal()
+        batches = [item for path in sealed_segments(self.spool.directory) for item in read_segment(path)]
+        assert all(isinstance(batch, Batch) for batch in batches)
+        return [line for batch in batches if isinstance(batch, Batch) for line in batch.lines]
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.sink.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Any:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.spool.close()
+
+
+def test_recorded_posts_are_stored_byte_for_byte(bench: Bench) -> None:
+    events = 0
+    for body in recorded():
+        result = bench.sink.accept("lab-1", body, 1.0)
+        assert isinstance(result, Accepted)
+        events += result.events
+    assert events == 499
+    stored = bench.stored()
+    assert stored == [item for body in recorded() for item in parse_event_list(body).lines]
+    assert b'"items":[' + b",".join(stored[-400:]) + b"]" in recorded()[-1]
+    assert bench.metric("hindcast_sink_events_stored_total") == 499
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (b"null", "must be a JSON object"),
+        (b"5", "must be a JSON object"),
+        (b'"text"', "must be a JSON object"),
+        (b"[]", "must be a JSON object"),
+        (b'{"auditID":"\\ud800"}', "truncated"),
+        (b'{"auditID":NaN}', "JSON is malformed"),
+        (b'{"auditID":"raw\nnewline"}', "JSON is malformed"),
+        (b'{"auditID":1,}', "JSON is malformed"),
+        (b'{"requestObject":' + b'{"a":' * 3000 + b"1" + b"}" * 3000 + b"}", "nested too deep"),
+    ],
+)
+def test_one_odd_item_costs_only_itself(bench: Bench, odd: bytes, reason: str) -> None:
+    result = bench.sink.accept("lab-1", event_list([event(1), odd, event(2)]), 7.0)
+    assert result == Accepted(events=2, quarantined=1)
+    assert bench.stored() == [event(1), event(2)]
+    (record,) = read_quarantine(bench.folder / "quarantine")
+    assert (record.source, record.cluster, record.received_ts, record.raw) == ("sink", "lab-1", 7.0, odd)
+    assert reason in record.reason
+    assert bench.metric("hindcast_sink_events_quarantined_total") == 1
+
+
+def test_bytes_that_are_not_utf8_reach_the_spool_or_the_quarantine_unchanged(bench: Bench) -> None:
+    odd, bad = b'{"auditID":"\xff\xfe"}', b"{\xff}"
+    assert bench.sink.accept("lab-1", event_list([odd, bad]), 1.0) == Accepted(events=1, quarantined=1)
+    assert bench.stored() == [odd]
+    assert [record.raw for record in read_quarantine(bench.folder / "quarantine")] == [bad]
+
+
+def test_a_list_printed_over_many_lines_is_taken(bench: Bench) -> None:
+    body = json.dumps(json.loads(event_list([event(1), event(2)])), indent=2).encode()
+    assert bench.sink.accept("lab-1", body, 1.0) == Accepted(events=2, quarantined=0)
+    assert [json.loads(line) for line in bench.stored()] == [json.loads(event(1)), json.loads(event(2))]
+
+
+def test_v1beta1_is_tolerated(bench: Bench) -> None:
+    assert bench.sink.accept("lab-1", event_list([event(1)], "audit.k8s.io/v1beta1"), 1.0) == Accepted(1, 0)
+
+
+def test_an_empty_list_is_acknowledged_and_writes_nothing(bench: Bench) -> None:
+    assert bench.sink.accept("lab-1", event_list([]), 1.0) == Accepted(0, 0)
+    assert bench.sink.accept("lab-1", b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":null}', 1.0) == Accepted(0, 0)
+    assert bench.stored() == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\x1f\x8b\x08\x00",
+        event(1),
+        b'{"kind":"PodList","apiVersion":"v1","items":[{}]}',
+        event_list([event(1)], "audit.k8s.io/v2"),
+        event_list([event(1)])[:-5],
+        event_list([event(1), b'{"open":"']),
+        event_list([event(1)]) + b"{}",
+        b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":{}}',
+        b"\xef\xbb\xbf" + event_list([]),
+    ],
+)
+def test_what_is_no_event_list_is_refused(bench: Bench, body: bytes) -> None:
+    result = bench.sink.accept("lab-1", body, 1.0)
+    assert isinstance(result, Refused)
+    assert (result.reason, result.status, result.retry_after_seconds) == ("not_an_event_list", 400, None)
+    assert bench.stored() == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_bytes_crash_the_parser_and_none_cost_a_neighbour(data: st.DataObject) -> None:
+    odd = data.draw(
+        st.one_of(
+            st.binary(max_size=60),
+            st.text(alphabet='{}[]",:\\\n 1aitems', max_size=40).map(str.encode),
+            st.sampled_from([b"null", b'{"items":[1]}', b'{"a":"\\u12"}', b'{"items":[{"items":[', b'"', b"]", b"}", b","]),
+        )
+    )
+    body = event_list([event(1), odd, event(2)])
+    try:
+        found = parse_event_list(body)
+    except NotAnEventListError:
+        return
+    assert found.lines[0] == event(1)
+    assert found.lines[-1] == event(2)
+    assert all(
+        b"\n" not in line and isinstance(json.loads(line.decode("utf-8", "replace"), strict=False), dict) for line in found.lines
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=300)
+    | st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner)).map(repr).map(str.encode)
+)
+def test_random_bodies_are_refused_and_never_crash(body: bytes) -> None:
+    with pytest.raises(NotAnEventListError):
+        parse_event_list(body)
+
+
+def test_a_repeated_body_is_acknowledged_and_not_stored_again_also_after_a_restart(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    body = event_list([event(1)])
+    assert bench.sink.accept("lab-1", body, 1.0) == Accepted(1, 0)
+    assert bench.sink.accept("lab-1", body, 2.0) == Accepted(1, 0, duplicate=True)
+    assert bench.sink.accept("lab-2", body, 2.0) == Accepted(1, 0)
+    bench.spool.close()
+    bench.open()
+    assert bench.sink.accept("lab-1", body, 3.0) == Accepted(1, 0, duplicate=True)
+    assert bench.stored() == [event(1), event(1)]
+    assert bench.metric("hindcast_sink_batches_duplicate_total") == 1
+    bench.spool.close()
+
+
+def test_the_digest_window_forgets_by_age_and_by_number() -> None:
+    window = DigestWindow(seconds=10, count_max=2)
+    window.add("lab-1", "a", 0.0)
+    window.add("lab-1", "b", 5.0)
+    assert ("lab-1", "a") in window
+    window.add("lab-1", "c", 6.0)
+    assert ("lab-1", "a") not in window
+    window.add("lab-1", "d", 15.5)
+    assert [("lab-1", name) in window for name in "bcd"] == [False, True, True]
+
+
+@pytest.mark.parametrize("name", ["lab-1", "a", "prod.eu-west_1", "0", "a" * 63])
+def test_names_of_clusters(name: str) -> None:
+    assert is_cluster_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "A", "-a", "a-", ".a", "a b", "a\n", "ä", "a" * 64, "a\0"])
+def test_what_names_no_cluster_is_refused(bench: Bench, name: str) -> None:
+    result = bench.sink.accept(name, event_list([event(1)]), 1.0)
+    assert isinstance(result, Refused)
+    assert (result.reason, result.status) == ("cluster_name", 400)
+
+
+def test_limits_are_refused_with_a_time_to_try_again(tmp_path: Path) -> None:
+    body = event_list([event(n) for n in range(5)])
+    big = Bench(tmp_path / "big", body_bytes_max=len(body) - 1)
+    refused = big.sink.accept("lab-1", body, 1.0)
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.status, refused.retry_after_seconds) == ("body_too_large", 413, None)
+    big.spool.close()
+
+    backlog = Bench(tmp_path / "backlog", backlog_bytes_max=1)
+    assert isinstance(backlog.sink.accept("lab-1", body, 1.0), Accepted)
+    refused = backlog.sink.accept("lab-1", body, 1.0)
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.status, refused.retry_after_seconds) == ("backlog_full", 503, 5)
+    assert backlog.metric("hindcast_sink_batches_refused_total", reason="backlog_full") == 1
+    for path in sealed_segments(tmp_path / "backlog" / "spool"):
+        path.unlink()
+    backlog.spool.close()
+
+    full = Bench(tmp_path / "full", disk_free_bytes_min=1 << 62)
+    refused = full.sink.accept("lab-1", body, 1.0)
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.status, refused.retry_after_seconds) == ("disk_full", 503, 5)
+    full.spool.close()
+
+
+def test_room_is_reserved_before_a_body_is_read(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, in_flight_bytes_max=100, body_bytes_max=1000)
+    with bench.sink.flight("lab-1", 60) as first:
+        assert first is None
+        with bench.sink.flight("lab-1", 60) as second:
+            assert second is not None
+            assert (second.reason, second.status, second.retry_after_seconds) == ("busy", 503, 1)
+        with bench.sink.flight("lab-1", 40) as third:
+            assert third is None
+    # One body alone may be larger than the room for all; else it could never be stored.
+    with bench.sink.flight("lab-1", 900) as alone:
+        assert alone is None
+    assert bench.metric("hindcast_sink_in_flight_bytes") == 0
+    bench.sink.stop_accepting()
+    with bench.sink.flight("lab-1", 1) as late:
+        assert late is not None
+        assert late.reason == "stopping"
+    bench.spool.close()
+
+
+def test_a_disk_that_refuses_is_a_refusal_and_the_repetition_is_stored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    body = event_list([event(1)])
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdatasync", fail)
+        refused = bench.sink.accept("lab-1", body, 1.0)
+    assert isinstance(refused, Refused)
+    assert (refused.reason, refused.status, refused.retry_after_seconds) == ("disk_full", 503, 5)
+    assert bench.sink.accept("lab-1", body, 2.0) == Accepted(1, 0)
+    assert bench.stored() == [event(1)]
+
+
+def test_credentials_reach_neither_spool_nor_quarantine(bench: Bench) -> None:
+    secret = b'{"auditID":"s","objectRef":{"resource":"secrets"},"requestObject":{"data":"aHVudGVyMg=="}}'
+    broken = secret[:-1] + b',"x":"\\ud800"}'
+    assert bench.sink.accept("lab-1", event_list([event(1), secret, broken]), 1.0) == Accepted(2, 1)
+    bench.spool.seal()
+    everything = b"".join(
+        zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True).read()
+        for folder in ("spool", "quarantine")
+        for path in (bench.folder / folder).glob("*.zst")
+    )
+    assert b"aHVudGVyMg" not in everything
+    assert everything.count(ANNOTATION.encode()) == 2
+    assert bench.metric("hindcast_sink_events_redacted_total") == 1
+
+
+def test_many_senders_at_once(bench: Bench) -> None:
+    def send(sender: int) -> None:
+        for n in range(10):
+            assert bench.sink.accept("lab-1", event_list([event(sender * 100 + n)]), 1.0) == Accepted(1, 0)
+
+    senders = [threading.Thread(target=send, args=(sender,)) for sender in range(8)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    assert sorted(bench.stored()) == sorted(event(sender * 100 + n) for sender in range(8) for n in range(10))
+
+
+def test_every_reason_for_a_refusal_has_a_status_that_an_api_server_repeats_or_a_hint() -> None:
+    for kind in REFUSALS.values():
+        assert kind.hint
+        # An API server looks at Retry-After only on 429 and from 500 on.
+        assert (kind.retry_after_seconds is not None) == (kind.status >= 500)
+
+
+def test_names_of_metrics(bench: Bench) -> None:
+    bench.sink.accept("lab-1", event_list([event(1)]), 5.0)
+    text = bench.sink.metrics.render().decode()
+    for name in (
+        "hindcast_sink_batches_received_total",
+        "hindcast_sink_batches_duplicate_total",
+        "hindcast_sink_batches_refused_total",
+        "hindcast_sink_events_received_total",
+        "hindcast_sink_events_stored_total",
+        "hindcast_sink_events_duplicate_total",
+        "hindcast_sink_events_quarantined_total",
+        "hindcast_sink_events_redacted_total",
+        "hindcast_sink_bytes_received_total",
+        "hindcast_spool_backlog_bytes",
+        "hindcast_sink_in_flight_bytes",
+        "hindcast_spool_fsync_seconds_bucket",
+        "hindcast_sink_ack_seconds_bucket",
+        'hindcast_sink_last_event_timestamp_seconds{cluster="lab-1"} 5.0',
+        "hindcast_drain_restarts_total",
+        "hindcast_drain_up",
+    ):
+        assert name.removesuffix("_total") in text, name
+    assert bench.metric("hindcast_sink_ack_seconds_count") == 1
+
+
+def test_names_in_urls_do_not_make_endless_metrics(bench: Bench) -> None:
+    for n in range(300):
+        bench.sink.metrics.saw_cluster(f"c-{n}", 1.0)
+    assert bench.sink.metrics.render().decode().count("hindcast_sink_last_event_timestamp_seconds{") == 201
