@@ -7,14 +7,14 @@ over a cut-off frame without a word, and zlib's object stops after the first mem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import zstandard
 from isal import igzip_lib, isal_zlib
 
 BLOCK_BYTES = 1 << 20
 
-_IsalError: type[Exception] = igzip_lib.IsalError
+_IsalError: Any = igzip_lib.IsalError
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd",)
