@@ -28,6 +28,7 @@ from .exact import (
     sort_by,
 )
 from .functions import Function
+from .library import OVERLOAD_COSTS
 from .library.costs import Cost
 from .standard import COSTS
 from .undecided import Undecided
@@ -36,6 +37,8 @@ from .values import NONE, CelError, CelMap, Optional, Value
 LookUp: TypeAlias = Callable[[Value, Any], Value]
 
 LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
+# What calls cost where the checker could tell the overload.
+PRICES: dict[str, Cost] = COSTS | OVERLOAD_COSTS
 EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
@@ -154,11 +157,11 @@ class CostedPlanner(Planner):
             return alternative(arguments[0], arguments[1], function.name == "orValue")
         return metered_call(function, arguments, self.cost_of(function, node))
 
-    def cost_of(self, function: Function, node: ast.Call) -> Cost | None:
+    def cost_of(self, function: Function, node: ast.Call | ast.Comprehension) -> Cost | None:
         """What a call costs; None stands for 1."""
         overloads = self.constants.overloads.get(node.id, ())
-        standard = COSTS.get(overloads[0]) if len(overloads) == 1 else None
-        return function.cost if standard is None else standard
+        known = PRICES.get(overloads[0]) if len(overloads) == 1 else None
+        return function.cost if known is None else known
 
     # -- macros
 
@@ -170,7 +173,8 @@ class CostedPlanner(Planner):
             # The range is read twice by name: to be mapped to its keys, and to be sorted.
             keys = charged(folds.loop_over(lambda frame: frame[kept], loop, two_variables=False), 2)
             self.slots = before
-            return metered_sort(over, kept, keys, self.names.functions["@sortByAssociatedKeys"])
+            function = self.names.functions["@sortByAssociatedKeys"]
+            return metered_sort(over, kept, keys, function, self.cost_of(function, node))
         slots, before = self.bind(node.variables)
         arguments = [self.plan(argument) for argument in node.arguments]
         self.slots = before
@@ -323,10 +327,9 @@ def _if_true(condition: Run, cost: int) -> Run:
 _after = charged
 
 
-def metered_sort(over: Run, slot: int, keys: Run, function: Function) -> Run:
+def metered_sort(over: Run, slot: int, keys: Run, function: Function, cost: Cost | None) -> Run:
     """`sortBy`: what it costs to map to keys, and what sorting by them costs."""
     plain = sort_by(over, slot, keys, function)
-    cost = function.cost
 
     def run(frame: Frame) -> Value:
         value = plain(frame)

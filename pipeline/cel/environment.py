@@ -6,20 +6,19 @@ compiles each text once. A `Program` evaluates one expression over an activation
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from threading import Lock
 from typing import Any
 
-from . import ast, library, standard, syntax
+from . import ast, standard, syntax
 from .constants import Constants
 from .costed import EXCEEDED, CostedPlanner, LimitExceededError, Meter
 from .errors import CompileError
 from .exact import Planner, Run
-from .functions import Function, Library, Version, merge
+from .functions import Function, Version, merge
 from .generate import generate
+from .library import LIBRARIES
 from .names import Names
 from .stack import on_fresh_stack
 from .types import DYN, ObjectType, Type
@@ -145,18 +144,10 @@ def loop_variables(tree: ast.Expr) -> frozenset[str]:
 
 
 @cache
-def libraries() -> tuple[Library, ...]:
-    """Every library there is, of all versions."""
-    modules = [importlib.import_module(f"{library.__name__}.{each.name}") for each in pkgutil.iter_modules(library.__path__)]
-    found = [value for module in modules for value in vars(module).values() if isinstance(value, Library)]
-    return (standard.LIBRARY, *found)
-
-
-@cache
 def functions_of(version: Version, extra: tuple[Function, ...] = ()) -> dict[str, Function]:
     """The functions of one version by name; several of one name become one."""
     by_name: dict[str, list[Function]] = {}
-    for each in libraries():
+    for each in (standard.LIBRARY, *LIBRARIES):
         if each.present_in(version):
             for function in each.functions:
                 by_name.setdefault(function.name, []).append(function)
