@@ -1,7 +1,7 @@
 """A replay, planned: which requests, which policies, in which parts, all of it counted before anything is evaluated.
 
-A plan writes nothing and reads no clock. It can be printed, and its digest names the run: the same policies over the same lake are the
-same run.
+A plan writes nothing and reads no clock. It can be printed, and its digest names the run: the same policies over the same lake are
+the same run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ..admission.policies.dispatch import CompiledSet, compile_set
+from ..admission.policies.dispatch import CompiledSet, Entry, compile_set
 from ..admission.policies.model import PolicySet
 from ..matching import Target
 from ..request import GroupVersionResource
@@ -47,7 +47,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True, order=True)
 class RequestClass:
-    """Requests that the rules of policies cannot tell apart. `refused` ones may have been another operation than they look like."""
+    """Requests that the rules of policies cannot tell apart.
+
+    `refused` ones may have been another operation than they look like. `reads_old_object`: some policy for them looks at it.
+    """
 
     cluster: str
     api_group: str
@@ -58,7 +61,8 @@ class RequestClass:
     operation: str
     is_namespaced: bool
     refused: bool
-    requests: int
+    reads_old_object: bool = False
+    requests: int = 0
 
     def targets(self) -> Iterator[Target]:
         """What the rules are asked. A refused update or patch may have been meant to create the object."""
@@ -113,7 +117,7 @@ class ReplayPlan:
 
     kubernetes_version: tuple[int, int]
     window: Window
-    policies: PolicySet
+    policies: PolicySet | None  # None: those that the log shows in force at the time of each request
     lake_digest: str
     classes: tuple[RequestClass, ...]
     excluded: tuple[tuple[str, int], ...]
@@ -142,9 +146,7 @@ class ReplayPlan:
             "kubernetes_version": f"{self.kubernetes_version[0]}.{self.kubernetes_version[1]}",
             "window": {name: moment.isoformat() if moment else None for name, moment in self.window.parameters.items()},
             "lake": self.lake_digest,
-            "policies": [_plain(policy) for policy in self.policies.policies],
-            "policy_bindings": [_plain(binding) for binding in self.policies.bindings],
-            "objects": [given.object for given in self.policies.objects],
+            "policies": _policy_document(self.policies) if self.policies else "as recorded",
             "bindings": [dataclasses.asdict(item) for item in self.bindings],
             "requests": self.requests,
             "classes": [dataclasses.asdict(item) for item in self.classes],
@@ -154,9 +156,8 @@ class ReplayPlan:
 
     def __str__(self) -> str:
         """For a person: counts first, then what is left out and why."""
-        lines = [
-            f"run {self.run_id}: {self.requests:,} requests in {len(self.parts)} parts, Kubernetes {self.document()['kubernetes_version']}"
-        ]
+        major, minor = self.kubernetes_version
+        lines = [f"run {self.run_id}: {self.requests:,} requests in {len(self.parts)} parts, Kubernetes {major}.{minor}"]
         by_resource: Counter[str] = Counter()
         for item in self.classes:
             path = f"{item.resource}.{item.api_group}".rstrip(".") + (f"/{item.subresource}" if item.subresource else "")
@@ -178,17 +179,23 @@ def plan_replay(
 
     Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
     """
-    window = window or Window()
-    compiled = compile_set(policy_set, kubernetes_version)
-    concerned, others = _split(_classes(reader, window), [compiled])
+    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version)
+
+
+def make_plan(
+    reader: LakeReader, policies: PolicySet | None, considered: PolicySet, window: Window, kubernetes_version: tuple[int, int]
+) -> ReplayPlan:
+    """A plan for `policies`, with the requests that concern any of `considered`."""
+    compiled = compile_set(considered, kubernetes_version)
+    concerned, others = _split(_classes(reader, window), compiled)
     return ReplayPlan(
         kubernetes_version=kubernetes_version,
         window=window,
-        policies=policy_set,
+        policies=policies,
         lake_digest=lake_digest(reader, window),
         classes=concerned,
         excluded=others,
-        bindings=tuple(_bindings(compiled, policy_set, concerned)),
+        bindings=tuple(_bindings(compiled, considered, concerned)),
         parts=tuple(plan_parts(reader, concerned, window)),
     )
 
@@ -202,39 +209,50 @@ def lake_digest(reader: LakeReader, window: Window) -> str:
 def _classes(reader: LakeReader, window: Window) -> list[tuple[RequestClass, str, str]]:
     """Every class of recorded requests, with `ran` and the reason for it."""
     rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
-    fields = [field.name for field in dataclasses.fields(RequestClass)]
-    return [(RequestClass(**{name: row[name] for name in fields}), row["ran"], row["ran_reason"]) for row in rows]
+    names = [field.name for field in dataclasses.fields(RequestClass) if field.name != "reads_old_object"]
+    return [(RequestClass(**{name: row[name] for name in names}), row["ran"], row["ran_reason"]) for row in rows]
 
 
 def _split(
-    classes: Iterable[tuple[RequestClass, str, str]], compiled: Iterable[CompiledSet]
+    classes: Iterable[tuple[RequestClass, str, str]], compiled: CompiledSet
 ) -> tuple[tuple[RequestClass, ...], tuple[tuple[str, int], ...]]:
     """The classes that some policy concerns, and the reasons for leaving out the others."""
-    sets = list(compiled)
     concerned: Counter[RequestClass] = Counter()
     excluded: Counter[str] = Counter()
     for item, ran, why in classes:
         if ran == "no":
             excluded[f"policies did not run: {why}"] += item.requests
-        elif any(policies.candidates(target) for policies in sets for target in item.targets()):
-            concerned[dataclasses.replace(item, requests=0)] += item.requests
+            continue
+        entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)]
+        if entries:
+            reads = any(_reads_old_object(entry) for entry in entries)
+            concerned[dataclasses.replace(item, requests=0, reads_old_object=reads)] += item.requests
         else:
             excluded["no policy is for this resource and operation"] += item.requests
     planned = (dataclasses.replace(item, requests=count) for item, count in concerned.items())
     return tuple(sorted(planned)), tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _bindings(compiled: CompiledSet, policy_set: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
+def _reads_old_object(entry: Entry) -> bool:
+    """Whether a policy or one of its bindings looks at oldObject, in an expression or with an objectSelector."""
+    matchers = [entry.matcher, *(bound.matcher for bound in entry.bound)]
+    selectors = [matcher.criteria.object_selector for matcher in matchers if matcher]
+    return "oldObject" in entry.policy.reads.roots or any(selector and selector.requirements for selector in selectors)
+
+
+def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
     requests: Counter[str] = Counter()
     for item in classes:
         names = {entry.policy.policy.name for target in item.targets() for entry, _ in compiled.candidates(target)}
         requests.update(dict.fromkeys(names, item.requests))
-    for policy in policy_set.policies:
-        bindings = policy_set.bindings_of(policy)
-        if not bindings:
-            yield PlannedBinding(policy.name, None, (), requests[policy.name])
-        for binding in bindings:
-            yield PlannedBinding(policy.name, binding.name, tuple(map(str, binding.validation_actions)), requests[policy.name])
+    actions: dict[tuple[str, str | None], tuple[str, ...]] = {}
+    for policy in policies.policies:
+        for binding in policies.bindings_of(policy):
+            actions[policy.name, binding.name] = tuple(map(str, binding.validation_actions))
+        if not policies.bindings_of(policy):
+            actions[policy.name, None] = ()
+    for (name, bound), chosen in actions.items():
+        yield PlannedBinding(name, bound, chosen, requests[name])
 
 
 def plan_parts(reader: LakeReader, classes: Iterable[RequestClass], window: Window) -> Iterator[Part]:
@@ -277,12 +295,24 @@ def _split_unit(reader: LakeReader, unit: Unit, window: Window, index: int) -> I
 
 def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> None:
     """Make the planned classes known to the reader's SQL, as a table `planned_classes`."""
-    columns = ("cluster", "api_group", "api_version", "resource", "subresource", "verb")
-    rows = sorted({tuple(getattr(item, name) for name in columns) for item in classes})
-    arrays = [pa.array([row[position] for row in rows], pa.string()) for position in range(len(columns))]
-    reader.connection.register("given_classes", pa.Table.from_arrays(arrays, names=list(columns)))
+    names = ("cluster", "api_group", "api_version", "resource", "subresource", "verb")
+    old_objects: dict[tuple[str, ...], bool] = {}
+    for item in classes:
+        key = tuple(getattr(item, name) for name in names)
+        old_objects[key] = old_objects.get(key, False) or item.reads_old_object
+    columns = [pa.array([key[position] for key in old_objects], pa.string()) for position in range(len(names))]
+    table = pa.Table.from_arrays([*columns, pa.array(old_objects.values(), pa.bool_())], names=[*names, "reads_old_object"])
+    reader.connection.register("given_classes", table)
     reader.connection.execute("CREATE OR REPLACE TEMP TABLE planned_classes AS FROM given_classes")
     reader.connection.unregister("given_classes")
+
+
+def _policy_document(policies: PolicySet) -> dict[str, Any]:
+    return {
+        "policies": [_plain(policy) for policy in policies.policies],
+        "bindings": [_plain(binding) for binding in policies.bindings],
+        "objects": [given.object for given in policies.objects],
+    }
 
 
 def _plain(value: Any) -> Any:

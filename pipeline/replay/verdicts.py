@@ -1,4 +1,4 @@
-"""The verdict table: one row per (audit_id, pass, policy, binding, param, expression_index). The contract with reports and notebooks.
+"""The verdict table: one row per (audit_id, pass, policy, binding, param, expression_index), the contract with reports.
 
 Most rows of a run are equal but for the request: what a policy says of an admitted request is made once and repeated. So a table is
 built from the distinct verdicts and two columns of indices, and no Python object is made per row.
@@ -8,35 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 
 from ..admission.policies.verdict import PolicyVerdict
 from ..request import AdmissionRequest
 
-VERDICTS = pa.schema(
-    [
-        pa.field("run_id", pa.string(), nullable=False),
-        pa.field("cluster", pa.string(), nullable=False),
-        pa.field("audit_id", pa.string(), nullable=False),
-        pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("pass", pa.int32(), nullable=False),
-        pa.field("policy", pa.string(), nullable=False),
-        pa.field("binding", pa.string()),
-        pa.field("param_namespace", pa.string()),
-        pa.field("param_name", pa.string()),
-        pa.field("expression_index", pa.int32()),
-        pa.field("decision", pa.string(), nullable=False),
-        pa.field("effect", pa.string()),
-        pa.field("message", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("code", pa.int32()),
-        pa.field("why", pa.string()),
-        pa.field("evidence", pa.string(), nullable=False),
-        pa.field("actions", pa.list_(pa.string()), nullable=False),
-        pa.field("audit_annotations", pa.map_(pa.string(), pa.string()), nullable=False),
-    ]
-)
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("run_id", pa.string(), nullable=False),
+    pa.field("cluster", pa.string(), nullable=False),
+    pa.field("audit_id", pa.string(), nullable=False),
+    pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
+    pa.field("pass", pa.int32(), nullable=False),
+    pa.field("policy", pa.string(), nullable=False),
+    pa.field("binding", pa.string()),
+    pa.field("param_namespace", pa.string()),
+    pa.field("param_name", pa.string()),
+    pa.field("expression_index", pa.int32()),
+    pa.field("decision", pa.string(), nullable=False),
+    pa.field("effect", pa.string()),
+    pa.field("message", pa.string()),
+    pa.field("reason", pa.string()),
+    pa.field("code", pa.int32()),
+    pa.field("why", pa.string()),
+    pa.field("evidence", pa.string(), nullable=False),
+    pa.field("actions", pa.list_(pa.string()), nullable=False),
+    pa.field("audit_annotations", pa.map_(pa.string(), pa.string()), nullable=False),
+]
+VERDICTS = pa.schema(_FIELDS)
 _REQUEST_COLUMNS = ("cluster", "audit_id", "ts", "pass")
 
 

@@ -3,66 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
-from queries import LakeReader
+from queries import LakeReader, open_lake
 
-from ..admission.policies.decide import Subject
-from ..admission.policies.dispatch import CompiledSet, evaluate_request
+from ..admission.policies import compile_set
 from ..history.event import Event
-from ..history.outcome import Admission
-from ..history.reconstruct import Discovery, NotReplayed, admission_requests
+from ..history.kinds import by_resource
+from ..history.reconstruct import NotReplayed, admission_requests
+from ..history.snapshots import ResourceName, snapshot_versions
 from ..history.versions import LogVersions
+from ..history.world import LogHistory
 from ..history.writes import versions_of
-from ..matching import Target
-from ..request import AdmissionRequest, Operation
-from ..world import History
-from .plan import Part, ReplayPlan, Window, register_classes
-from .sql import statement
+from ..request import GroupVersionResource
+from .past import load_history, param_kinds_of, rows_of_query, snapshot_rows
+from .plan import Part, ReplayPlan, RequestClass, Window, register_classes
+from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from .verdicts import VerdictBuilder
-
-_BATCH_ROWS = 1024
-
-
-class PoliciesInForce(Protocol):
-    """Which compiled policies a request met."""
-
-    def at(self, request: AdmissionRequest) -> CompiledSet:
-        """The policies as of the request."""
-        ...
-
-    @property
-    def reads_old_object(self) -> bool:
-        """Whether any of them looks at oldObject."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class GivenPolicies:
-    """The same policies for every request: the ordinary what-if."""
-
-    compiled: CompiledSet
-
-    def at(self, request: AdmissionRequest) -> CompiledSet:
-        """See PoliciesInForce."""
-        return self.compiled
-
-    @property
-    def reads_old_object(self) -> bool:
-        """See PoliciesInForce."""
-        return reads_old_object(self.compiled)
-
-
-def reads_old_object(compiled: CompiledSet) -> bool:
-    """Whether expressions or object selectors look at oldObject."""
-    selectors = [entry.matcher.criteria.object_selector for entry in compiled.entries if entry.matcher]
-    selectors += [bound.matcher.criteria.object_selector for entry in compiled.entries for bound in entry.bound if bound.matcher]
-    has_selector = any(selector is not None and selector.requirements for selector in selectors)
-    return has_selector or "oldObject" in compiled.reads.roots
 
 
 @dataclass(frozen=True)
@@ -77,13 +40,12 @@ class PartResult:
 class Replayer:
     """What one worker holds while it walks parts: the lake, the policies and the history of the cluster."""
 
-    def __init__(self, plan: ReplayPlan, run_id: str, reader: LakeReader, policies: PoliciesInForce, history: History) -> None:
-        self._run_id = run_id
+    def __init__(self, plan: ReplayPlan, reader: LakeReader) -> None:
+        self._run_id = plan.run_id
         self._window = plan.window
         self._reader = reader
-        self._policies = policies
-        self._history = history
-        self._discovery: Discovery | None = history if hasattr(history, "custom_kind") else None
+        self._classes = plan.classes
+        self._history, self._policies = _past(plan, reader)
         register_classes(reader, plan.classes)
 
     def replay(self, part: Part) -> PartResult:
@@ -93,35 +55,70 @@ class Replayer:
         not_evaluated: Counter[str] = Counter()
         planned, versions = self._read(part)
         for row in planned:
-            found = admission_requests(row, versions, self._discovery)
+            found = admission_requests(row, versions, self._history)
             if isinstance(found, NotReplayed):
                 not_evaluated[found.reason] += 1
                 continue
             evaluated += 1
             for request in found:
-                world = self._history.at(request.cluster, request.ts)
-                builder.add(request, evaluate_request(self._policies.at(request), request, world))
+                builder.add(request, self._policies.evaluate(request, self._history.at(request.cluster, request.ts)))
         return PartResult(builder.table(self._run_id), evaluated, not_evaluated)
 
     def _read(self, part: Part) -> tuple[list[dict[str, Any]], LogVersions]:
         """The planned rows, and the versions of the objects whose earlier state will be asked for."""
         planned: list[dict[str, Any]] = []
         versions = LogVersions()
-        for row in self._rows(part):
+        any_asked = False
+        for row in rows_of_query(self._reader, "rows", part_parameters(part, self._window)):
+            if row.pop("is_asked"):
+                any_asked = True
+                for key, version in versions_of(Event.from_row(row)):
+                    versions.add(key, version)
             if row.pop("is_planned"):
                 planned.append(row)
-            for key, version in versions_of(Event.from_row(row)):
-                versions.add(key, version)
+        if any_asked:
+            self._add_snapshots(part, versions)
         return planned, versions
 
-    def _rows(self, part: Part) -> Iterator[dict[str, Any]]:
-        parameters = part_parameters(part, self._window) | {"reads_old_object": self._policies.reads_old_object}
-        reader = self._reader.connection.execute(statement("rows"), parameters).to_arrow_reader(_BATCH_ROWS)
-        for batch in reader:
-            names = batch.schema.names
-            columns = [column.to_pylist() for column in batch.columns]
-            for values in zip(*columns, strict=True):
-                yield dict(zip(names, values, strict=True))
+    def _add_snapshots(self, part: Part, versions: LogVersions) -> None:
+        resources = {
+            kind: ResourceName(item.api_group, item.resource)
+            for item in self._classes
+            if part.first[0] <= item.resource <= part.last[0] and (kind := self._kind(item)) is not None
+        }
+        # A part within one resource is within a range of namespaces; across several it is not.
+        bounds = (part.first[1], part.last[1]) if part.first[0] == part.last[0] else (None, None)
+        # A Namespace lies in no namespace, though its requests name one.
+        first, last = (None, None) if part.first[0] == "namespaces" else bounds
+        rows = snapshot_rows(
+            self._reader, resources, cluster=part.cluster, first_namespace=first, last_namespace=last, until=self._window.until
+        )
+        for key, version in snapshot_versions(rows, lambda group, kind: resources.get((group, kind))):
+            versions.add(key, version)
+
+    def _kind(self, item: RequestClass) -> tuple[str, str] | None:
+        """The (group, kind) under which snapshots list a resource."""
+        built_in = by_resource(item.api_group, item.resource)
+        if built_in is not None:
+            return built_in.group, built_in.kind
+        resource = GroupVersionResource(item.api_group, item.api_version, item.resource)
+        custom = self._history.custom_kind(item.cluster, resource, datetime.max.replace(tzinfo=UTC))
+        return (custom.group, custom.kind) if custom else None
+
+
+def _past(plan: ReplayPlan, reader: LakeReader) -> tuple[LogHistory, Policies]:
+    """The history that the plan's policies need, and the policies ready for requests."""
+    if plan.policies is not None:
+        history = load_history(reader, param_kinds_of(plan.policies), plan.window)
+        return history, GivenPolicies(compile_set(plan.policies, plan.kubernetes_version))
+    recorded = recorded_policy_set(load_history(reader, (), plan.window))
+    history = load_history(reader, param_kinds_of(recorded), plan.window)
+    return history, RecordedPolicies(history, plan.kubernetes_version)
+
+
+def open_replayer(plan: ReplayPlan, lake: Path) -> Replayer:
+    """A replayer over a lake, for one worker: its queries run on one thread."""
+    return Replayer(plan, open_lake(lake, threads=1))
 
 
 def part_parameters(part: Part, window: Window) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 -- one row per event that a part of a replay looks at: the requests to replay, and the writes that tell the history of their objects
 -- is_planned: to be replayed; the others only say what objects were
+-- is_asked: somebody asks for the earlier state of this object
 WITH in_range AS NOT MATERIALIZED (
     SELECT
         events.*,
@@ -16,7 +17,7 @@ WITH in_range AS NOT MATERIALIZED (
 ),
 marked AS NOT MATERIALIZED (
     SELECT
-        in_range.*,
+        in_range.*, planned.reads_old_object,
         planned.verb IS NOT NULL
             AND ($since IS NULL OR ts >= $since)
             AND ($after_name IS NULL OR object_name > $after_name)
@@ -30,21 +31,22 @@ marked AS NOT MATERIALIZED (
 asked AS NOT MATERIALIZED (
     SELECT DISTINCT resource, place, object_name
     FROM marked
-    WHERE is_planned AND verb IN ('update', 'patch', 'delete') AND ($reads_old_object OR code >= 300)
+    WHERE is_planned AND verb IN ('update', 'patch', 'delete') AND (reads_old_object OR code >= 300)
 )
 SELECT
     cluster, audit_id, stage, level, ts, stage_ts, verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     api_group, api_version, resource, subresource, namespace, name,
     code, status_reason, status_message, annotations, request_object, response_object, flags,
-    is_planned
+    is_planned,
+    -- The items of a deletecollection are many objects.
+    CASE
+        WHEN verb = 'deletecollection' THEN (resource, place) IN (SELECT (resource, place) FROM asked)
+        ELSE (resource, place, object_name) IN (SELECT (resource, place, object_name) FROM asked)
+    END AS is_asked
 FROM marked
 WHERE is_planned
     OR (
-        code BETWEEN 200 AND 299 AND verb IN ('create', 'update', 'patch', 'delete', 'deletecollection')
-        AND CASE
-            WHEN verb = 'deletecollection' THEN (resource, place) IN (SELECT (resource, place) FROM asked)
-            ELSE (resource, place, object_name) IN (SELECT (resource, place, object_name) FROM asked)
-        END
+        is_asked AND code BETWEEN 200 AND 299 AND verb IN ('create', 'update', 'patch', 'delete', 'deletecollection')
     )
 ORDER BY ts, stage_ts, audit_id

@@ -1,0 +1,147 @@
+"""Walking a plan: parts are evaluated by worker processes, kept as they are finished, and put together in the order of the plan.
+
+`LAKE/runs/RUN_ID/` holds plan.json, verdicts.parquet and summary.json when a run is complete, and `parts/` while it is not. A run
+that was interrupted goes on with the parts that are missing; one that is complete is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ingest.errors import LakeError
+from queries import open_lake
+
+from .plan import Part, ReplayPlan, lake_digest
+from .summary import RunSummary, summarize, summary_from_json
+from .verdicts import VERDICTS
+from .worker import PartResult, Replayer, open_replayer
+
+Progress = Callable[[int, int], None]
+
+_COUNTS = b"hindcast.counts"
+_replayer: Replayer | None = None  # of this worker process
+
+
+def runs_folder(lake: Path) -> Path:
+    """Where the runs over a lake are kept."""
+    return lake / "runs"
+
+
+def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progress: Progress | None = None) -> RunSummary:
+    """Evaluate a plan over the lake it was made for. The same plan gives the same bytes, whatever the number of workers.
+
+    `progress(done, planned)` is called with numbers of requests. Raises LakeError if the lake has changed since it was planned.
+    """
+    lake, run_id = Path(lake_path), plan.run_id
+    folder = runs_folder(lake) / run_id
+    if (folder / "summary.json").exists():
+        return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
+    _require_same_lake(plan, lake)
+    parts = folder / "parts"
+    parts.mkdir(parents=True, exist_ok=True)
+    _write(folder / "plan.json", plan.to_json())
+    missing = [part for part in plan.parts if not _part_file(parts, part).exists()]
+    done = plan.requests - sum(part.requests for part in missing)
+    for part in _run_parts(plan, lake, parts, missing, workers):
+        done += part.requests
+        if progress is not None:
+            progress(done, plan.requests)
+    summary = _merge(plan, run_id, folder)
+    _write(folder / "summary.json", summary.to_json())
+    shutil.rmtree(parts)
+    return summary
+
+
+def _require_same_lake(plan: ReplayPlan, lake: Path) -> None:
+    reader = open_lake(lake)
+    try:
+        if lake_digest(reader, plan.window) != plan.lake_digest:
+            raise LakeError(f"{lake} has changed since this replay was planned", "plan it again, or give it an end (--until)")
+    finally:
+        reader.close()
+
+
+def _run_parts(plan: ReplayPlan, lake: Path, folder: Path, parts: list[Part], workers: int) -> Iterator[Part]:
+    """Evaluate parts in any order; yields each when its file is in place."""
+    if not parts:
+        return
+    if workers <= 1:
+        replayer = open_replayer(plan, lake)
+        for part in parts:
+            _replay_to_file(replayer, part, folder)
+            yield part
+        return
+    # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(parts)), context, _start_worker, (plan, lake)) as pool:
+        # The largest first, so that no worker is left alone with one at the end.
+        ordered = sorted(parts, key=lambda part: (-part.requests, part.index))
+        futures = {pool.submit(_work, part, folder): part for part in ordered}
+        try:
+            for future in as_completed(futures):
+                future.result()
+                yield futures[future]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _start_worker(plan: ReplayPlan, lake: Path) -> None:
+    global _replayer
+    _replayer = open_replayer(plan, lake)
+
+
+def _work(part: Part, folder: Path) -> None:
+    assert _replayer is not None
+    _replay_to_file(_replayer, part, folder)
+
+
+def _replay_to_file(replayer: Replayer, part: Part, folder: Path) -> None:
+    _write_part(replayer.replay(part), _part_file(folder, part))
+
+
+def _part_file(folder: Path, part: Part) -> Path:
+    return folder / f"{part.index:06}.parquet"
+
+
+def _write_part(result: PartResult, file: Path) -> None:
+    counts = {"evaluated": result.evaluated, "not_evaluated": result.not_evaluated}
+    table = result.verdicts.replace_schema_metadata({_COUNTS: json.dumps(counts, sort_keys=True)})
+    unfinished = file.with_suffix(".tmp")
+    pq.write_table(table, unfinished, compression="zstd")
+    unfinished.replace(file)
+
+
+def _merge(plan: ReplayPlan, run_id: str, folder: Path) -> RunSummary:
+    """Put the parts together in their order, one after the other."""
+    evaluated, not_evaluated, rows = 0, Counter[str](), 0
+    unfinished = folder / "verdicts.tmp"
+    with pq.ParquetWriter(unfinished, VERDICTS, compression="zstd") as writer:
+        for file in _files(plan.parts, folder / "parts"):
+            table = pq.read_table(file)
+            counts = json.loads(table.schema.metadata[_COUNTS])
+            evaluated += counts["evaluated"]
+            not_evaluated.update(counts["not_evaluated"])
+            rows += table.num_rows
+            if table.num_rows:
+                writer.write_table(table.cast(VERDICTS))
+    verdicts = unfinished.replace(folder / "verdicts.parquet")
+    return summarize(plan, run_id, verdicts, rows, evaluated, not_evaluated)
+
+
+def _files(parts: Iterable[Part], folder: Path) -> Iterator[Path]:
+    return (_part_file(folder, part) for part in parts)
+
+
+def _write(file: Path, text: str) -> None:
+    unfinished = file.with_suffix(".tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(file)

@@ -1,0 +1,74 @@
+"""What a replay has to know of the cluster's past beside the requests: namespaces, params, definitions, and policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+import duckdb
+
+from queries import LakeReader
+
+from ..admission.policies import PolicySet
+from ..admission.policies.model import ParamKind
+from ..history.kinds import by_kind, by_resource
+from ..history.snapshots import ResourceName
+from ..history.world import NEEDED, LogHistory
+from .plan import Window
+from .sql import statement
+
+_BATCH_ROWS = 1024
+
+
+def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: Window) -> LogHistory:
+    """The history of everything that policies with these params look up, up to the end of a window.
+
+    It is held in memory: namespaces, params and RBAC, and not the objects that requests are about.
+    """
+    kinds = {(kind.api_version.rpartition("/")[0], kind.kind) for kind in param_kinds}
+    built_in = [row for group, kind in kinds if (row := by_kind(group, kind))]
+    resources = {ResourceName(row.group, row.resource) for row in built_in} | set(NEEDED)
+    kinds |= {(row.group, row.kind) for name in NEEDED if (row := by_resource(*name))}
+    events = {
+        "resources": sorted(f"{name.group}/{name.resource}" for name in resources),
+        # The resource of a custom kind is told by its definition, which is part of what is loaded: so its whole group is.
+        "groups": sorted({group for group, kind in kinds if by_kind(group, kind) is None}),
+        "until": window.until,
+    }
+    return LogHistory.from_rows(rows_of_query(reader, "history_events", events), snapshot_rows(reader, kinds, until=window.until))
+
+
+def snapshot_rows(
+    reader: LakeReader,
+    kinds: Iterable[tuple[str, str]],
+    *,
+    cluster: str | None = None,
+    first_namespace: str | None = None,
+    last_namespace: str | None = None,
+    until: datetime | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Rows of `objects` of some (group, kind), within a range of namespaces (None: without bound)."""
+    parameters = {
+        "kinds": sorted(f"{group}/{kind}" for group, kind in kinds),
+        "cluster": cluster,
+        "first_namespace": first_namespace,
+        "last_namespace": last_namespace,
+        "until": until,
+    }
+    return rows_of_query(reader, "history_objects", parameters)
+
+
+def rows_of_query(reader: LakeReader, name: str, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of one of this room's statements, batch by batch, as dictionaries."""
+    relation: duckdb.DuckDBPyRelation = reader.sql(statement(name), parameters)
+    for batch in relation.to_arrow_reader(_BATCH_ROWS):
+        names = batch.schema.names
+        columns = [column.to_pylist() for column in batch.columns]
+        for values in zip(*columns, strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def param_kinds_of(policies: PolicySet) -> set[ParamKind]:
+    """The kinds of params that some policies want."""
+    return {policy.param_kind for policy in policies.policies if policy.param_kind is not None}

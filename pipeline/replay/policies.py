@@ -1,0 +1,157 @@
+"""Which policies a request meets: the same for all (a what-if), or those that the log shows in force at its time (calibration)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from typing import Any, Protocol
+
+from ingest.errors import InputError
+
+from ..admission.policies import (
+    Binding,
+    CompiledSet,
+    Decision,
+    Policy,
+    PolicySet,
+    PolicyVerdict,
+    binding_from_object,
+    compile_set,
+    evaluate_request,
+    policy_from_object,
+)
+from ..admission.policies.verdict import INSUFFICIENT
+from ..history.in_force import InForce, PolicyTimeline
+from ..history.world import BINDINGS, POLICIES, LogHistory
+from ..request import AdmissionRequest, Evidence, Known, Object
+from ..world import World
+
+# How many combinations of versions are tried of one policy and its bindings, when a request came while they changed.
+_VARIANTS_MAX = 16
+IN_FLIGHT = "the policy or a binding of it was changed just before, and either version may have been in force"
+
+
+class Policies(Protocol):
+    """The policies of a replay."""
+
+    def evaluate(self, request: AdmissionRequest, world: World) -> Sequence[PolicyVerdict]:
+        """What the policies that the request met make of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPolicies:
+    """The same policies for every request."""
+
+    compiled: CompiledSet
+
+    def evaluate(self, request: AdmissionRequest, world: World) -> Sequence[PolicyVerdict]:
+        """See Policies."""
+        return evaluate_request(self.compiled, request, world)
+
+
+class RecordedPolicies:
+    """The policies that were bound at each moment, as the log and snapshots tell.
+
+    A change is in force some time after it was written. Of a request in between every version is tried; where they differ the
+    answer is unknown.
+    """
+
+    def __init__(self, history: LogHistory, version: tuple[int, int]) -> None:
+        self._history = history
+        self._version = version
+        self._timelines: dict[str, PolicyTimeline] = {}
+        self._epochs: dict[tuple[str, int], tuple[tuple[CompiledSet, ...], ...]] = {}
+        self._read: dict[int, Policy | Binding | None] = {}
+        self._compiled: dict[tuple[int, ...], CompiledSet] = {}
+
+    def evaluate(self, request: AdmissionRequest, world: World) -> Sequence[PolicyVerdict]:
+        """See Policies."""
+        rows: list[PolicyVerdict] = []
+        for variants in self._in_force(request):
+            answers = [evaluate_request(variant, request, world) for variant in variants]
+            if all(answer == answers[0] for answer in answers):
+                rows += answers[0]
+            else:
+                rows += _undecided(answers)
+        return rows
+
+    def _in_force(self, request: AdmissionRequest) -> tuple[tuple[CompiledSet, ...], ...]:
+        timeline = self._timelines.get(request.cluster)
+        if timeline is None:
+            timeline = self._timelines[request.cluster] = PolicyTimeline(self._history, request.cluster)
+        epoch = (request.cluster, timeline.epoch(request.ts))
+        found = self._epochs.get(epoch)
+        if found is None:
+            policies, bindings = timeline.policies_at(request.ts), timeline.bindings_at(request.ts)
+            found = self._epochs[epoch] = tuple(self._variants(policy, bindings) for policy in policies)
+        return found
+
+    def _variants(self, policy: InForce, bindings: Iterable[InForce]) -> tuple[CompiledSet, ...]:
+        """One compiled set for each combination of versions of one policy and its bindings."""
+        choices: list[list[Policy | Binding | None]] = [self._versions(policy)]
+        for binding in bindings:
+            versions = self._versions(binding)
+            named: list[Policy | Binding | None] = [
+                entry if isinstance(entry, Binding) and entry.policy_name == policy.name else None for entry in versions
+            ]
+            if any(named):
+                choices.append(named)
+        chosen = islice(product(*choices), _VARIANTS_MAX)
+        return tuple(dict.fromkeys(self._compile(combination) for combination in chosen))
+
+    def _versions(self, item: InForce) -> list[Policy | Binding | None]:
+        return [self.parse(evidence) for evidence in (item.object, *item.others)]
+
+    def parse(self, evidence: Evidence[Object | None]) -> Policy | Binding | None:
+        """A recorded policy or binding; None where there was none. What the server took is taken here too."""
+        if not isinstance(evidence, Known) or evidence.value is None:
+            return None
+        value = evidence.value
+        if id(value) not in self._read:
+            read: Any = policy_from_object if value["kind"] == "ValidatingAdmissionPolicy" else binding_from_object
+            try:
+                self._read[id(value)] = read(value, evidence.source)
+            except InputError:
+                self._read[id(value)] = None
+        return self._read[id(value)]
+
+    def _compile(self, combination: tuple[Policy | Binding | None, ...]) -> CompiledSet:
+        key = tuple(id(item) for item in combination)
+        if key not in self._compiled:
+            policies = tuple(item for item in combination if isinstance(item, Policy))
+            bindings = tuple(item for item in combination if isinstance(item, Binding))
+            self._compiled[key] = compile_set(PolicySet(policies, bindings), self._version, unbound=False)
+        return self._compiled[key]
+
+
+def _undecided(answers: Sequence[Sequence[PolicyVerdict]]) -> Iterator[PolicyVerdict]:
+    """One unknown per (policy, binding) that any of the answers speaks of."""
+    first: dict[tuple[str, str | None], PolicyVerdict] = {}
+    for row in (row for answer in answers for row in answer):
+        first.setdefault((row.policy, row.binding), row)
+    for (policy, binding), row in sorted(first.items(), key=lambda entry: (entry[0][0], entry[0][1] or "")):
+        yield PolicyVerdict(
+            policy, binding, None, None, None, Decision.UNKNOWN, why=IN_FLIGHT, evidence=INSUFFICIENT, actions=row.actions
+        )
+
+
+def recorded_policy_set(history: LogHistory) -> PolicySet:
+    """Every version of every policy and binding in a history, one after the other: what a plan over all of them has to consider.
+
+    Names are not unique in it, so it is not for evaluation.
+    """
+    policies: list[Policy] = []
+    bindings: list[Binding] = []
+    reader = RecordedPolicies(history, (1, 36))
+    for key in sorted(history.versions.objects()):
+        if (key.group, key.resource) not in (POLICIES, BINDINGS):
+            continue
+        for version in history.versions.timeline(key):
+            found = reader.parse(history.object_of(version))
+            if isinstance(found, Policy):
+                policies.append(found)
+            elif isinstance(found, Binding):
+                bindings.append(found)
+    return PolicySet(tuple(policies), tuple(bindings))

@@ -1,0 +1,21 @@
+"""The replay of what was bound at the time: how far predictions of this tool can be trusted on this cluster."""
+
+from __future__ import annotations
+
+from queries import LakeReader
+
+from .past import load_history
+from .plan import ReplayPlan, Window, make_plan
+from .policies import recorded_policy_set
+
+
+def plan_replay_from_log(
+    reader: LakeReader, window: Window | None = None, kubernetes_version: tuple[int, int] = (1, 36)
+) -> ReplayPlan:
+    """Plan the replay of the policies that the log and snapshots show in force at the time of each request.
+
+    Requests from before the first snapshot meet only policies whose writes are in the log.
+    """
+    window = window or Window()
+    considered = recorded_policy_set(load_history(reader, (), window))
+    return make_plan(reader, None, considered, window, kubernetes_version)

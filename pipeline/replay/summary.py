@@ -1,0 +1,82 @@
+"""What a run came to, in a few numbers. Everything here can be computed again from the run's verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from .plan import ReplayPlan
+from .sql import statement
+
+
+@dataclass(frozen=True, slots=True)
+class BindingSummary:
+    """One (policy, binding) and the admission passes that it was asked about.
+
+    Each matched pass counts once: denied, or unknown, or with an error that failurePolicy ignored, or admitted. `deny` is what
+    failurePolicy makes of the facts; whether it would have reached the client depends on `actions`.
+    """
+
+    policy: str
+    binding: str | None
+    actions: tuple[str, ...]
+    matched: int = 0
+    admit: int = 0
+    deny: int = 0
+    error: int = 0
+    unknown: int = 0
+    nomatch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One finished run. `not_evaluated` counts planned requests that turned out to tell nothing, by reason."""
+
+    run_id: str
+    planned: int
+    evaluated: int
+    not_evaluated: tuple[tuple[str, int], ...]
+    verdicts: int
+    bindings: tuple[BindingSummary, ...]
+
+    def to_json(self) -> str:
+        """As kept in summary.json."""
+        return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
+
+
+def summary_from_json(text: str) -> RunSummary:
+    """Read what `to_json` wrote."""
+    fields = json.loads(text)
+    bindings = tuple(BindingSummary(**{**item, "actions": tuple(item["actions"])}) for item in fields.pop("bindings"))
+    not_evaluated = tuple((reason, count) for reason, count in fields.pop("not_evaluated"))
+    return RunSummary(**fields, bindings=bindings, not_evaluated=not_evaluated)
+
+
+def summarize(
+    plan: ReplayPlan, run_id: str, verdicts: Path, rows: int, evaluated: int, not_evaluated: Mapping[str, int]
+) -> RunSummary:
+    """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched."""
+    with duckdb.connect() as connection:
+        counted = connection.execute(statement("summary"), {"verdicts": str(verdicts)}).fetchall()
+    return RunSummary(
+        run_id=run_id,
+        planned=plan.requests,
+        evaluated=evaluated,
+        not_evaluated=tuple(sorted(not_evaluated.items(), key=lambda entry: (-entry[1], entry[0]))),
+        verdicts=rows,
+        bindings=tuple(_bindings(plan, counted)),
+    )
+
+
+def _bindings(plan: ReplayPlan, counted: Iterable[tuple[str, str | None, *tuple[int, ...]]]) -> Iterable[BindingSummary]:
+    found = {(row[0], row[1]): row[2:] for row in counted}
+    for item in plan.bindings:
+        yield BindingSummary(item.policy, item.binding, item.actions, *found.pop((item.policy, item.binding), ()))
+    # What was said of a policy as a whole: its constraints did not match, or it could not be configured.
+    for (policy, binding), counts in found.items():
+        yield BindingSummary(policy, binding, (), *counts)
