@@ -1,0 +1,107 @@
+"""Evaluation of policies, case by case: tests/cases/policies/*/{policy,cases}.yaml.
+
+A case names one policy of its folder and gives a request, a world, and every row that is expected, in order. A row is
+`INDEX DECISION` (INDEX `all` for the row of the whole) and the fields that matter; the others must have their plain value.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline.admission.policies import PolicySet, PolicyVerdict, compile_set, evaluate_request, load_policy_set
+from pipeline.admission.policies.messages import (
+    denial_message,
+    denials,
+    failure_annotation,
+    policy_annotations,
+    warning,
+    warnings,
+)
+from pipeline.cel.library.authorizer import Answer
+
+FOLDER = Path(__file__).parents[2] / "cases" / "policies"
+CASES = [
+    pytest.param(folder, case, id=f"{folder.name}: {case['name']}")
+    for folder in sorted(FOLDER.iterdir())
+    for case in yaml.safe_load((folder / "cases.yaml").read_text())
+]
+PLAIN = {
+    "message": "",
+    "reason": "",
+    "code": None,
+    "why": "",
+    "evidence": "exact",
+    "param": None,
+    "annotations": {},
+    "bypasses": False,
+}
+
+
+def policy_set(folder: Path, name: str) -> PolicySet:
+    everything = load_policy_set([folder / "policy.yaml"])
+    policies = tuple(policy for policy in everything.policies if policy.name == name)
+    assert policies, f"{folder.name} has no policy {name}"
+    return PolicySet(policies, everything.bindings_of(policies[0]), everything.objects)
+
+
+def shown(row: PolicyVerdict, binding: str | None) -> dict[str, Any]:
+    """A row in the form of the case files."""
+    index = "all" if row.expression_index is None else row.expression_index
+    fields = {
+        "row": f"{index} {row.decision}",
+        "effect": None if row.effect is None else str(row.effect),
+        "message": row.message,
+        "reason": row.reason,
+        "code": row.code,
+        "why": row.why,
+        "evidence": row.evidence,
+        "param": f"{row.param_namespace or ''}/{row.param_name or ''}" if row.param_name or row.param_namespace else None,
+        "annotations": dict(row.audit_annotations),
+        "bypasses": row.bypasses_actions,
+    }
+    if binding is None:
+        fields["binding"] = row.binding
+    return fields
+
+
+def full(expected: dict[str, Any]) -> dict[str, Any]:
+    """An expected row with the values that go without saying."""
+    decision = expected["row"].split()[1]
+    effect = decision if decision in ("admit", "deny") else None
+    plain: dict[str, Any] = PLAIN | {"effect": effect, "reason": "Invalid" if decision == "deny" and "message" in expected else ""}
+    if decision == "unknown":
+        plain["evidence"] = "insufficient"
+    row = plain | expected
+    if row["effect"] == "deny" and row["code"] is None and row["message"] != "":
+        row["code"] = 422
+    return row
+
+
+@pytest.mark.parametrize(("folder", "case"), CASES)
+def test_case(folder: Path, case: dict[str, Any], cases: Any) -> None:
+    policies = policy_set(folder, case["policy"])
+    request, world = cases.request(case["request"]), cases.world(case.get("world") or {})
+    allowed = case.get("allowed")
+    authorize = None if allowed is None else lambda user, asked: Answer(str(asked) in allowed)
+    compiled = compile_set(policies, tuple(case.get("version", (1, 36))))
+    rows = evaluate_request(compiled, request, world, authorize)
+    bindings = {row.binding for row in rows}
+    binding = bindings.pop() if len(bindings) == 1 and "binding" not in (case["expect"] or [{}])[0] else None
+    expected = [full(row) for row in case["expect"]]
+    found = [shown(row, binding or "" if "binding" not in each else None) for row, each in zip(rows, expected, strict=False)]
+    assert found == expected
+    assert len(rows) == len(expected), rows[len(expected) :]
+    # The same request again: nothing may have been kept that changes the answer.
+    assert evaluate_request(compiled, request, world, authorize) == rows
+    if "denied" in case:
+        assert [denial_message(request, row) for row in denials(rows)] == case["denied"]
+    if "warned" in case:
+        assert [warning(row) for row in warnings(rows)] == case["warned"]
+    for version, text in (case.get("recorded") or {}).items():
+        assert failure_annotation(rows, tuple(map(int, version.split(".")))) == text
+    if "annotated" in case:
+        assert policy_annotations(rows) == case["annotated"]
