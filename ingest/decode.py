@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from .event import FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, Status, User
+from .event import FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Status, User
 from .redact import ANNOTATION as REDACTED
 from .schema import EVENTS
 
@@ -27,9 +27,10 @@ _failures = msgspec.json.Decoder(list[Failure])
 _anything = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
-_NO_USER, _NO_REF, _NO_STATUS = User(), ObjectRef(), Status()
+_NO_USER, _NO_REF, _NO_STATUS, _NO_METADATA = User(), ObjectRef(), Status(), OldMetadata()
 _INT32 = range(-(2**31), 2**31)
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class NotAnEventError(ValueError):
@@ -63,7 +64,9 @@ def decode_events(lines: Iterable[bytes], cluster: str, ingest_ts: datetime, sou
                 rows.append(_row(line))
             except (ValueError, RecursionError) as error:  # UnicodeDecodeError and msgspec's errors are ValueErrors
                 rejected.append(Rejected(index, line, _reason(line, error)))
-        return Decoded(_table(rows, cluster, ingest_ts, source), rejected)
+        table = _table(rows, cluster, ingest_ts, source)
+        rows.clear()  # before the collector, which would walk all of them, may run again
+    return Decoded(table, rejected)
 
 
 @contextmanager
@@ -80,25 +83,28 @@ def paused_collector() -> Iterator[None]:
 
 # The order of the values that _row returns. The rest of schema.EVENTS is the same for a whole batch.
 _ROW = tuple(name for name in EVENTS.names if name not in ("cluster", "ingest_ts", "ingest_source"))
+# These hold bytes of the line itself, which _row has found to be UTF-8; they become text without being looked at again.
+_RAW = frozenset(("user_extra", "impersonated_user", "request_object", "response_object", "extra"))
 
 
 def _row(line: bytes) -> tuple[Any, ...]:
     flags: list[str] = []
-    event, extra = _event(line)
-    ts, stage_ts = _times(event)
+    if not line.isascii():
+        line = _utf8(line, flags)
+    event, extra, ts, stage_ts = _event(line)
     user = event.user or _NO_USER
-    ref = event.object_ref
+    ref = event.object_ref or _NO_REF
     status = event.response_status or _NO_STATUS
-    annotations = event.annotations or {}
-    failures = _vap_failures(annotations, flags)
-    if annotations.get("audit.k8s.io/truncated") == "true":
-        flags.append("truncated")
-    if REDACTED in annotations:
-        flags.append("redacted")
+    group, version = ref.api_group, ref.api_version
+    if ref.resource:
+        if version and "/" in version and not group:
+            # v1alpha1 wrote both into one field (kubernetes/apiserver pkg/apis/audit/v1alpha1/conversion.go).
+            group, version = version.rsplit("/", 1)
+        group = group or ""  # objectRef omits an empty group, which is the core group
     code = status.code
     if code is not None and code not in _INT32:
         raise NotAnEventError(f"responseStatus.code {code} is no HTTP status")
-    ref = ref or _NO_REF
+    annotations = event.annotations
     return (
         event.audit_id,
         event.stage,
@@ -109,14 +115,13 @@ def _row(line: bytes) -> tuple[Any, ...]:
         event.request_uri,
         user.username,
         user.uid or None,
-        user.groups or [],
-        _text(user.extra, flags),
-        _text(event.impersonated_user, flags),
-        event.source_ips or [],
+        user.groups or (),
+        _body(user.extra),
+        _body(event.impersonated_user),
+        event.source_ips or (),
         event.user_agent,
-        # objectRef omits an empty group, which is the core group; null only where the request names no resource.
-        (ref.api_group or "") if ref.resource else None,
-        ref.api_version,
+        group,
+        version,
         ref.resource,
         ref.subresource,
         ref.namespace,
@@ -126,33 +131,44 @@ def _row(line: bytes) -> tuple[Any, ...]:
         code,
         status.reason,
         status.message,
-        list(annotations.items()),
-        failures,
-        _text(event.request_object, flags),
-        _text(event.response_object, flags),
+        tuple(annotations.items()) if annotations else (),
+        _annotated(annotations, flags) if annotations else (),
+        _body(event.request_object),
+        _body(event.response_object),
         extra,
         flags,
     )
 
 
-def _event(line: bytes) -> tuple[Event, str | None]:
-    """The typed event, and as JSON text the top-level fields that the lake has no column for."""
+def _utf8(line: bytes, flags: list[str]) -> bytes:
+    """The line as UTF-8, which JSON must be; what is not is replaced and flagged, because the rest of the event is evidence."""
     try:
-        return _strict.decode(line), None
+        line.decode()
+    except UnicodeDecodeError:
+        flags.append("utf8_replaced")
+        line = line.decode("utf-8", "replace").encode()
+    return line.removeprefix(_BYTE_ORDER_MARK)
+
+
+def _event(line: bytes) -> tuple[Event, bytes | None, datetime | None, datetime]:
+    """The typed event; as JSON the fields that the lake has no column for; requestReceivedTimestamp; stageTimestamp."""
+    extra: dict[str, Any] = {}
+    try:
+        event = _strict.decode(line)
+        ts, stage_ts = _utc(event.request_ts), _utc(event.stage_ts)
     except msgspec.ValidationError:
-        event = _lenient.decode(line)
-        unknown = {name: raw for name, raw in _fields.decode(line).items() if name not in FIELDS}
-        return event, _encoder.encode(unknown).decode("utf-8", "replace") if unknown else None
-
-
-def _times(event: Event) -> tuple[datetime | None, datetime]:
-    """(requestReceivedTimestamp, stageTimestamp) in UTC; the second is part of a row's identity and must be there."""
-    ts, stage_ts = _utc(event.request_ts), _utc(event.stage_ts)
-    if stage_ts is None:
-        stage_ts = ts
-    if stage_ts is None:
+        event = old = _lenient.decode(line)
+        extra = {name: raw for name, raw in _fields.decode(line).items() if name not in FIELDS}
+        # As the API server reads its older versions (kubernetes/apiserver pkg/apis/audit/v1beta1/conversion.go).
+        ts = _utc(old.request_ts) or _utc(old.timestamp)
+        stage_ts = _utc(old.stage_ts) or _utc((old.metadata or _NO_METADATA).created_ts)
+    stage_ts = stage_ts or ts
+    if stage_ts is None:  # it is part of a row's identity
         raise NotAnEventError("neither stageTimestamp nor requestReceivedTimestamp is set")
-    return ts, stage_ts
+    status = event.response_status
+    if status is not None and (details := _body(status.details)):
+        extra["responseStatus"] = {"details": msgspec.Raw(details)}
+    return event, _encoder.encode(extra) if extra else None, ts, stage_ts
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -163,44 +179,46 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment if moment >= _EARLIEST else None  # Go's zero time stands for "not set"
 
 
-def _text(raw: msgspec.Raw, flags: list[str]) -> str | None:
-    """A raw body as text, unchanged; null is none. Invalid UTF-8, which JSON does not allow, is replaced and flagged."""
+def _body(raw: msgspec.Raw) -> bytes | None:
+    """The bytes of a field as received; none where it was not there or null."""
     data = bytes(raw)
-    if data in (b"", b"null"):
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        flags.append("utf8_replaced")
-        return data.decode("utf-8", "replace")
+    return None if data in (b"", b"null") else data
 
 
-def _vap_failures(annotations: dict[str, str], flags: list[str]) -> list[dict[str, Any]]:
+def _annotated(annotations: dict[str, str], flags: list[str]) -> list[dict[str, Any]] | tuple[()]:
+    """The policy failures that the annotations report; sets the flags that stand for other annotations."""
+    if annotations.get("audit.k8s.io/truncated") == "true":
+        flags.append("truncated")
+    if REDACTED in annotations:
+        flags.append("redacted")
     text = annotations.get(VALIDATION_FAILURE)
     if text is None:
-        return []
+        return ()
     try:
-        return [
-            {
-                "policy": failure.policy,
-                "binding": failure.binding,
-                "message": failure.message,
-                "expression_index": int(failure.expression_index) if failure.expression_index is not None else None,
-                "actions": failure.validation_actions or [],
-            }
-            for failure in _failures.decode(text)
-        ]
+        return [_failure(failure) for failure in _failures.decode(text)]
     except (ValueError, RecursionError):
         # The text itself stays in the annotations column; only its parsed form is missing.
         flags.append("annotation_malformed")
-        return []
+        return ()
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    # Servers write a number, the API's documentation a string.
+    index = None if failure.expression_index is None else int(failure.expression_index)
+    if index is not None and index not in _INT32:
+        raise ValueError("expressionIndex is no index")
+    return {
+        "policy": failure.policy,
+        "binding": failure.binding,
+        "message": failure.message,
+        "expression_index": index,
+        "actions": failure.validation_actions or [],
+    }
 
 
 def _reason(line: bytes, error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep to decode"
-    if isinstance(error, UnicodeDecodeError):
-        return f"invalid UTF-8 at byte {error.start} of a field"
     if isinstance(error, msgspec.ValidationError):
         try:
             found = _anything.decode(line)
@@ -215,12 +233,13 @@ def _reason(line: bytes, error: Exception) -> str:
 
 def _table(rows: list[tuple[Any, ...]], cluster: str, ingest_ts: datetime, source: str) -> pa.Table:
     columns = dict(zip(_ROW, zip(*rows, strict=True) if rows else ((),) * len(_ROW), strict=True))
-    count = len(rows)
     constant = {"cluster": cluster, "ingest_ts": ingest_ts, "ingest_source": source}
-    arrays = [
-        pa.repeat(pa.scalar(constant[item.name], item.type), count)
-        if item.name in constant
-        else pa.array(columns[item.name], item.type)
-        for item in EVENTS
-    ]
+    arrays: list[pa.Array[Any]] = []
+    for item in EVENTS:
+        if item.name in constant:
+            arrays.append(pa.repeat(pa.scalar(constant[item.name], item.type), len(rows)))
+        elif item.name in _RAW:
+            arrays.append(pa.array(columns[item.name], pa.binary()).view(item.type))
+        else:
+            arrays.append(pa.array(columns[item.name], item.type))
     return pa.Table.from_arrays(arrays, schema=EVENTS)

@@ -35,6 +35,7 @@ class Status(msgspec.Struct):
     code: int | None = None
     reason: str | None = None
     message: str | None = None
+    details: msgspec.Raw = msgspec.Raw()
 
 
 class Event(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,7 +46,7 @@ class Event(msgspec.Struct, forbid_unknown_fields=True):
 
     audit_id: str = msgspec.field(name="auditID")
     stage: str
-    level: str = "Metadata"
+    level: str
     kind: str | None = None
     api_version: str | None = msgspec.field(name="apiVersion", default=None)
     request_uri: str | None = msgspec.field(name="requestURI", default=None)
@@ -63,8 +64,17 @@ class Event(msgspec.Struct, forbid_unknown_fields=True):
     annotations: dict[str, str] | None = None
 
 
+class OldMetadata(msgspec.Struct):
+    """`metadata` of a v1alpha1 or v1beta1 event."""
+
+    created_ts: datetime | None = msgspec.field(name="creationTimestamp", default=None)
+
+
 class LenientEvent(Event, forbid_unknown_fields=False):
-    """The same, passing over fields that it does not name."""
+    """The same, passing over fields that it does not name, with the two times that events had before `audit.k8s.io/v1`."""
+
+    metadata: OldMetadata | None = None
+    timestamp: datetime | None = None
 
 
 class Failure(msgspec.Struct, rename="camel"):
