@@ -25,12 +25,15 @@ class Grade(StrEnum):
     PARTIAL = "partial"  # the best that is known; parts of it may differ from what the server saw
 
 
-_RANK = {Grade.EXACT: 0, Grade.INFERRED: 1, Grade.PARTIAL: 2}
-
-
 def worst(*grades: Grade) -> Grade:
     """The weakest of some grades; EXACT if there are none."""
-    return max(grades, key=_RANK.__getitem__, default=Grade.EXACT)
+    found = Grade.EXACT
+    for grade in grades:
+        if grade is Grade.PARTIAL:
+            return grade
+        if grade is Grade.INFERRED:
+            found = grade
+    return found
 
 
 @dataclass(frozen=True, slots=True)

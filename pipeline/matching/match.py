@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..request import AdmissionRequest, Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Unknown, worst
+from ..request import AdmissionRequest, Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Unknown, worst
 from ..world import World
 from .equivalence import Conversion, Equivalent, built_in_family, equivalents
-from .namespaces import NamespaceMissingError, namespace_selected
+from .namespaces import NOTHING_READ, NamespaceMissingError, namespace_selected
 from .objects import missing, object_selected
 from .rules import Rule, Target, is_excluded
 from .selectors import LabelSelector
@@ -55,6 +55,7 @@ class _RuleHit:
     grade: Grade = Grade.EXACT
 
 
+_SELECTED = Match(True)
 _MISS = _RuleHit(False)
 _HIT = _RuleHit(True)
 
@@ -148,16 +149,16 @@ class Matcher:
 
     def match(self, request: AdmissionRequest, target: Target, world: World) -> Match:
         """Whether a request is meant. `target` must be Target.of(request)."""
-        nil = self._nil_selector()
-        if nil:
+        if self._has_nil_selector:
+            nil = self._nil_selector()
             return Match(False, nil, error=nil)
-        excluded = self._exclude.ask(request, target, world)
+        excluded = self._exclude.ask(request, target, world) if self._exclude.rules else _MISS
         if excluded.hit is True:
             return Match(False, f"excludeResourceRules: {target} is excluded", grade=excluded.grade)
         included = _HIT if self._all_resources else self._include.ask(request, target, world)
         if included.hit is False:
             return Match(False, self._why_no_rule(target), grade=included.grade)
-        selected = self._select(request, world)
+        selected = self._select(request, world) if self._has_selectors else _SELECTED
         if selected.matched is False:
             return selected
         for hit, what in ((excluded, "excludeResourceRules"), (included, "resourceRules")):
@@ -177,27 +178,30 @@ class Matcher:
         criteria = self.criteria
         assert criteria.namespace_selector is not None
         assert criteria.object_selector is not None
-        is_object_selected, objects = object_selected(criteria.object_selector, request)
-        no_object = missing(objects)
         error = why = None
-        namespace: Evidence[object] = Known(None, "not needed")
-        try:
-            why, namespace = namespace_selected(criteria.namespace_selector, request, world)
-        except NamespaceMissingError as exception:
-            error = str(exception)
-        if isinstance(namespace, Known) and why is not None:
-            return Match(False, why, grade=namespace.grade)
-        if not is_object_selected and no_object is None:
-            return Match(
-                False, f"objectSelector: {criteria.object_selector} selects neither object nor oldObject", grade=_grade_of(objects)
-            )
+        namespace = NOTHING_READ
+        if criteria.namespace_selector.requirements:
+            try:
+                why, namespace = namespace_selected(criteria.namespace_selector, request, world)
+            except NamespaceMissingError as exception:
+                error = str(exception)
+        if why is not None:
+            return Match(False, why, grade=_grade_of((namespace,)))
+        objects: tuple[Evidence[Object | None], ...] = ()
+        if criteria.object_selector.requirements:
+            is_selected, objects = object_selected(criteria.object_selector, request)
+            no_object = missing(objects)
+            if not is_selected and no_object is None:
+                text = f"objectSelector: {criteria.object_selector} selects neither object nor oldObject"
+                return Match(False, text, grade=_grade_of(objects))
+            if no_object is not None and isinstance(namespace, Known):
+                return Match(no_object, f"objectSelector: labels: {no_object.reason}")
         if isinstance(namespace, Unknown):
             return Match(namespace, f"namespaceSelector: labels of namespace {request.namespace!r}: {namespace.reason}")
-        if no_object is not None:
-            return Match(no_object, f"objectSelector: labels: {no_object.reason}")
         if error is not None:
             return Match(False, error, error=error)
-        return Match(True, grade=worst(namespace.grade, _grade_of(objects)))
+        grade = worst(namespace.grade, _grade_of(objects))
+        return _SELECTED if grade is Grade.EXACT else Match(True, grade=grade)
 
     def _nil_selector(self) -> str:
         for name, selector in (("namespace", self.criteria.namespace_selector), ("object", self.criteria.object_selector)):

@@ -18,8 +18,9 @@ from ...request import Grade
 from .environments import environment
 from .messages import trimmed
 from .model import NamedExpression, Policy
-from .outcome import ADMIT, Evaluation
+from .outcome import ADMIT, Evaluation, Outcome
 from .reads import Reads, reads_of
+from .verdict import Decision
 
 # What each kind of expression must evaluate to, exactly; `dyn` is not enough for any of them.
 VALIDATION = MATCH_CONDITION = (types.BOOL,)
@@ -66,7 +67,13 @@ class CompiledPolicy:
         self.validations = compiler.validations()
         # Upstream compiles audit annotations with an authorizer and evaluates them without one.
         self.audit_annotations = tuple(compiler.named(each, AUDIT_ANNOTATION) for each in policy.audit_annotations)
+        # The two commonest results are made once, and known again by identity.
         self.admitted = Evaluation(None, (ADMIT,) * len(self.validations))
+        self.unmatched = {
+            each.name: Evaluation(Outcome(Decision.NOMATCH, why=f"matchConditions: {each.name} is false"))
+            for each in self.match_conditions
+        }
+        self.constants = frozenset(map(id, (self.admitted, *self.unmatched.values())))
 
         messages = [each.message for each in self.validations if each.message]
         checks = [each.expression for each in self.validations]
@@ -78,6 +85,7 @@ class CompiledPolicy:
         self.reads_authorizer = any("authorizer" in each.reads.roots for each in (*self.match_conditions, *checks))
         self.roots_by_validation = tuple(self.condition_roots | _request_roots([each]) for each in checks)
         self.all_roots = self.reads.roots & _REQUEST_ROOTS
+        self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
         self.exact_grades = (Grade.EXACT,) * (len(checks) + 1)
         self.may_exceed_limits = False
 

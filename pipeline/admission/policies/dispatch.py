@@ -16,7 +16,7 @@ from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
 from ...world import World
 from .compile import CompiledPolicy, compile_policy
 from .decide import Rows, Subject
-from .evaluate import evaluate_policy
+from .evaluate import Case, evaluate_policy
 from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
 from .model import Binding, Policy, PolicySet
 from .outcome import Evaluation
@@ -33,7 +33,7 @@ class _BoundPolicy:
 
     subject: Subject
     matcher: Matcher | None  # None: matches everything that the policy matches
-    admitted: dict[tuple[Grade, ...], Rows] = field(default_factory=dict)
+    constant: dict[tuple[int, tuple[Grade, ...]], Rows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class _Run:
         known = evaluations.get(key)
         if known is None:
             try:
-                known = (evidence, evaluate_policy(policy, self.inputs, match, value))
+                known = (evidence, evaluate_policy(Case(policy, self.inputs, match, value)))
             except NamespaceNotFoundError as error:
                 self.rows.append(bound.subject.not_found(str(error)))
                 return
@@ -241,24 +241,23 @@ class _Run:
             evaluations[key] = known
         evaluation = known[1]
         grades = self._grades(policy, match, evidence)
-        if evaluation is not policy.admitted:
+        if param is not NULL_PARAM or id(evaluation) not in policy.constants:
             self.rows += bound.subject.rows(param, evaluation, grades)
             return
-        if param is not NULL_PARAM:
-            self.rows += bound.subject.rows(param, evaluation, grades)
-            return
-        rows = bound.admitted.get(grades)
+        key_rows = (id(evaluation), grades)
+        rows = bound.constant.get(key_rows)
         if rows is None:
-            rows = bound.admitted[grades] = bound.subject.rows(param, evaluation, grades)
+            rows = bound.constant[key_rows] = bound.subject.rows(param, evaluation, grades)
         self.rows += rows
 
     def _grades(self, policy: CompiledPolicy, match: Match | None, param: Known[Object | None] | Unknown) -> tuple[Grade, ...]:
         """The grade of the whole, then of each validation."""
-        floor = worst(match.grade if match else Grade.EXACT, param.grade if isinstance(param, Known) else Grade.EXACT)
-        if floor is Grade.EXACT and self.inputs.grade(policy.all_roots) is Grade.EXACT:
-            return policy.exact_grades
-        singles = [worst(floor, self.inputs.grade(roots)) for roots in policy.roots_by_validation]
-        return (worst(floor, self.inputs.grade(policy.all_roots)), *singles)
+        whole = self.inputs.grade(policy.all_roots)
+        if match is not None or param.__class__ is not Known or param.grade is not Grade.EXACT or whole is not Grade.EXACT:
+            floor = worst(match.grade if match else Grade.EXACT, param.grade if isinstance(param, Known) else Grade.EXACT)
+            singles = [worst(floor, self.inputs.grade(roots)) for roots in policy.roots_by_validation]
+            return (worst(floor, whole), *singles)
+        return policy.exact_grades
 
 
 def compile_policies(policies: Iterable[Policy], version: tuple[int, int] = (1, 36)) -> CompiledSet:

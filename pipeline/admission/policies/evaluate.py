@@ -5,14 +5,14 @@ Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from ...cel.values import CelError, LazyMap
 from ...cel.values import Unknown as CelUnknown
 from ...matching import Match
 from .compile import CompiledExpression, CompiledPolicy, CompiledValidation
-from .inputs import Inputs
+from .inputs import Inputs, View
 from .messages import REASON_INVALID, cut_annotation, trimmed, usable_message
 from .model import FailurePolicy
 from .outcome import ADMIT, Annotations, Evaluation, Outcome
@@ -31,22 +31,26 @@ class OutOfBudgetError(Exception):
 class Step:
     """One composition context: variables are computed at most once in it, and charged to it."""
 
+    __slots__ = ("_variables", "_variables_cost", "budget", "roots")
+
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
-        self.policy = policy
         self.roots = roots
         self.budget = budget  # None: nothing in this step can exceed a limit, so nothing is counted
+        self._variables = policy.variables
         self._variables_cost = 0
         if policy.variables:
             roots["variables"] = LazyMap(policy.variable_names, self._variable)
 
     def run(self, expression: CompiledExpression) -> Any:
         """A value, a CelError (worded for a decision) or an Unknown. Raises OutOfBudgetError."""
-        if expression.program is None:
+        program = expression.program
+        if program is None:
             return CelError(f"compilation error: {expression.error}")
         if self.budget is None:
-            value = expression.program.evaluate(self.roots)
+            value = program.evaluate(self.roots)
         else:
-            value, cost = expression.program.evaluate_with_cost(self.roots)
+            value, cost = program.evaluate_with_cost(self.roots)
+            # What variables cost is taken from the budget before the expression's own cost.
             self._charge(self._variables_cost)
             self._variables_cost = 0
             self._charge(cost)
@@ -61,7 +65,7 @@ class Step:
         self.budget -= cost
 
     def _variable(self, name: str) -> Any:
-        variable = self.policy.variables[name]
+        variable = self._variables[name]
         if variable.program is None:
             raise CelError(f'composited variable "{name}" fails to compile: {variable.error}')
         if self.budget is None:
@@ -74,67 +78,68 @@ class Step:
         return value
 
 
-def evaluate_policy(policy: CompiledPolicy, inputs: Inputs, match: Match | None, param: Any) -> Evaluation:
-    """All five steps. `match` is None where the request matched as what it is; `param` is an object, None or a CEL Unknown.
+@dataclass(slots=True)
+class Case:
+    """One policy, one request and one param. `match` is None where the request matched as what it is."""
 
-    Raises NamespaceNotFoundError.
-    """
+    policy: CompiledPolicy
+    inputs: Inputs
+    match: Match | None
+    param: Any  # an object, None or a CEL Unknown
+
+    def step(self, names: frozenset[str], budget: int, view: View = View.PLAIN, *, has_authorizer: bool = False) -> Step:
+        """A new context over these roots. Raises NamespaceNotFoundError."""
+        policy = self.policy
+        if self.match is None and (view is View.PLAIN or "namespaceObject" not in names):
+            roots = self.inputs.plain(names)
+            if policy.binds_names:
+                roots = roots.copy()
+        else:
+            roots = self.inputs.seen(names, self.match, view)
+        if policy.policy.param_kind is not None:
+            roots["params"] = self.param
+        if has_authorizer and policy.reads_authorizer:
+            roots.update(self.inputs.authorizer_values())
+        return Step(policy, roots, budget if policy.may_exceed_limits else None)
+
+
+def evaluate_policy(case: Case) -> Evaluation:
+    """All five steps. Raises NamespaceNotFoundError."""
+    policy = case.policy
     if policy.match_conditions:
-        whole = _match_conditions(policy, inputs, match, param)
-        if whole is not None:
-            return Evaluation(whole)
-    step, roots = None, {}
+        unmatched = _match_conditions(case)
+        if unmatched is not None:
+            return unmatched
+    outcomes: tuple[Outcome, ...] = ()
     if policy.validations:
-        roots = _roots(policy, policy.validation_roots, inputs, match, param)
-        _bind_authorizer(policy, roots, inputs)
-        step = Step(policy, roots, _budget(policy, inputs, BUDGET))
+        step = case.step(policy.validation_roots, BUDGET, has_authorizer=True)
         try:
             results = [step.run(validation.expression) for validation in policy.validations]
         except OutOfBudgetError:
             return Evaluation(Outcome(Decision.ERROR, OUT_OF_BUDGET, why="validations: cost budget"))
-        outcomes = _outcomes(policy, results, step, inputs, match, param)
-    else:
-        outcomes = ()
-    if not policy.audit_annotations:
-        return policy.admitted if outcomes is policy.admitted.outcomes else Evaluation(None, outcomes)
-    return _annotated(policy, inputs, match, param, outcomes)
+        outcomes = _outcomes(case, results, step.budget)
+    if policy.audit_annotations:
+        return _annotated(case, outcomes)
+    return policy.admitted if outcomes is policy.admitted.outcomes else Evaluation(None, outcomes)
 
 
-def _budget(policy: CompiledPolicy, inputs: Inputs, budget: int) -> int | None:
-    return budget if policy.may_exceed_limits else None
-
-
-def _roots(
-    policy: CompiledPolicy, names: frozenset[str], inputs: Inputs, match: Match | None, param: Any, **view: bool
-) -> dict[str, Any]:
-    roots = inputs.roots(names, match, **view)
-    if policy.policy.param_kind is not None:
-        roots["params"] = param
-    return roots
-
-
-def _bind_authorizer(policy: CompiledPolicy, roots: dict[str, Any], inputs: Inputs) -> None:
-    if policy.reads_authorizer:
-        roots.update(inputs.authorizer_values())
-
-
-def _match_conditions(policy: CompiledPolicy, inputs: Inputs, match: Match | None, param: Any) -> Outcome | None:
+def _match_conditions(case: Case) -> Evaluation | None:
     """None if the policy goes on. Follows kubernetes/apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go."""
-    roots = _roots(policy, policy.condition_roots, inputs, match, param, conditions=True)
-    _bind_authorizer(policy, roots, inputs)
-    step = Step(policy, roots, _budget(policy, inputs, BUDGET_MATCH_CONDITIONS))
-    ignores = policy.policy.failure_policy is FailurePolicy.IGNORE
+    policy = case.policy
+    step = case.step(policy.condition_roots, BUDGET_MATCH_CONDITIONS, View.CONDITIONS, has_authorizer=True)
     errors: list[tuple[str, str]] = []
     unknown: CelUnknown | None = None
-    false = None
+    false: str | None = None
     try:
         for condition in policy.match_conditions:
-            # All run even after a false: a budget that runs out later on is an error nevertheless.
-            if false is not None and step.budget is None:
-                break
             value = step.run(condition)
+            if value is True:
+                continue
             if value is False:
+                # The others run nevertheless if they could use up the budget, which is an error even beside a false.
                 false = false or condition.name
+                if step.budget is None:
+                    break
             elif value.__class__ is CelError:
                 errors.append((condition.name, value.message))
             elif value.__class__ is CelUnknown:
@@ -142,32 +147,35 @@ def _match_conditions(policy: CompiledPolicy, inputs: Inputs, match: Match | Non
     except OutOfBudgetError:
         errors, unknown, false = [("cost budget", OUT_OF_BUDGET)], None, None
     if false is not None:
-        return Outcome(Decision.NOMATCH, why=f"matchConditions: {false} is false")
-    if errors and ignores:
-        return Outcome(Decision.NOMATCH, why=f"matchConditions: {errors[0][0]}: {errors[0][1]} (failurePolicy Ignore)")
+        return policy.unmatched[false]
+    return _condition_problem(policy, errors, unknown) if errors or unknown else None
+
+
+def _condition_problem(policy: CompiledPolicy, errors: list[tuple[str, str]], unknown: CelUnknown | None) -> Evaluation:
+    if errors and policy.policy.failure_policy is FailurePolicy.IGNORE:
+        why = f"matchConditions: {errors[0][0]}: {errors[0][1]} (failurePolicy Ignore)"
+        return Evaluation(Outcome(Decision.NOMATCH, why=why))
     if unknown is not None:
-        return Outcome(Decision.UNKNOWN, why=missing(unknown))
-    if errors:
-        messages = list(dict.fromkeys(message for _, message in errors))
-        text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
-        return Outcome(Decision.ERROR, text, why=f"matchConditions: {errors[0][0]}")
-    return None
+        return Evaluation(Outcome(Decision.UNKNOWN, why=missing(unknown)))
+    messages = list(dict.fromkeys(message for _, message in errors))
+    text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    return Evaluation(Outcome(Decision.ERROR, text, why=f"matchConditions: {errors[0][0]}"))
 
 
-def _outcomes(
-    policy: CompiledPolicy, results: list[Any], step: Step, inputs: Inputs, match: Match | None, param: Any
-) -> tuple[Outcome, ...]:
-    if step.budget is None and all(result is True for result in results):
+def _outcomes(case: Case, results: list[Any], budget: int | None) -> tuple[Outcome, ...]:
+    policy = case.policy
+    is_admitted = all(result is True for result in results)
+    if is_admitted and budget is None:
         return policy.admitted.outcomes
-    messages = _Messages(policy, inputs, match, param, step.budget)
-    if step.budget is not None:
+    messages = _Messages(case, budget)
+    if budget is not None:
         # Every messageExpression runs, also those of validations that passed: only its cost matters then.
         try:
             messages.run_all()
         except OutOfBudgetError:
             failed = Outcome(Decision.ERROR, f"failed messageExpression: {OUT_OF_BUDGET}")
             return tuple(_error(result) if result.__class__ is CelError else failed for result in results)
-        if all(result is True for result in results):
+        if is_admitted:
             return policy.admitted.outcomes
     return tuple(
         ADMIT if result is True else _outcome(validation, index, result, messages)
@@ -195,41 +203,39 @@ def _outcome(validation: CompiledValidation, index: int, result: Any, messages: 
 class _Messages:
     """Step 4. Without the authorizer, and in a context of its own: variables are computed and charged again."""
 
-    def __init__(self, policy: CompiledPolicy, inputs: Inputs, match: Match | None, param: Any, budget: int | None) -> None:
-        self._roots = partial(_roots, policy, policy.message_roots, inputs, match, param)
+    def __init__(self, case: Case, budget: int | None) -> None:
+        self._case = case
         self._budget = budget
         self._step: Step | None = None
-        self._policy = policy
         self._results: dict[int, Any] = {}
 
     def run_all(self) -> None:
         """In order. Raises OutOfBudgetError."""
-        for index in range(len(self._policy.validations)):
+        for index in range(len(self._case.policy.validations)):
             self.of(index)
 
     def of(self, index: int) -> Any:
         """The result of one messageExpression; None if there is none. Each failure of it is silent."""
-        expression = self._policy.validations[index].message
+        policy = self._case.policy
+        expression = policy.validations[index].message
         if expression is None:
             return None
         if index not in self._results:
             if self._step is None:
-                self._step = Step(self._policy, self._roots(), self._budget)
+                self._step = self._case.step(policy.message_roots, BUDGET)
+                self._step.budget = self._budget
             self._results[index] = self._step.run(expression)
         return self._results[index]
 
 
-def _annotated(
-    policy: CompiledPolicy, inputs: Inputs, match: Match | None, param: Any, outcomes: tuple[Outcome, ...]
-) -> Evaluation:
-    # Annotations get the full budget again, not the remainder, the raw namespace, and no authorizer although they compile with one.
-    roots = _roots(policy, policy.annotation_roots, inputs, match, param, raw=True)
-    step = Step(policy, roots, _budget(policy, inputs, BUDGET))
+def _annotated(case: Case, outcomes: tuple[Outcome, ...]) -> Evaluation:
+    # Annotations get the full budget again, not the remainder, and the raw namespace; they compile with an authorizer, but run without.
+    step = case.step(case.policy.annotation_roots, BUDGET, View.RAW)
     values: dict[str, str] = {}
     failed: dict[str, str] = {}
     unknown: dict[str, str] = {}
     try:
-        for annotation in policy.audit_annotations:
+        for annotation in case.policy.audit_annotations:
             result = step.run(annotation)
             if result.__class__ is CelError:
                 failed[annotation.name] = result.message

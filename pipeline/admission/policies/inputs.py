@@ -6,6 +6,7 @@ Objects may be decoded only when they are asked for, so nothing here touches a v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -31,6 +32,14 @@ from .conversions import convert
 AuthorizeUser: TypeAlias = Callable[[UserInfo, Attributes], Answer]
 
 
+class View(Enum):
+    """Who looks: the steps of an evaluation do not see quite the same."""
+
+    PLAIN = "validations and messages"
+    CONDITIONS = "match conditions: never a namespaceObject"
+    RAW = "audit annotations: the namespace as it is stored"
+
+
 class NamespaceNotFoundError(Exception):
     """The stored namespace of the request is gone. The API server then answers 404, whatever failurePolicy says."""
 
@@ -42,28 +51,32 @@ class Inputs:
         self.request = request
         self.world = world
         self._authorize = authorize or _nobody_knows
+        self._plain: dict[str, Any] = {}
         self._values: dict[object, Any] = {}
         self._grades: dict[frozenset[str], Grade] = {}
         self._namespace: Evidence[Object | None] | None = None
 
-    def roots(self, names: frozenset[str], match: Match | None, *, conditions: bool = False, raw: bool = False) -> dict[str, Any]:
-        """Values by name for what depends on the request alone. `match` is None where the request matched as what it is.
-
-        `conditions`: as match conditions see them. `raw`: as audit annotations see them. Raises NamespaceNotFoundError.
-        """
-        # Match conditions see the original resource beside the matched kind, and never a namespaceObject.
-        values: dict[str, Any] = {}
+    def plain(self, names: frozenset[str]) -> dict[str, Any]:
+        """Values by name of a request that matched as what it is, and perhaps others. To be copied before it is added to."""
+        plain = self._plain
         for name in names:
-            match name:
-                case "object":
-                    values[name] = self._object("object", self.request.object, match)
-                case "oldObject":
-                    values[name] = self._object("oldObject", self.request.old_object, match)
-                case "request":
-                    values[name] = self._request(match, conditions)
-                case "namespaceObject":
-                    values[name] = None if conditions else self._namespace_object(raw)
-        return values
+            if name not in plain:
+                plain[name] = self._value(name, None, View.PLAIN)
+        return plain
+
+    def seen(self, names: frozenset[str], match: Match | None, view: View) -> dict[str, Any]:
+        """Values by name as a step sees them, in a dictionary of its own. Raises NamespaceNotFoundError."""
+        return {name: self._value(name, match, view) for name in names}
+
+    def _value(self, name: str, match: Match | None, view: View) -> Any:
+        match name:
+            case "object":
+                return self._object(name, self.request.object, match)
+            case "oldObject":
+                return self._object(name, self.request.old_object, match)
+            case "request":
+                return self._request(match, view)
+        return None if view is View.CONDITIONS else self._namespace_object(view is View.RAW)
 
     def grade(self, names: frozenset[str]) -> Grade:
         """The grade of the weakest piece of evidence behind some roots."""
@@ -130,8 +143,10 @@ class Inputs:
             return value
         return self._once((name, kind.value), lambda: convert(name, value, kind.value, match.conversion))
 
-    def _request(self, match: Match | None, conditions: bool) -> dict[str, Any]:
-        resource = self.request.resource if match is None or conditions else match.matched_resource
+    def _request(self, match: Match | None, view: View) -> dict[str, Any]:
+        # Match conditions see the original resource beside the matched kind.
+        is_original = match is None or view is View.CONDITIONS
+        resource = self.request.resource if is_original else match.matched_resource  # type: ignore[union-attr]
         kind = self.request.kind if match is None else match.matched_kind
         assert resource is not None
         assert kind is not None
