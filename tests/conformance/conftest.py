@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import zstandard
+
+from ingest.files import ingest_files
+from ingest.lake import Lake
+from ingest.snapshot import ingest_snapshot
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +24,21 @@ def shared() -> Path:
             pytest.fail("the shared corpora are required here and not there; put them in ../shared beside the checkout")
         pytest.skip("no ../shared beside the checkout: conformance corpora are not part of the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def recorded_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with the whole audit log of control-plane-a, and the snapshot from before its first policy. Cluster `lab`."""
+    source = shared / "data" / "control-plane-a"
+    lake = Lake.create(tmp_path_factory.mktemp("recorded") / "lake")
+    ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
+    snapshot = source / "snapshots" / "1-before-policies"
+    ingest_snapshot(lake, [snapshot], "lab", datetime.fromtimestamp(_taken_at(snapshot / "namespaces.json.zst"), UTC))
+    lake.close()
+    return lake.path
+
+
+def _taken_at(listed: Path) -> float:
+    """When a list of the recording was taken, in seconds since the epoch."""
+    data = zstandard.ZstdDecompressor().decompress(listed.read_bytes(), max_output_size=1 << 30)
+    return float(json.loads(data)["metadata"]["takenAt"])

@@ -1,0 +1,59 @@
+"""How far the replay of what was in force agrees with what the log recorded: the honest measure of a prediction on this cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from queries import LakeReader
+
+from .sql import statement
+
+# From here on the API server records all failures of a request (kubernetes/apiserver commit e5e88b808).
+_RECORDS_ALL_FAILURES = (1, 37)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One (policy, binding): requests whose record could be compared, and how they compare.
+
+    `unknown` are requests of which the replay says nothing, `silent` those of which the log could have recorded nothing.
+    Audit annotations are compared by policy; their counts are repeated for each of its bindings.
+    """
+
+    policy: str
+    binding: str | None
+    agreed: int
+    disagreed: int
+    unknown: int
+    silent: int
+    annotations_compared: int = 0
+    annotations_agreed: int = 0
+
+    @property
+    def compared(self) -> int:
+        """Requests of which both the record and the replay say something."""
+        return self.agreed + self.disagreed
+
+
+def compare_with_log(reader: LakeReader, verdicts: Path, kubernetes_version: tuple[int, int] = (1, 36)) -> tuple[Agreement, ...]:
+    """Compare a run of plan_replay_from_log with recorded denials, failures and audit annotations, by policy and binding.
+
+    Leaves a table `compared` in the reader's connection, one row per (request, policy, binding): see `disagreements`.
+    """
+    connection = reader.connection
+    parameters = {"verdicts": str(verdicts), "records_all": kubernetes_version >= _RECORDS_ALL_FAILURES}
+    connection.execute(statement("compared"), parameters)
+    notes = {
+        policy: (compared, agreed)
+        for policy, compared, agreed in connection.execute(statement("annotations"), {"verdicts": str(verdicts)}).fetchall()
+    }
+    counted = connection.execute(statement("agreement")).fetchall()
+    return tuple(Agreement(*row, *notes.get(row[0], (0, 0))) for row in counted)
+
+
+def disagreements(reader: LakeReader) -> duckdb.DuckDBPyRelation:
+    """The rows of the last comparison that disagree, with what was replayed and what was recorded."""
+    return reader.sql("SELECT * EXCLUDE (result) FROM compared WHERE result = 'disagreed' ORDER BY policy, binding, ts, audit_id")

@@ -1,0 +1,28 @@
+-- one row per (request, policy, key): the value of an audit annotation as recorded and as replayed
+-- The server joins the values of several bindings and params with `, `, in an order that is not defined.
+WITH predicted AS (
+    SELECT cluster, audit_id, ts, policy, entry.key AS key, list_sort(split(string_agg(DISTINCT entry.value, ', '), ', ')) AS parts
+    FROM (SELECT cluster, audit_id, ts, policy, unnest(map_entries(audit_annotations)) AS entry FROM read_parquet($verdicts))
+    GROUP BY ALL
+),
+undecided AS (
+    SELECT DISTINCT cluster, audit_id, ts, policy
+    FROM read_parquet($verdicts)
+    WHERE decision = 'unknown' OR contains(coalesce(why, ''), 'auditAnnotation ')
+),
+evaluated AS (
+    SELECT DISTINCT cluster, audit_id, ts FROM read_parquet($verdicts)
+),
+recorded AS (
+    SELECT cluster, audit_id, ts, policy, key, list_sort(split(value, ', ')) AS parts
+    FROM audit_annotations SEMI JOIN evaluated USING (cluster, audit_id, ts)
+    WHERE declared_by = 'policy'
+)
+SELECT
+    coalesce(recorded.policy, predicted.policy) AS policy,
+    count(*) FILTER (undecided.policy IS NULL) AS compared,
+    count(*) FILTER (undecided.policy IS NULL AND recorded.parts = predicted.parts) AS agreed
+FROM recorded FULL JOIN predicted USING (cluster, audit_id, ts, policy, key)
+    LEFT JOIN undecided USING (cluster, audit_id, ts, policy)
+GROUP BY ALL
+ORDER BY ALL

@@ -1,0 +1,75 @@
+-- one row per (request, policy, binding) of a replay of what was in force: what the log recorded of it, and whether that agrees
+-- result: agreed, disagreed, unknown (the replay does not say), silent (the log cannot have recorded it)
+-- about: what the result rests on
+--
+-- A cluster reports one denial per request. Up to 1.36 it also records one failure per request, so what is not recorded of a request
+-- with another failure says nothing; bindings with neither Deny nor Audit leave no trace at all.
+CREATE OR REPLACE TEMP TABLE compared AS
+WITH predicted AS (
+    SELECT
+        cluster, audit_id, ts, policy, binding,
+        bool_or(decision = 'unknown') AS is_unknown,
+        max(actions) AS actions,
+        bool_or(is_failure) AS fails,
+        bool_or(is_failure AND (list_contains(actions, 'Deny') OR bypasses_actions)) AS rejects,
+        bool_or(is_failure AND NOT bypasses_actions) AS is_audited,
+        list(message) FILTER (is_failure) AS messages
+    FROM (
+        SELECT
+            *,
+            effect = 'deny' AND (expression_index IS NOT NULL OR message IS NOT NULL) AS is_failure,
+            -- Configuration errors, errors of audit annotations and a missing namespace deny whatever the actions are.
+            expression_index IS NULL AND effect = 'deny' AND (
+                starts_with(coalesce(message, ''), 'failed to configure ') OR starts_with(coalesce(why, ''), 'auditAnnotation ')
+                OR coalesce(reason = 'NotFound', false)
+            ) AS bypasses_actions
+        FROM read_parquet($verdicts)
+        WHERE decision <> 'nomatch'
+    )
+    GROUP BY cluster, audit_id, ts, policy, binding
+),
+-- A request with several passes has several verdicts of one policy; the record does not say of which pass it speaks, so any may agree.
+recorded AS (
+    SELECT
+        writes.cluster, writes.audit_id, writes.ts,
+        writes.ran, writes.outcome,
+        len(writes.vap_failures) AS failures,
+        writes.vap_failures,
+        denials.policy AS denied_by_policy, denials.binding AS denied_by_binding, denials.message AS denied_message
+    FROM admission_writes AS writes LEFT JOIN denials
+        ON denials.cluster = writes.cluster AND denials.audit_id = writes.audit_id AND denials.ts = writes.ts AND denials.denier = 'vap'
+    WHERE writes.ran = 'yes'
+),
+joined AS (
+    SELECT
+        predicted.*, recorded.* EXCLUDE (cluster, audit_id, ts, vap_failures),
+        list_filter(vap_failures, lambda failure: failure.policy = predicted.policy AND failure.binding = predicted.binding) AS own,
+        denied_by_policy IS NOT NULL AND denied_by_policy = policy AND denied_by_binding IS NOT DISTINCT FROM binding AS is_denier
+    FROM predicted JOIN recorded USING (cluster, audit_id, ts)
+),
+judged AS (
+    SELECT
+        *,
+        CASE
+            WHEN is_unknown THEN 'unknown: the replay does not say'
+            WHEN is_denier AND NOT rejects THEN 'disagreed: it denied and is replayed as not denying'
+            WHEN is_denier AND NOT list_contains(messages, denied_message) THEN 'agreed: it denied, in other words'
+            WHEN is_denier THEN 'agreed: it denied'
+            WHEN outcome <> 'vap' AND rejects THEN 'disagreed: the request was admitted and is replayed as denied'
+            WHEN len(own) > 0 AND NOT fails THEN 'disagreed: a failure is recorded and not replayed'
+            WHEN len(own) > 0 AND NOT list_contains(messages, own[1].message) THEN 'agreed: the failure is recorded, in other words'
+            WHEN len(own) > 0 THEN 'agreed: the failure is recorded'
+            WHEN list_contains(actions, 'Audit') AND is_audited AND (failures = 0 OR $records_all)
+                THEN 'disagreed: a failure is replayed and not recorded'
+            WHEN list_contains(actions, 'Audit') AND NOT fails AND (failures = 0 OR $records_all) THEN 'agreed: no failure is recorded'
+            WHEN list_contains(actions, 'Deny') AND NOT rejects AND outcome <> 'vap' THEN 'agreed: it did not deny'
+            ELSE 'silent: nothing of it would be recorded'
+        END AS verdict
+    FROM joined
+)
+SELECT
+    cluster, audit_id, ts, policy, binding,
+    split_part(verdict, ': ', 1) AS result,
+    substr(verdict, strpos(verdict, ': ') + 2) AS about,
+    messages, denied_message, own
+FROM judged
