@@ -80,6 +80,8 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # Senders that come before the application has started wait in the queue instead of being turned away.
+        listener.listen(_BACKLOG_CONNECTIONS)
     except OSError as error:
         listener.close()
         raise InputError(

@@ -1,0 +1,394 @@
+"""The real server, killed at random and attacked: every acknowledged event is in the lake exactly once.
+
+HINDCAST_CRASH_SECONDS makes the crash test run longer than its few seconds; HINDCAST_CRASH_SEED makes it another one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import re
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from api.settings import Settings
+from ingest.lake import Lake
+from tests.serving import RunningServer, send
+
+pytestmark = pytest.mark.server
+
+POSTS = Path(__file__).parents[1] / "cases" / "posts"
+CRASH_SECONDS = float(os.environ.get("HINDCAST_CRASH_SECONDS", "8"))
+CRASH_SEED = int(os.environ.get("HINDCAST_CRASH_SEED", "1"))
+EVENTS_PER_BATCH = 25
+
+
+def settings_for(folder: Path, **changes: Any) -> Settings:
+    return Settings(**{"lake": folder / "lake", "port": 0, "drain_interval_seconds": 0.3, "disk_free_bytes_min": 0, **changes})
+
+
+def recorded_items() -> list[dict[str, Any]]:
+    body = zstandard.ZstdDecompressor().decompress((POSTS / "000005.json.zst").read_bytes())
+    items: list[dict[str, Any]] = json.loads(body)["items"]
+    return items
+
+
+def event_list(items: list[dict[str, Any]]) -> bytes:
+    return json.dumps({"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": items}).encode()
+
+
+def stored_ids(lake: Path) -> Counter[tuple[str, str]]:
+    """How often each (cluster, audit ID) is in the lake."""
+    found: Counter[tuple[str, str]] = Counter()
+    for path in Lake.open(lake).files():
+        table = pq.read_table(path, columns=["cluster", "audit_id"], partitioning=None)
+        found.update(zip(table["cluster"].to_pylist(), table["audit_id"].to_pylist(), strict=True))
+    return found
+
+
+class Poster(threading.Thread):
+    """Sends batch after batch like an API server: again and again until it is acknowledged, some of them once more after that."""
+
+    def __init__(self, number: int, port_now: list[int], over: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.cluster = f"lab-{number % 2}"
+        self.acknowledged: list[str] = []
+        self._number = number
+        self._port_now = port_now
+        self._over = over
+        self._random = random.Random(f"{CRASH_SEED}-{number}")
+        self._items = recorded_items()
+
+    def run(self) -> None:
+        sequence = 0
+        while not self._over.is_set():
+            sequence += 1
+            start = self._random.randrange(len(self._items) - EVENTS_PER_BATCH)
+            ids = [f"{self._number}-{sequence}-{n}" for n in range(EVENTS_PER_BATCH)]
+            items = [{**item, "auditID": name} for item, name in zip(self._items[start:], ids, strict=False)]
+            body = event_list(items)
+            if not self._until_acknowledged(body):
+                return
+            self.acknowledged += ids
+            if self._random.random() < 0.15:
+                self._try(body)
+            if self._random.random() < 0.1:
+                # The same events in another body: only the drain can tell.
+                self._try(event_list(items[::-1]))
+
+    def _until_acknowledged(self, body: bytes) -> bool:
+        while not self._try(body):
+            if self._over.is_set():
+                return False
+            time.sleep(0.05)
+        return True
+
+    def _try(self, body: bytes) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port_now[0], timeout=10)
+        try:
+            status, _ = send(connection, "POST", f"/audit/{self.cluster}", body)
+        except (OSError, http.client.HTTPException, ValueError):
+            return False
+        return status == 200
+
+
+@pytest.mark.timeout(CRASH_SECONDS * 3 + 120)
+def test_killed_at_random_it_keeps_every_acknowledged_event_once(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path)
+    chance = random.Random(CRASH_SEED)
+    over = threading.Event()
+    port_now = [1]
+    posters = [Poster(number, port_now, over) for number in range(3)]
+    kills: Counter[str] = Counter()
+    server = RunningServer(settings, tmp_path / "server.log")
+    try:
+        port_now[0] = server.port
+        for poster in posters:
+            poster.start()
+        deadline = time.monotonic() + CRASH_SECONDS
+        while time.monotonic() < deadline:
+            time.sleep(chance.uniform(0.3, 1.2))
+            # Whatever chance says, both are killed at least once.
+            victim = next((name for name in ("drain", "server") if not kills[name]), chance.choice(["drain", "server"]))
+            kills[victim] += 1
+            if victim == "drain":
+                server.kill_drain()
+            else:
+                server.kill()
+                server = RunningServer(settings, tmp_path / "server.log")
+                port_now[0] = server.port
+        over.set()
+        for poster in posters:
+            poster.join(timeout=30)
+            assert not poster.is_alive()
+        # A killed drain may be in its pause before the next start; the last server is ended gently and its drain finishes the rest.
+        server.wait_for("drain_started")
+        _wait_until_drained(settings)
+        assert server.stop() == 0
+    finally:
+        server.kill()
+
+    acknowledged = [(poster.cluster, name) for poster in posters for name in poster.acknowledged]
+    assert len(acknowledged) == len(set(acknowledged)) > 0
+    assert set(kills) == {"drain", "server"}
+    stored = stored_ids(settings.lake)
+    assert [key for key in acknowledged if stored[key] != 1] == []
+    # What was stored without an acknowledgement (the answer was lost in a crash) is there once, too.
+    assert [key for key, count in stored.items() if count != 1] == []
+    assert list((settings.lake / "quarantine").glob("*")) == []
+
+
+def _wait_until_drained(settings: Settings) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if not [path for path in settings.spool.iterdir() if path.name != "lock"]:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"the spool is not empty: {list(settings.spool.iterdir())}")
+
+
+def test_recorded_posts_show_in_the_lake_within_the_interval(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path)
+    with RunningServer(settings, tmp_path / "server.log") as server:
+        for path in sorted(POSTS.glob("*.zst")):
+            body = zstandard.ZstdDecompressor().decompress(path.read_bytes())
+            assert server.post("lab-1", body)[1] == {"events": len(json.loads(body)["items"]), "quarantined": 0, "duplicate": False}
+        _wait_until_drained(settings)
+        assert sum(stored_ids(settings.lake).values()) == 499
+        assert server.stop() == 0
+
+
+def test_a_drain_that_was_killed_is_noticed_and_replaced(tmp_path: Path) -> None:
+    with RunningServer(settings_for(tmp_path), tmp_path / "server.log") as server:
+        first = server.drain_pid
+        server.kill_drain()
+        server.wait_for("drain_ended")
+        status, answer = server.get("/readyz")
+        assert (status, json.loads(answer)["error"]["code"]) == (503, "drain")
+        deadline = time.monotonic() + 15
+        while server.get("/readyz")[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert server.drain_pid != first
+        assert b"hindcast_drain_restarts_total 1.0" in server.get("/metrics")[1]
+
+
+def test_the_drain_ends_with_its_server(tmp_path: Path) -> None:
+    server = RunningServer(settings_for(tmp_path), tmp_path / "server.log")
+    pid = server.drain_pid
+    server.kill()
+    deadline = time.monotonic() + 15
+    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_has_begun_to_arrive_is_finished_before_the_end(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, drain=False)
+    body = event_list([{"auditID": "late", "stage": "ResponseComplete"}])
+    with RunningServer(settings, tmp_path / "server.log") as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+            head = f"POST /audit/lab-1 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body[:10])
+            time.sleep(0.3)
+            server.process.terminate()
+            server.wait_for("Shutting down")
+            connection.sendall(body[10:])
+            assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+        assert server.process.wait(timeout=30) == 0
+    (segment,) = settings.spool.glob("*.jsonl.zst")
+    assert b'"late"' in zstandard.ZstdDecompressor().decompress(segment.read_bytes())
+
+
+HEAD = "POST /audit/{cluster} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{more}\r\n"
+
+
+def raw_request(cluster: str = "lab-1", kind: str = "application/json", more: str = "", body: bytes = b"") -> bytes:
+    length = "" if "Content-Length" in more or "Transfer" in more else f"Content-Length: {len(body)}\r\n"
+    return HEAD.format(cluster=cluster, kind=kind, more=length + more).encode("latin-1") + body
+
+
+def hostile_requests(chance: random.Random) -> list[tuple[bytes, set[int]]]:
+    """Requests that no API server sends, and the answers that are allowed; 0 stands for none."""
+    good = event_list([{"auditID": "x"}])
+    bomb = zstandard.ZstdCompressor().compress(b"[" * 1_000_000)
+    cases: list[tuple[bytes, set[int]]] = [
+        (raw_request(body=b""), {400}),
+        (raw_request(body=b"\x1f\x8b" + chance.randbytes(50)), {400}),
+        (raw_request(body=bomb, more="Content-Encoding: gzip\r\n"), {415}),
+        (raw_request(body=good, more="Content-Encoding: zstd\r\n"), {415}),
+        (raw_request(body=good, kind="text/plain"), {415}),
+        (raw_request(more="Transfer-Encoding: chunked\r\n", body=b"5\r\nhello\r\n0\r\n\r\n"), {411}),
+        (raw_request(more="Content-Length: 999999999999\r\n"), {413}),
+        (raw_request(more="Content-Length: -1\r\n"), {400, 0}),
+        (raw_request(more="Content-Length: 5\r\nContent-Length: 6\r\n", body=b"hello"), {400, 0}),
+        (raw_request(cluster="..%2f..%2fetc", body=good), {400, 404}),
+        (raw_request(cluster="%00", body=good), {400}),
+        (raw_request(cluster="A" * 5000, body=good), {400}),
+        (raw_request(more="X-Request-Id: a\r\n b\r\n", body=good), {200, 400, 0}),
+        (b"GET /audit/lab-1 HTTP/1.1\r\nHost: x\r\n\r\n", {405}),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", {400, 404, 0}),
+        (b"\x16\x03\x01\x02\x00" + chance.randbytes(200), {400, 0}),
+        (raw_request(body=b"[" * 200_000), {400}),
+        (raw_request(body=b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":' + b"[" * 100_000), {400}),
+        (raw_request(body=good[:-1] + b',"items":[{"auditID":"again"}]}'), {200}),
+    ]
+    for _ in range(30):
+        cases.append((raw_request(body=chance.randbytes(chance.randrange(1, 3000))), {400}))
+        cases.append((chance.randbytes(chance.randrange(1, 300)) + b"\r\n\r\n", {400, 404, 405, 0}))
+    for _ in range(60):
+        # One flipped, dropped or doubled byte of a recorded batch may still be a batch, and must then be answered as one.
+        spoiled = bytearray(event_list(chance.sample(recorded_items(), 2)))
+        place = chance.randrange(len(spoiled))
+        spoiled[place : place + 1] = chance.choice([b"", b"\xff", b'"', b"{", b"\\", bytes([spoiled[place]]) * 2])
+        cases.append((raw_request(body=bytes(spoiled)), {200, 400}))
+    return cases
+
+
+def answer_to(port: int, request: bytes, timeout_seconds: float) -> int:
+    """The status of the answer; 0 when the connection was closed or nothing came in time."""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds) as connection:
+        try:
+            connection.sendall(request)
+            found = re.match(rb"HTTP/1\.1 (\d{3}) ", connection.recv(2000))
+        except OSError:
+            return 0
+    return int(found[1]) if found else 0
+
+
+def test_hostile_requests_harm_nobody(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, drain=False, body_seconds_max=1.0)
+    with RunningServer(settings, tmp_path / "server.log") as server:
+        good = 0
+        for number, (request, allowed) in enumerate(hostile_requests(random.Random(7))):
+            # Bytes that are no request may leave the server waiting for the rest of one.
+            status = answer_to(server.port, request, 0.3 if 0 in allowed else 10)
+            assert status in allowed, request[:300]
+            if number % 10 == 0:
+                neighbour = event_list([{"auditID": f"neighbour-{number}"}])
+                assert server.post("neighbour", neighbour)[0] == 200
+                good += 1
+        # A body that stops arriving holds its connection for a second, and nobody else's.
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
+            slow.sendall(raw_request(more="Content-Length: 100\r\n", body=b"{"))
+            assert server.post("neighbour", event_list([{"auditID": "during"}]))[0] == 200
+            assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+        assert server.get("/healthz") == (200, b"ok\n")
+        assert server.get("/readyz")[0] == 200
+        assert server.stop() == 0
+        assert server.lines("unforeseen") == []
+        assert "Traceback" not in server.log.read_text()
+    printed = b"".join(
+        zstandard.ZstdDecompressor().stream_reader(path.read_bytes(), read_across_frames=True).read()
+        for path in sorted(settings.spool.glob("*.jsonl.zst"))
+    )
+    assert len(set(re.findall(rb'"neighbour-\d+"', printed))) == good
+    assert b'"during"' in printed
+
+
+def test_one_shape_for_every_error(tmp_path: Path) -> None:
+    with RunningServer(settings_for(tmp_path, drain=False, body_bytes_max=100), tmp_path / "server.log") as server:
+        answers = [
+            server.post("lab-1", b"{}"),
+            server.post("LAB", b"{}"),
+            server.post("lab-1", b"x" * 101),
+            send(server.connect(), "POST", "/nowhere", b""),
+            send(server.connect(), "DELETE", "/audit/lab-1", b""),
+        ]
+    assert [status for status, _ in answers] == [400, 400, 413, 404, 405]
+    for _, answer in answers:
+        assert set(answer) == {"error"}
+        assert set(answer["error"]) == {"code", "message", "hint"}
+
+
+def test_requests_carry_an_id_from_the_sender_to_the_log(tmp_path: Path) -> None:
+    with RunningServer(settings_for(tmp_path, drain=False), tmp_path / "server.log") as server:
+        server.post("lab-1", b"{}", X_Request_Id="my-id-1")
+        assert server.wait_for("batch_refused")["request_id"] == "my-id-1"
+
+
+def openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+def make_certificates(folder: Path) -> None:
+    """ca.pem; server.pem for 127.0.0.1; prod.pem and stranger.pem for clients, the last of another authority."""
+    new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    for authority in ("ca", "other-ca"):
+        openssl(
+            folder, "req", "-x509", *new_key, "-subj", f"/CN={authority}", "-keyout", f"{authority}.key", "-out", f"{authority}.pem"
+        )
+    (folder / "server.ext").write_text("subjectAltName=IP:127.0.0.1\n")
+    (folder / "client.ext").write_text("extendedKeyUsage=clientAuth\n")
+    for name, authority, extensions in [("server", "ca", "server"), ("prod", "ca", "client"), ("stranger", "other-ca", "client")]:
+        openssl(folder, "req", *new_key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        sign = [
+            "-CA",
+            f"{authority}.pem",
+            "-CAkey",
+            f"{authority}.key",
+            "-CAcreateserial",
+            "-extfile",
+            f"{extensions}.ext",
+            "-days",
+            "1",
+        ]
+        openssl(folder, "x509", "-req", "-in", f"{name}.csr", *sign, "-out", f"{name}.pem")
+
+
+def test_a_cluster_cannot_write_as_another(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    identities = tmp_path / "identities"
+    identities.write_text("# who\nlab-1 token:0123456789abcdef\nlab-2  token:fedcba9876543210\nprod name:prod\n")
+    settings = settings_for(
+        tmp_path,
+        drain=False,
+        identities=identities,
+        tls_certificate=tmp_path / "server.pem",
+        tls_key=tmp_path / "server.key",
+        client_ca=tmp_path / "ca.pem",
+    )
+
+    def context(client: str = "") -> Any:
+        made = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+        if client:
+            made.load_cert_chain(tmp_path / f"{client}.pem", tmp_path / f"{client}.key")
+        return made
+
+    body = event_list([{"auditID": "a"}])
+    with RunningServer(settings, tmp_path / "server.log") as server:
+
+        def status(cluster: str, token: str = "", client: str = "") -> int:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            return server.post(cluster, body, context=context(client), **headers)[0]
+
+        assert status("lab-1", "0123456789abcdef") == 200
+        assert status("lab-2", "0123456789abcdef") == 403
+        assert status("lab-1", "0123456789abcdeX") == 401
+        assert status("lab-1") == 401
+        assert status("prod", client="prod") == 200
+        assert status("lab-1", client="prod") == 403
+        assert status("prod") == 401
+        with pytest.raises((ssl.SSLError, OSError, http.client.HTTPException)):
+            status("prod", client="stranger")
+        # A changed file takes effect without a restart; one that is broken changes nothing.
+        identities.write_text("lab-1 token:new-token-new-token\n")
+        server.wait_for("identities_reloaded")
+        assert status("lab-1", "0123456789abcdef") == 401
+        assert status("lab-1", "new-token-new-token") == 200
+        identities.write_text("nonsense\n")
+        server.wait_for("identities_not_reloaded")
+        assert status("lab-1", "new-token-new-token") == 200
+        assert "new-token" not in server.log.read_text()
