@@ -36,7 +36,7 @@ def assess(
     """
     connection.execute("CREATE OR REPLACE TEMP TABLE verdicts AS FROM read_parquet($path)", {"path": verdicts})
     connection.execute(_sql("outcomes"))
-    figures = {_key(row): row for row in _rows(connection, "figures")}
+    figures = {_key(row): row for row in rows_of(connection, "figures")}
     owners, days, unknown = (_grouped(connection, name) for name in ("owners", "days", "unknown"))
     return tuple(
         _policy(key, actions, figures.get(key), owners[key], days[key], unknown[key], fidelity.get(key[0], Fidelity()), rules)
@@ -114,12 +114,13 @@ def _key(row: Mapping[str, Any]) -> Key:
 
 def _grouped(connection: duckdb.DuckDBPyConnection, name: str) -> defaultdict[Key, list[dict[str, Any]]]:
     groups: defaultdict[Key, list[dict[str, Any]]] = defaultdict(list)
-    for row in _rows(connection, name):
+    for row in rows_of(connection, name):
         groups[_key(row)].append(row)
     return groups
 
 
-def _rows(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
+def rows_of(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
+    """The rows of one of this room's queries, as dictionaries."""
     rows: list[dict[str, Any]] = connection.sql(_sql(name)).to_arrow_table().to_pylist()
     return rows
 

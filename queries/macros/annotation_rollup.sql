@@ -1,4 +1,4 @@
--- one row per (policy, key): audit annotations that policies declared
+-- one row per (policy, key, declared_by): audit annotations that policies declared, certain ones first
 -- since: earliest time of a request, or null
 -- until: time before which requests count, or null
 -- within: a namespace, or null for all
@@ -6,6 +6,7 @@ CREATE MACRO annotation_rollup(since, until, within) AS TABLE
 SELECT
     policy,
     key,
+    declared_by,
     count(*) AS requests,
     count(DISTINCT value) AS distinct_values,
     min(ts) AS first_ts,
@@ -13,4 +14,4 @@ SELECT
 FROM audit_annotations
 WHERE (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until) AND (within IS NULL OR namespace = within)
 GROUP BY ALL
-ORDER BY requests DESC, policy, key
+ORDER BY declared_by, requests DESC, policy, key

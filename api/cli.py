@@ -1,0 +1,86 @@
+"""The command line: options become library calls, results become tables, errors become one line and an exit code.
+
+Exit codes, the same everywhere: 0 done, 1 a gate said no, 2 bad usage or bad input, 3 not enough evidence, 4 finished in part,
+130 interrupted (what was committed stays).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ingest.errors import HindcastError
+
+from .commands import demo, ingest, readiness, replay, serve, violations
+from .context import Context
+
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="hindcast",
+    help="Say whether a Kubernetes admission policy can go from Warn/Audit to Deny, from the audit log of your own cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    lake: Annotated[
+        Path,
+        typer.Option(envvar="HINDCAST_LAKE", help="The folder that keeps the events.", show_default=True),
+    ] = Path("hindcast-lake"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results and errors.")] = False,
+) -> None:
+    context.obj = Context(lake=lake, quiet=quiet)
+
+
+def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
+    """The command as typer wants it: ends with an exit code, and says what an interruption leaves behind."""
+
+    @wraps(command)
+    def finish(*arguments: Any, **options: Any) -> None:
+        try:
+            code = command(*arguments, **options)
+        except KeyboardInterrupt:
+            _complain("interrupted; what was committed before stays, run the command again to go on")
+            code = EXIT_INTERRUPTED
+        raise typer.Exit(code or 0)
+
+    return finish
+
+
+for _command in (demo, ingest, violations, replay, readiness, serve):
+    app.command(_command.__name__.rpartition(".")[2])(_finishing(_command.command))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; never raises for a user's mistake."""
+    try:
+        app(args=list(arguments) if arguments is not None else None)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except HindcastError as error:
+        _complain(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); that is no error of ours. Keep Python from flushing into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"hindcast: {message}\n")
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

@@ -1,0 +1,124 @@
+"""`hindcast demo`: the whole way of one event, on a real audit log that ships with the program."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import zstandard
+
+from api.context import Context
+from api.output import Column, Format, Table, render
+from ingest.errors import InputError
+from ingest.files import ingest_files
+from ingest.lake import Lake
+from ingest.snapshot import ingest_snapshot
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.report.html import to_html
+from queries import LakeReader, open_lake
+
+from . import readiness, violations
+
+# The recording: its first event, its length, and the moment of the snapshot that precedes the first policy.
+_START = datetime(2026, 11, 21, 3, 24, 15, 865989, tzinfo=UTC)
+_LENGTH = timedelta(seconds=278.268028)
+_SNAPSHOT = datetime(2026, 11, 21, 3, 24, 34, 88216, tzinfo=UTC)
+_STORY = timedelta(weeks=3)
+_CLUSTER = "demo"
+_TOTALS = (
+    ("events", "EVENTS"),
+    ("failure_events", "EVENTS WITH A FAILURE"),
+    ("failures", "FAILURES"),
+    ("denied_requests", "REQUESTS DENIED BY A POLICY"),
+    ("denial_events", "EVENTS SAYING SO"),
+    ("annotated", "REQUESTS WITH POLICY ANNOTATIONS"),
+)
+_FIELDS = ("requestReceivedTimestamp", "stageTimestamp")
+
+
+def command(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="The folder for the lake and the report; it is made anew.")] = Path("demo-out"),
+    stretch: Annotated[bool, typer.Option(help="Stretch the recording's five minutes to three weeks.")] = True,
+) -> int:
+    """Ingest a real audit log, print what its cluster recorded, replay two policies and write a readiness report."""
+    own: Context = context.obj
+    started = time.monotonic()
+    lake = Context(lake=_fresh_lake(out), quiet=own.quiet)
+    factor = _STORY / _LENGTH if stretch else 1.0
+    if stretch:
+        seconds = _LENGTH.total_seconds()
+        own.say(f"a recording of {seconds:.0f} s, its times stretched by {factor:,.0f} so that the story spans 21 days")
+    with as_file(files("api") / "demo") as data:
+        _fill(lake, data, factor)
+        reader = open_lake(lake.lake)
+        try:
+            _print_recorded(reader)
+        finally:
+            reader.close()
+        report = readiness.make_report(lake, [data / "policies"], None, None, "1.36", ReadinessRules(), None)
+    render(readiness.report_tables(report), Format.TABLE)
+    page = out / "report.html"
+    page.write_text(to_html(report), encoding="utf-8")
+    own.say(f"report: {page} (opens offline); lake: {lake.lake}; {time.monotonic() - started:.0f} s in all")
+    own.say(f"next: hindcast --lake {lake.lake} violations --by workload; with your own audit log: hindcast ingest FILE")
+    return 0
+
+
+def _fresh_lake(out: Path) -> Path:
+    """An empty folder for the lake; an earlier demonstration's is removed, anything else is left alone."""
+    lake = out / "lake"
+    if lake.exists():
+        if not (lake / "manifest.sqlite").is_file():
+            raise InputError(f"{lake}: is there and is no lake", "give another folder with --out")
+        shutil.rmtree(lake)
+    out.mkdir(parents=True, exist_ok=True)
+    return lake
+
+
+def _fill(own: Context, data: Path, factor: float) -> None:
+    lake = Lake.create(own.lake)
+    log = own.lake / "demo-audit.jsonl"
+    if factor == 1.0:
+        log = data / "audit.jsonl.zst"
+    else:
+        with log.open("wb") as handle:
+            handle.writelines(stretched(data / "audit.jsonl.zst", factor))
+    with own.progress("reading the audit log") as step:
+        ingest_files(lake, [log], _CLUSTER, time.time(), progress=step)
+    ingest_snapshot(lake, [data / "snapshot"], _CLUSTER, _moved(_SNAPSHOT, factor))
+    lake.close()
+    if factor != 1.0:
+        log.unlink()
+
+
+def stretched(log: Path, factor: float) -> Iterator[bytes]:
+    """The lines of the recording with both timestamps moved away from its start by one factor; all else byte for byte."""
+    for line in zstandard.ZstdDecompressor().decompress(log.read_bytes()).splitlines(keepends=True):
+        # The timestamps come after the bodies, which may have fields of that name, and only annotations come after them.
+        for name in _FIELDS:
+            start = line.rindex(b'"%s":"' % name.encode()) + len(name) + 4
+            end = line.index(b'"', start)
+            moment = _moved(datetime.fromisoformat(line[start:end].decode()), factor)
+            line = line[:start] + moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode() + line[end:]
+        yield line
+
+
+def _moved(moment: datetime, factor: float) -> datetime:
+    return _START - (_STORY if factor != 1.0 else timedelta()) + (moment - _START) * factor
+
+
+def _print_recorded(reader: LakeReader) -> None:
+    """The totals of the log, then what its policies reported."""
+    totals = reader.sql("FROM recorded_totals()").fetchall()[0]
+    columns = [Column(name, heading, number=True) for name, heading in _TOTALS]
+    rollup = reader.violation_rollup(["policy", "binding"])
+    rows = [dict(zip(rollup.columns, row, strict=True)) for row in rollup.fetchall()]
+    totals_table = Table("totals", columns, [totals], "What the cluster recorded")
+    render([totals_table, violations.failures(["policy", "binding"], rows), *violations.recorded(reader)], Format.TABLE)

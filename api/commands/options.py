@@ -1,0 +1,57 @@
+"""Options that several commands share, with the one way of reading each."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api.output import Format
+from ingest.errors import InputError
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)\Z")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
+Since = Annotated[str | None, typer.Option(help="Only requests from then on: `30d`, `12h` (before now), or a time in RFC 3339.")]
+Until = Annotated[str | None, typer.Option(help="Only requests before then; same forms as --since.")]
+Policies = Annotated[
+    list[Path] | None,
+    typer.Option("-f", "--filename", help="Policies with their bindings and params: a file, a folder, or - for standard input."),
+]
+KubernetesVersion = Annotated[
+    str, typer.Option("--kubernetes-version", help="The API server's minor version, which decides what CEL knows.")
+]
+
+
+def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
+    """The moment that `--since` or `--until` names, in UTC. Raises InputError for anything else."""
+    if text is None:
+        return None
+    if span := _SPAN.match(text):
+        return now - timedelta(seconds=float(span[1]) * _SECONDS[span[2]])
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{option}: {text!r} is no time", "give a span such as 30d or 12h, or 2026-11-21T03:24:15Z") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def parse_window(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """Both ends of the window, spans counted back from now. Raises InputError when it is empty."""
+    now = datetime.now(UTC)
+    window = parse_time("--since", since, now), parse_time("--until", until, now)
+    if window[0] is not None and window[1] is not None and window[0] >= window[1]:
+        raise InputError(f"--since {since} is not before --until {until}")
+    return window
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """`1.36` or `v1.36.2` as (1, 36). Raises InputError."""
+    match = re.match(r"v?(\d+)\.(\d+)(?:\.|$)", text)
+    if not match:
+        raise InputError(f"--kubernetes-version: {text!r} is no version", "give a minor version such as 1.36")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,57 @@
+"""`hindcast serve`: the audit webhook backend."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from api.context import Context
+from api.serve import serve
+from api.settings import Settings
+
+
+def command(context: typer.Context, **given: Any) -> int:
+    """Receive audit events over HTTP, acknowledge them once they are durable, and fill the lake in a second process."""
+    own: Context = context.obj
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items() if value not in (None, [])}
+    return serve(Settings.read(os.environ, lake=own.lake, **values))
+
+
+def _options() -> inspect.Signature:
+    """One option per setting, so that the table of settings stays the only list of them; what is not given is None."""
+    hints = get_type_hints(Settings, include_extras=True)
+    parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    for item in fields(Settings):
+        if item.name == "lake":
+            continue
+        kind, text = get_args(hints[item.name])[:2]
+        default = "" if item.default in (None, MISSING) else f" [default: {_shown(item.default)}]"
+        parameters.append(
+            inspect.Parameter(
+                item.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[_option_type(kind), typer.Option(help=text[:1].upper() + text[1:] + "." + default)],
+            )
+        )
+    return inspect.Signature(parameters)
+
+
+def _option_type(kind: Any) -> Any:
+    if kind == tuple[str, ...]:
+        return list[str] | None
+    return Path | None if kind in (Path, Path | None) else kind | None
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+_declared: Callable[..., int] = command
+_declared.__signature__ = _options()  # type: ignore[attr-defined]  # typer reads the options from here

@@ -1,0 +1,72 @@
+"""`hindcast violations`: what the cluster itself recorded, by policy, binding, namespace, user, workload or time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from api.context import Context
+from api.output import Column, Format, Table, render
+from queries import DIMENSIONS, LakeReader, open_lake
+
+from . import options
+
+FIRST_FAILURE_ONLY = (
+    "up to Kubernetes 1.36 the API server records only the first failure of a request, so these counts are lower bounds; "
+    "`hindcast replay` counts them all"
+)
+Window = tuple[datetime | None, datetime | None]
+_COLUMN_OF = {"user": "user_name"}
+_HEADINGS = {"user_name": "USER", "first_ts": "FIRST", "last_ts": "LAST"}
+_COUNTS = ("failures", "requests", "admitted", "users", "namespaces")
+_QUESTIONS = (
+    ("denials", "Requests that policies denied", "FROM denial_rollup(?, ?, ?)"),
+    ("audit_annotations", "Audit annotations of policies", "FROM annotation_rollup(?, ?, ?)"),
+)
+
+
+def command(
+    context: typer.Context,
+    by: Annotated[list[str] | None, typer.Option(help=f"What to count by; repeat it. One of {', '.join(DIMENSIONS)}.")] = None,
+    namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="Only this namespace.")] = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    output: options.Output = Format.TABLE,
+) -> None:
+    """Print the validation failures, denials and audit annotations of policies that the audit log recorded."""
+    own: Context = context.obj
+    window = options.parse_window(since, until)
+    reader = open_lake(own.lake)
+    dimensions = by or ["policy", "binding"]
+    if namespace is not None and "namespace" not in dimensions:
+        dimensions = [*dimensions, "namespace"]
+    relation = reader.violation_rollup(dimensions, *window)
+    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    kept = [row for row in rows if namespace is None or row["namespace"] == namespace]
+    render([failures(dimensions, kept), *recorded(reader, window, namespace)], output)
+
+
+def failures(dimensions: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table:
+    """Recorded failures per combination of the dimensions, most first."""
+    names = [_COLUMN_OF.get(dimension, dimension) for dimension in dimensions]
+    columns = [
+        *(Column(name, _HEADINGS.get(name, "")) for name in names),
+        *(Column(name, number=True, wide=name in ("users", "namespaces")) for name in _COUNTS),
+        *(Column(name, _HEADINGS[name]) for name in ("first_ts", "last_ts")),
+    ]
+    cells = [[row[column.key] for column in columns] for row in rows]
+    return Table("failures", columns, cells, "Recorded validation failures", (FIRST_FAILURE_ONLY,) if rows else ())
+
+
+def recorded(reader: LakeReader, window: Window = (None, None), namespace: str | None = None) -> list[Table]:
+    """Requests that policies denied, and the audit annotations that policies declared."""
+    return [_table(reader, [*window, namespace], *question) for question in _QUESTIONS]
+
+
+def _table(reader: LakeReader, parameters: Sequence[object], name: str, title: str, text: str) -> Table:
+    relation = reader.sql(text, parameters)
+    columns = [Column(key, _HEADINGS.get(key, ""), number=key in (*_COUNTS, "distinct_values")) for key in relation.columns]
+    return Table(name, columns, relation.fetchall(), title)

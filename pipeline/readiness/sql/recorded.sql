@@ -1,0 +1,25 @@
+-- one row per (policy, binding) of which the cluster recorded a failure or a denial
+WITH failed AS (
+    SELECT policy, binding, count(*) AS failures, min(ts) AS first_ts, max(ts) AS last_ts,
+        list(DISTINCT namespace) AS namespaces, list(DISTINCT user_name) AS users
+    FROM violations
+    GROUP BY ALL
+),
+denied AS (
+    SELECT policy, coalesce(binding, '') AS binding, count(*) AS denied_requests, min(ts) AS first_ts, max(ts) AS last_ts,
+        list(DISTINCT namespace) AS namespaces, list(DISTINCT user_name) AS users
+    FROM denials
+    WHERE denier = 'vap'
+    GROUP BY ALL
+)
+SELECT
+    policy,
+    binding,
+    coalesce(failed.failures, 0) AS failures,
+    coalesce(denied.denied_requests, 0) AS denied_requests,
+    len(list_distinct(list_concat(failed.namespaces, denied.namespaces))) AS namespaces,
+    len(list_distinct(list_concat(failed.users, denied.users))) AS users,
+    least(failed.first_ts, denied.first_ts) AS first_ts,
+    greatest(failed.last_ts, denied.last_ts) AS last_ts
+FROM failed FULL JOIN denied USING (policy, binding)
+ORDER BY failures + denied_requests DESC, policy, binding
