@@ -41,7 +41,7 @@ def read_identities(path: Path) -> list[Identity]:
     for number, line in enumerate(lines, 1):
         if not (text := line.strip()) or text.startswith("#"):
             continue
-        cluster, _, what = text.partition(" ")
+        cluster, what = (*text.split(None, 1), "")[:2]
         kind, _, proof = what.strip().partition(":")
         if not is_cluster_name(cluster) or kind not in ("token", "name") or not proof:
             # The line itself may be a token, so it is not repeated here.
