@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 from ..request import Evidence, Grade, Json, Known, Object, Unknown, worst
 from .event import Decode, decode_json
 from .evidence import LazyKnown
+from .patching import PatchError, PatchType, apply_patch
 from .versions import Form, Version
 
 # Longer chains of changes without any whole body between them are not worth believing.
@@ -27,6 +29,8 @@ def object_of(version: Version, decode: Decode = decode_json) -> Evidence[Object
         return Unknown(f"no body known before {chain[-1].source}")
     if step.form is Form.OPAQUE:
         return Unknown(f"changed by {step.source}")
+    if step.form is Form.DISTURBED:
+        return Unknown(f"perhaps changed by {step.source}")
     if step.form is Form.GONE:
         return Unknown(f"written after its deletion: {chain[-1].source}") if chain else Known(None, step.source, step.grade)
     ground, changes = step, list(reversed(chain))
@@ -50,7 +54,7 @@ def _read(ground: Version, changes: list[Version], decode: Decode) -> Object:
         assert ground.metadata is not None
         with_metadata(value, decode_json(ground.metadata)["metadata"])
     for change in changes:
-        _CHANGES[change.form][0](value, change)
+        value = _CHANGES[change.form][0](value, change)
     return value
 
 
@@ -59,12 +63,18 @@ def with_metadata(value: Object, metadata: Object) -> None:
     value["metadata"] = {key: entry for key, entry in metadata.items() if key != "managedFields"}
 
 
-def _apply_metadata(value: Object, change: Version) -> None:
+def _apply_metadata(value: Object, change: Version) -> Object:
+    """A patch that was answered with metadata alone: the garbage collector's, which changes nothing else, or any other."""
     assert change.metadata is not None
+    if change.body is not None and change.patch:
+        # Where it does not apply, the body known before is not the one that the server met; metadata is still as answered.
+        with suppress(PatchError):
+            value = apply_patch(PatchType(change.patch), value, decode_json(change.body))
     with_metadata(value, decode_json(change.metadata)["metadata"])
+    return value
 
 
-def _apply_scale(value: Object, change: Version) -> None:
+def _apply_scale(value: Object, change: Version) -> Object:
     assert change.body is not None
     scale = decode_json(change.body)
     spec = value.setdefault("spec", {})
@@ -73,9 +83,10 @@ def _apply_scale(value: Object, change: Version) -> None:
         spec["replicas"] = scale["spec"].get("replicas", 0)
         _bump_generation(metadata)
     metadata["resourceVersion"] = change.resource_version
+    return value
 
 
-def _apply_binding(value: Object, change: Version) -> None:
+def _apply_binding(value: Object, change: Version) -> Object:
     """What BindingREST writes into the pod (kubernetes/kubernetes pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata)."""
     assert change.body is not None
     binding = decode_json(change.body)
@@ -88,20 +99,22 @@ def _apply_binding(value: Object, change: Version) -> None:
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": _seconds(change)}
     conditions: list[Json] = value.setdefault("status", {}).setdefault("conditions", [])
     conditions[:] = [condition for condition in conditions if condition.get("type") != "PodScheduled"] + [scheduled]
+    return value
 
 
-def _apply_mark(value: Object, change: Version) -> None:
+def _apply_mark(value: Object, change: Version) -> Object:
     """What BeforeDelete writes (kubernetes/apiserver pkg/registry/rest/delete.go)."""
     metadata = value.setdefault("metadata", {})
     metadata.pop("resourceVersion", None)
     if "deletionTimestamp" in metadata:
-        return
+        return value
     grace_seconds = change.grace_seconds
     if grace_seconds is None:
         grace_seconds = value.get("spec", {}).get("terminationGracePeriodSeconds") or 0
     metadata["deletionGracePeriodSeconds"] = grace_seconds
     metadata["deletionTimestamp"] = f"{change.since + timedelta(seconds=grace_seconds):%Y-%m-%dT%H:%M:%SZ}"
     _bump_generation(metadata)
+    return value
 
 
 def _bump_generation(metadata: Object) -> None:
@@ -113,10 +126,10 @@ def _seconds(change: Version) -> str:
     return f"{change.since:%Y-%m-%dT%H:%M:%SZ}"
 
 
-_GROUNDS = frozenset({Form.WHOLE, Form.CREATED, Form.OPAQUE, Form.GONE})
+_GROUNDS = frozenset({Form.WHOLE, Form.CREATED, Form.OPAQUE, Form.DISTURBED, Form.GONE})
 
 # How a change is applied, and how good the result is at best.
-_CHANGES: dict[Form, tuple[Callable[[Object, Version], None], Grade]] = {
+_CHANGES: dict[Form, tuple[Callable[[Object, Version], Object], Grade]] = {
     Form.METADATA: (_apply_metadata, Grade.PARTIAL),
     Form.SCALE: (_apply_scale, Grade.INFERRED),
     Form.BINDING: (_apply_binding, Grade.PARTIAL),

@@ -6,6 +6,8 @@ resourceVersions; where a body is missing in that order the answer is Unknown, n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..request import Evidence, Grade, Known, Object, Unknown, worst
 from .event import BodyKind, Decode, Event, Head, body_kind, head_of
 from .evidence import LazyKnown
@@ -18,36 +20,73 @@ from .writes import was_dry_run
 NO_STORED_OBJECT: Known[Object | None] = Known(None, "the operation has no old object")
 
 
-def version_met(event: Event, key: ObjectKey, versions: Versions) -> tuple[Version | None, Grade]:
-    """The version that a write replaced, or that a refused one would have, and how sure that is.
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The version that a write replaced, or that a refused one would have, and how sure that is. `key` is of the object."""
+
+    key: ObjectKey
+    version: Version | None
+    grade: Grade
+
+    @property
+    def resource_version(self) -> str:
+        """Empty where it is not known."""
+        return self.version.resource_version if self.version else ""
+
+
+def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
+    """The version of its object that a write met.
 
     A successful write is found in the order of versions. Of a refused one the version is told by the resourceVersion in its body,
     else by time; another write that was under way at the same time makes that uncertain.
     """
     if event.succeeded and not was_dry_run(event):
-        return versions.before_write(key, event.audit_id), Grade.INFERRED
+        return Met(key, versions.before_write(key, event.audit_id), Grade.INFERRED)
     body = head_of(event.request_raw)
     sent = body.meta.resource_version if event.verb == "update" else ""
     if sent and sent != "0" and (version := versions.at(key, sent)):
-        return version, Grade.INFERRED
-    contended = versions.changed_between(key, event.ts, event.stage_ts)
-    return versions.current(key, event.ts), Grade.PARTIAL if contended else Grade.INFERRED
+        return Met(key, version, Grade.INFERRED)
+    contended = versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id)
+    return Met(key, versions.current(key, event.ts), Grade.PARTIAL if contended else Grade.INFERRED)
 
 
-def old_object_of(event: Event, key: ObjectKey, versions: Versions, decode: Decode) -> Evidence[Object | None]:
+def old_object_of(event: Event, met: Met, decode: Decode) -> Evidence[Object | None]:
     """The stored object of an update, patch or delete."""
-    version, grade = version_met(event, key, versions)
+    version = met.version
     if version is None:
-        return Unknown(f"no earlier version of {describe(key)} in the log or a snapshot")
-    problem = _problem(event, version)
-    if problem:
-        return Unknown(problem)
-    found = object_of(version, decode)
-    if isinstance(found, Unknown):
-        return found
+        return Unknown(f"no earlier version of {describe(met.key)} in the log or a snapshot")
     if version.form is Form.GONE:
-        return Unknown(f"{describe(key)} was deleted before: {version.source}")
-    return _in_request_version(event, found, api_version_of(version), worst(found.grade, grade))
+        return Unknown(f"{describe(met.key)} was deleted before: {version.source}")
+    told = _told_uid(event)
+    if told and version.uid and told != version.uid:
+        return Unknown(f"the last known version is of another object of that name: {version.source}")
+    behind = object_of(version, decode)
+    if isinstance(behind, Unknown):
+        return behind
+    found: Known[Object | None] = LazyKnown(lambda: behind.value, behind.source, worst(behind.grade, met.grade))
+    if found.grade is Grade.PARTIAL and event.subresource == "status" and event.succeeded:
+        found = _with_rest_of_response(event, found, decode)
+    return _in_request_version(event, found, api_version_of(version))
+
+
+def _with_rest_of_response(event: Event, found: Known[Object | None], decode: Decode) -> Known[Object | None]:
+    """A write of `status` leaves the rest of the object alone, so that its answer shows the rest of the old one."""
+    raw = event.response_raw
+    if raw is None or body_kind(head_of(raw), raw) is not BodyKind.OBJECT:
+        return found
+
+    def read() -> Object:
+        old = found.value or {}
+        value: Object = decode(raw)
+        value.pop("status", None)
+        if "status" in old:
+            value["status"] = old["status"]
+        value["metadata"].pop("resourceVersion", None)
+        if version := old.get("metadata", {}).get("resourceVersion"):
+            value["metadata"]["resourceVersion"] = version
+        return value
+
+    return LazyKnown(read, f"responseObject with the status of {found.source}", Grade.PARTIAL)
 
 
 def old_scale_of(parent: Evidence[Object | None]) -> Evidence[Object | None]:
@@ -57,31 +96,23 @@ def old_scale_of(parent: Evidence[Object | None]) -> Evidence[Object | None]:
     return LazyKnown(lambda: scale_from(parent.value or {}), parent.source, parent.grade)
 
 
-def deleted_object_of(event: Event, key: ObjectKey, versions: Versions, decode: Decode) -> Evidence[Object | None]:
-    """The stored object of a delete: an earlier version, else what the response returned, without the marks of the deletion."""
-    found = old_object_of(event, key, versions, decode)
-    if isinstance(found, Known):
+def deleted_object_of(event: Event, met: Met, decode: Decode) -> Evidence[Object | None]:
+    """The stored object of a delete: an earlier version, or else what the response returned, without the marks of this deletion."""
+    found = old_object_of(event, met, decode)
+    if isinstance(found, Known) and found.grade is not Grade.PARTIAL:
         return found
     head = head_of(event.response_raw)
     if not event.succeeded or body_kind(head, event.response_raw) is not BodyKind.OBJECT:
         return found
     raw = event.response_raw
     assert raw is not None
-    return LazyKnown(lambda: _without_marks(decode(raw)), "responseObject without the marks of deletion", Grade.PARTIAL)
+    return LazyKnown(lambda: _without_marks(decode(raw), found), "responseObject without the marks of this deletion", Grade.PARTIAL)
 
 
 def describe(key: ObjectKey) -> str:
     """An object in words: `deployments.apps shop/web`."""
     resource = f"{key.resource}.{key.group}" if key.group else key.resource
     return f"{resource} {key.namespace}/{key.name}" if key.namespace else f"{resource} {key.name}"
-
-
-def _problem(event: Event, version: Version) -> str:
-    """Why a version cannot be the one that was met, or nothing."""
-    told = _told_uid(event)
-    if told and version.uid and told != version.uid:
-        return f"the last known version is of another object of that name: {version.source}"
-    return ""
 
 
 def _told_uid(event: Event) -> str:
@@ -91,19 +122,28 @@ def _told_uid(event: Event) -> str:
     return head_of(event.request_raw).meta.uid if event.verb == "update" else ""
 
 
-def _in_request_version(event: Event, found: Known[Object | None], recorded: str, grade: Grade) -> Evidence[Object | None]:
+def _in_request_version(event: Event, found: Known[Object | None], recorded: str) -> Evidence[Object | None]:
     """The object in the API version of the request: policies see it converted."""
     wanted = f"{event.resource.group}/{event.resource.version}".lstrip("/")
     if recorded in ("", wanted):
-        return LazyKnown(lambda: found.value, found.source, grade)
+        return found
     if by_resource(event.resource.group, event.resource.resource) is not None:
         return Unknown(f"recorded as {recorded}, asked for as {wanted}; conversion between built-in versions is not known")
     # Custom resources without a conversion webhook differ between versions in nothing but this field.
     return LazyKnown(lambda: {**(found.value or {}), "apiVersion": wanted}, found.source, Grade.PARTIAL)
 
 
-def _without_marks(value: Object) -> Object:
+def _without_marks(value: Object, before: Evidence[Object | None]) -> Object:
+    """A deleted object as it was stored: with the marks that it had before, and without a resourceVersion, which nobody told."""
     metadata = value.get("metadata", {})
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+    metadata.pop("resourceVersion", None)
+    earlier = (before.value or {}).get("metadata", {}) if isinstance(before, Known) else {}
+    marks = ("deletionTimestamp", "deletionGracePeriodSeconds")
+    was_marked, is_marked = marks[0] in earlier, marks[0] in metadata
+    for name in marks:
         metadata.pop(name, None)
+        if name in earlier:
+            metadata[name] = earlier[name]
+    if is_marked and not was_marked and "generation" in metadata:
+        metadata["generation"] -= 1
     return value

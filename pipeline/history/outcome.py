@@ -65,6 +65,15 @@ def _connect_reached_backend(event: Event) -> bool:
 _VALIDATING_WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request')
 
 
+def _eviction_failed(event: Event) -> bool:
+    """An Eviction is admitted before its pod is looked up and its budget asked (core/pod/storage/eviction.go, Create).
+
+    A 429 of priority and fairness comes before authorization and carries no decision.
+    """
+    decided = "authorization.k8s.io/decision" in event.annotations
+    return event.subresource == "eviction" and decided and (event.code == 429 or event.message.startswith("pods "))
+
+
 def _mutating_webhook_denied(event: Event) -> bool:
     """A denial by a webhook that the log also shows among the called mutating ones."""
     found = _VALIDATING_WEBHOOK.search(event.message)
@@ -93,7 +102,7 @@ _RULES = (
         _Y,
         lambda e: e.verb == "create" and e.code == 409 and e.reason == "AlreadyExists",
     ),
-    _Rule("the disruption budget refused it", _U, lambda event: event.subresource == "eviction" and event.code == 429),
+    _Rule("the eviction failed, which is tried after admission", _Y, _eviction_failed),
     _Rule("priority and fairness refused it", _N, _code(429)),
     _Rule("the connection was admitted, and failed behind the API server", _Y, _connect_reached_backend),
     _Rule("the apply patch does not fit the schema", _N, _says("failed to create typed patch object")),

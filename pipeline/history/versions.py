@@ -58,6 +58,7 @@ class Form(StrEnum):
     BINDING = "binding"  # the body is a Binding: the pod before, with a node
     MARKED = "marked"  # the version before, marked for deletion; no body
     OPAQUE = "opaque"  # changed in a way that nobody recorded
+    DISTURBED = "disturbed"  # perhaps changed, by a request that spoke of many objects and answered for none
     GONE = "gone"  # deleted
 
 
@@ -75,6 +76,7 @@ class Version:
     api_version: str = ""
     body: Raw | None = None
     metadata: Raw | None = None
+    patch: str = ""  # of METADATA: the type of the patch that is the body
     previous: Version | None = None
     grade: Grade = Grade.INFERRED
     grace_seconds: int | None = None
@@ -102,9 +104,19 @@ class Versions(Protocol):
         """The last version whose write had been answered at a moment."""
         ...
 
-    def changed_between(self, key: ObjectKey, after: datetime, until: datetime) -> bool:
-        """Whether a write of the object was answered after the one moment and received before the other."""
+    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, but: str = "") -> bool:
+        """Whether a write of the object was answered after the one moment and received before the other, `but` one event's."""
         ...
+
+
+class Disturbance(NamedTuple):
+    """A request that may have changed any object of a resource in a namespace, and nobody knows which."""
+
+    cluster: str
+    group: str
+    resource: str
+    namespace: str
+    version: Version
 
 
 class LogVersions:
@@ -112,14 +124,20 @@ class LogVersions:
 
     def __init__(self, versions: Iterable[tuple[ObjectKey, Version]] = ()) -> None:
         self._entries: dict[ObjectKey, list[Version]] = {}
-        self._sorted: set[ObjectKey] = set()
+        self._timelines: dict[ObjectKey, list[Version]] = {}
+        self._disturbances: dict[tuple[str, str, str, str], list[Version]] = {}
         for key, version in versions:
             self.add(key, version)
 
     def add(self, key: ObjectKey, version: Version) -> None:
         """Add one version, in any order."""
         self._entries.setdefault(key, []).append(version)
-        self._sorted.discard(key)
+        self._timelines.pop(key, None)
+
+    def disturb(self, disturbance: Disturbance) -> None:
+        """Add a request that may have changed any object in its reach."""
+        self._disturbances.setdefault(disturbance[:4], []).append(disturbance.version)
+        self._timelines.clear()
 
     def objects(self) -> Iterable[ObjectKey]:
         """Every object of which something is known, in the order of first mention."""
@@ -127,13 +145,11 @@ class LogVersions:
 
     def timeline(self, key: ObjectKey) -> list[Version]:
         """All entries of an object, oldest first, each with a link to the one before."""
-        entries = self._entries.get(key)
-        if entries is None:
-            return []
-        if key not in self._sorted:
-            entries[:] = _linked(_ordered(entries))
-            self._sorted.add(key)
-        return entries
+        timeline = self._timelines.get(key)
+        if timeline is None:
+            entries = [*self._entries.get(key, ()), *self._disturbances.get(key[:4], ())]
+            timeline = self._timelines[key] = _linked(_ordered(entries))
+        return timeline
 
     def before_write(self, key: ObjectKey, audit_id: str) -> Version | None:
         """See Versions."""
@@ -165,9 +181,10 @@ class LogVersions:
         first = timeline[0]
         return first.creates or (first.created is not None and first.created > moment)
 
-    def changed_between(self, key: ObjectKey, after: datetime, until: datetime) -> bool:
+    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, but: str = "") -> bool:
         """See Versions."""
-        return any(version.since > after and version.began < until and version.audit_id for version in self.timeline(key))
+        writes = (version for version in self.timeline(key) if version.audit_id not in ("", but))
+        return any(version.since > after and version.began < until for version in writes)
 
 
 def _ordered(entries: list[Version]) -> list[Version]:
@@ -186,5 +203,7 @@ def _linked(entries: list[Version]) -> list[Version]:
     linked: list[Version] = []
     for version in entries:
         previous = linked[-1] if linked else None
+        if version.form is Form.DISTURBED and (previous is None or previous.form is Form.GONE):
+            continue  # there was nothing to disturb
         linked.append(replace(version, previous=previous))
     return linked

@@ -12,7 +12,7 @@ from .kinds import by_kind
 from .objects import object_of
 from .snapshots import ResourceName, snapshot_versions
 from .versions import LogVersions, ObjectKey, Version, object_key
-from .writes import versions_of
+from .writes import record
 
 CRDS = ResourceName("apiextensions.k8s.io", "customresourcedefinitions")
 NAMESPACES = ResourceName("", "namespaces")
@@ -52,8 +52,7 @@ class LogHistory:
         """Build from rows of the lake's `events` (writes of the needed resources; others do no harm) and `objects`."""
         versions = LogVersions()
         for row in events:
-            for key, version in versions_of(Event.from_row(row)):
-                versions.add(key, version)
+            record(Event.from_row(row), versions)
         listed: dict[tuple[str, ResourceName], datetime] = {}
         for key, version in snapshot_versions(objects):
             versions.add(key, version)

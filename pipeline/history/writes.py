@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
-from ..request import Grade
-from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, head_of
+from ..request import Grade, Object
+from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of
 from .options import is_dry_run, query_of
-from .versions import Form, ObjectKey, Version, object_key
+from .outcome import Admission, outcome_of
+from .patching import patch_type
+from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
 
 # Subresources that create something beside the object and leave it as it was.
 _BESIDE = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
@@ -109,6 +111,44 @@ def list_items(raw: Raw | None) -> tuple[str, list[Raw]]:
     return found.kind.removesuffix("List"), [bytes(item) for item in found.items]
 
 
+def answered_metadata(event: Event) -> Object | None:
+    """The metadata in an answer that shows metadata alone, or None."""
+    head = head_of(event.response_raw)
+    kind = body_kind(head, event.response_raw)
+    raw = table_metadata(event.response_raw) if kind is BodyKind.TABLE else event.response_raw
+    if raw is None or kind not in (BodyKind.TABLE, BodyKind.METADATA) or not event.succeeded:
+        return None
+    metadata: Object = decode_json(raw)["metadata"]
+    return metadata
+
+
+def disturbance_of(event: Event) -> Disturbance | None:
+    """What a deletecollection may have done of which no list tells: one that was refused halfway, or recorded without its answer."""
+    if event.verb != "deletecollection" or event.stage != "ResponseComplete" or event.subresource or was_dry_run(event):
+        return None
+    admission = outcome_of(event).admission
+    listed = body_kind(head_of(event.response_raw), event.response_raw) is BodyKind.LIST
+    if admission is Admission.NOT_REACHED or (event.succeeded and listed):
+        return None
+    version = Version(
+        form=Form.DISTURBED,
+        since=event.stage_ts,
+        began=event.ts,
+        source=f"{event.label}: {why_no_body(event)}",
+        audit_id=event.audit_id,
+    )
+    place = object_key(event.cluster, event.resource.group, event.resource.resource, event.namespace, "")
+    return Disturbance(*place[:4], version)
+
+
+def record(event: Event, versions: LogVersions) -> None:
+    """Enter what one event says about object versions."""
+    for key, version in versions_of(event):
+        versions.add(key, version)
+    if disturbance := disturbance_of(event):
+        versions.disturb(disturbance)
+
+
 def why_no_body(event: Event) -> str:
     """In words for a report: why the response of a write is not the object."""
     if "truncated" in event.flags or "audit.k8s.io/truncated" in event.annotations:
@@ -147,7 +187,11 @@ def _written(event: Event, head: Head, kind: BodyKind) -> Version:
     told = head_of(metadata)
     if event.verb == "patch":
         # The garbage collector patches finalizers and owners and asks for metadata alone; other patches may change more.
-        return _version(event, Form.METADATA, told, body=event.request_raw, metadata=metadata)
+        changed = _version(event, Form.METADATA, told, body=event.request_raw, metadata=metadata)
+        if event.request_raw is None:
+            return changed
+        patch = decode_json(event.request_raw)
+        return replace(changed, patch=patch_type(patch, event.request_uri, event.resource, event.subresource).value)
     if event.request_raw is None:
         return _version(event, Form.OPAQUE, told)
     asked = head_of(event.request_raw).api_version

@@ -1,0 +1,57 @@
+"""Who and what a request was: kind, name and namespace as validating admission saw them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Protocol
+
+from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Unknown
+from .event import BodyKind, Event, body_kind, head_of
+from .kinds import kind_of
+from .writes import metadata_head
+
+_DENIED_NAME = re.compile(r'^\S+ "([^"]+)" is forbidden: ')
+
+
+class Discovery(Protocol):
+    """What the cluster served at a time, beyond the built-in resources."""
+
+    def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
+        """The kind of a custom resource, or None if no CRD is known for it."""
+        ...
+
+
+def kind_of_request(event: Event, discovery: Discovery | None) -> Evidence[GroupVersionKind]:
+    """The kind of the object in the request: of a built-in resource by the table, else by a body or a definition."""
+    kind = kind_of(event.resource, event.subresource)
+    if kind is not None:
+        return Known(kind, "built-in resources")
+    for raw, source in ((event.response_raw, "responseObject"), (event.request_raw, "requestObject")):
+        head = head_of(raw)
+        if body_kind(head, raw) is BodyKind.OBJECT and head.kind != "DeleteOptions":
+            return Known(GroupVersionKind(event.resource.group, event.resource.version, head.kind), source)
+    custom = discovery.custom_kind(event.cluster, event.resource, event.ts) if discovery else None
+    if custom is not None:
+        return Known(custom, "CustomResourceDefinition", Grade.INFERRED)
+    return Unknown(f"no body or CustomResourceDefinition tells the kind of {event.resource.resource}.{event.resource.group}")
+
+
+def name_of_request(event: Event) -> Evidence[str]:
+    """The name; a generated one is resolved before validating admission, and stands in the response or in the words of a denial."""
+    if event.name:
+        return Known(event.name, "objectRef")
+    response = head_of(event.response_raw)
+    told = metadata_head(event.response_raw) if body_kind(response, event.response_raw) is BodyKind.TABLE else response.meta
+    if event.succeeded and told.name:
+        return Known(told.name, "responseObject")
+    if match := _DENIED_NAME.match(event.message):
+        return Known(match[1], "responseStatus.message")
+    return Unknown("the name was generated, and no response tells it")
+
+
+def namespace_of_request(event: Event) -> str:
+    """A request for a Namespace has its own name for a namespace, unless that is to be generated."""
+    if event.resource.resource == "namespaces" and not event.resource.group:
+        return event.namespace or event.name
+    return event.namespace

@@ -1,0 +1,195 @@
+"""What the server makes of an object on its way to validating admission, as far as it does not depend on the cluster.
+
+For objects of refused requests, which no response shows. Left out, because they cannot be known: uid, creation time, the random name
+of a pod's token volume, priorities and limits that other objects of the cluster define, allocated addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from ..request import GroupVersionResource, Object
+from .kinds import by_resource
+
+# `status` as the strategy of a built-in kind leaves it at creation: the zero value of its Go type (kubernetes/api), or a first phase.
+_FIRST_STATUS: dict[tuple[str, str], Object] = {
+    ("", "namespaces"): {"phase": "Active"},
+    ("", "persistentvolumeclaims"): {},
+    ("", "persistentvolumes"): {"phase": "Pending"},
+    ("", "replicationcontrollers"): {"replicas": 0},
+    ("", "resourcequotas"): {},
+    ("", "services"): {"loadBalancer": {}},
+    ("apps", "daemonsets"): {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    ("apps", "deployments"): {},
+    ("apps", "replicasets"): {"replicas": 0},
+    ("apps", "statefulsets"): {"replicas": 0, "availableReplicas": 0},
+    ("autoscaling", "horizontalpodautoscalers"): {"desiredReplicas": 0, "currentMetrics": None},
+    ("batch", "cronjobs"): {},
+    ("batch", "jobs"): {},
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): {},
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): {},
+    ("networking.k8s.io", "ingresses"): {"loadBalancer": {}},
+    ("networking.k8s.io", "servicecidrs"): {},
+    ("policy", "poddisruptionbudgets"): {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+}
+
+# Built-in resources whose strategy counts generations from 1. All custom resources do.
+_COUNTS_GENERATIONS = frozenset(
+    {
+        ("", "pods"),
+        ("", "replicationcontrollers"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apps", "daemonsets"),
+        ("apps", "deployments"),
+        ("apps", "replicasets"),
+        ("apps", "statefulsets"),
+        ("batch", "cronjobs"),
+        ("batch", "jobs"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+        ("networking.k8s.io", "ingresses"),
+        ("networking.k8s.io", "networkpolicies"),
+        ("policy", "poddisruptionbudgets"),
+        ("scheduling.k8s.io", "priorityclasses"),
+    }
+)
+
+# Lists and maps of metadata that Go leaves out when they are empty.
+_OMITTED_WHEN_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
+
+_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+# Where a kind keeps its pod spec.
+_POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "pods"): ("spec",),
+    ("", "podtemplates"): ("template", "spec"),
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(
+        (
+            ("", "replicationcontrollers"),
+            ("apps", "daemonsets"),
+            ("apps", "deployments"),
+            ("apps", "replicasets"),
+            ("apps", "statefulsets"),
+            ("batch", "jobs"),
+        ),
+        ("spec", "template", "spec"),
+    ),
+}
+
+
+def keeps_status(resource: GroupVersionResource) -> bool:
+    """Whether a write of the main resource cannot change `status`. Of custom resources this depends on their definition: False."""
+    return (resource.group, resource.resource) in _FIRST_STATUS or resource.resource in ("pods", "nodes")
+
+
+def prepare_for_create(value: Object, resource: GroupVersionResource) -> None:
+    """Do to a new object what its strategy and the in-tree admission plugins always do."""
+    place = (resource.group, resource.resource)
+    metadata = value.setdefault("metadata", {})
+    metadata.pop("resourceVersion", None)
+    if place in _COUNTS_GENERATIONS or by_resource(*place) is None:
+        metadata["generation"] = 1
+    if place in _FIRST_STATUS:
+        value["status"] = deepcopy(_FIRST_STATUS[place])
+    if place in _PREPARED:
+        _PREPARED[place](value)
+    default_containers(value, resource)
+    leave_out_empty(value, resource)
+
+
+def counts_generation(value: Object, old: Object, resource: GroupVersionResource) -> bool:
+    """Whether an update of the main resource raises `metadata.generation`."""
+    place = (resource.group, resource.resource)
+    if place not in _COUNTS_GENERATIONS and by_resource(*place) is not None:
+        return False
+    if by_resource(*place) is None:
+        return _without_status(value) != _without_status(old)
+    if place == ("apps", "deployments") and _annotations(value) != _annotations(old):
+        return True  # deployment/strategy.go counts annotations as well: rollouts copy them
+    return bool(value.get("spec") != old.get("spec"))
+
+
+def default_containers(value: Object, resource: GroupVersionResource) -> None:
+    """Give containers that a patch or webhook added the defaults of the API (core/v1/defaults.go, SetDefaults_Container)."""
+    spec: Any = value
+    for name in _POD_SPECS.get((resource.group, resource.resource), ("",)):
+        spec = spec.get(name) if isinstance(spec, dict) else None
+    if not isinstance(spec, dict):
+        return
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(kind) or ():
+            image = str(container.get("image", ""))
+            tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+            latest = "@" not in image and tag in ("", "latest")
+            container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+            container.setdefault("terminationMessagePath", "/dev/termination-log")
+            container.setdefault("terminationMessagePolicy", "File")
+            container.setdefault("resources", {})
+
+
+def leave_out_empty(value: Object, resource: GroupVersionResource) -> None:
+    """Drop what Go does not write when it is empty: a patched built-in object has passed through its Go type."""
+    metadata = value.get("metadata", {})
+    for name in _OMITTED_WHEN_EMPTY:
+        if name in metadata and not metadata[name] and by_resource(resource.group, resource.resource):
+            del metadata[name]
+
+
+def _prepare_namespace(value: Object) -> None:
+    value.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+
+
+def _prepare_pod(value: Object) -> None:
+    """ServiceAccount and DefaultTolerationSeconds admission, and podStrategy.PrepareForCreate."""
+    spec = value.setdefault("spec", {})
+    account = spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", account)
+    tolerations = list(spec.get("tolerations") or ())
+    for key in _TOLERATED:
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    spec["tolerations"] = tolerations
+    value["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+
+
+def _tolerates(toleration: Object, key: str) -> bool:
+    matches_key = toleration.get("key") == key or not toleration.get("key")
+    return matches_key and toleration.get("effect") in (None, "", "NoExecute")
+
+
+def qos_class(spec: Object) -> str:
+    """The quality-of-service class of a pod spec whose requests have been defaulted from limits (core/helper/qos.ComputePodQOS)."""
+    resources = [
+        container.get("resources") or {} for kind in ("initContainers", "containers") for container in spec.get(kind) or ()
+    ]
+    named = [{kind: entry.get(kind) or {} for kind in ("requests", "limits")} for entry in resources]
+    if not any(entry["requests"] or entry["limits"] for entry in named):
+        return "BestEffort"
+    for entry in named:
+        if any(name not in entry["limits"] for name in ("cpu", "memory")):
+            return "Burstable"
+        if any(entry["requests"].get(name, limit) != limit for name, limit in entry["limits"].items()):
+            return "Burstable"
+    return "Guaranteed"
+
+
+_PREPARED: dict[tuple[str, str], Callable[[Object], None]] = {("", "namespaces"): _prepare_namespace, ("", "pods"): _prepare_pod}
+
+
+def _annotations(value: Object) -> Object:
+    return value.get("metadata", {}).get("annotations") or {}
+
+
+def _without_status(value: Object) -> Object:
+    return {name: entry for name, entry in value.items() if name not in ("metadata", "status", "apiVersion")}

@@ -1,0 +1,56 @@
+"""DeleteOptions as policies see them: what the client sent, and what the store adds before it asks."""
+
+from __future__ import annotations
+
+from ..request import Evidence, Grade, Known, Object, Unknown
+from .event import Decode, Event, head_of
+from .evidence import LazyKnown
+from .options import delete_options, query_of
+
+
+def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode) -> Evidence[Object | None]:
+    """The options of one delete. A deletecollection passes on a copy for each object, as sent.
+
+    For a pod the grace period is settled before admission, for a Namespace the uid becomes a precondition.
+    """
+    body = decode(event.request_raw) if event.request_raw is not None else None
+    sent = delete_options(query_of(event.request_uri), body)
+    source = "requestObject" if body is not None else "requestURI"
+    if event.resource.group or event.verb == "deletecollection":
+        return Known(sent, source)
+    if event.resource.resource == "pods":
+        return LazyKnown(lambda: with_pod_grace(sent, old), f"{source}, with the grace period of the pod", Grade.INFERRED)
+    if event.resource.resource == "namespaces":
+        return LazyKnown(lambda: with_namespace_uid(sent, event, old), f"{source}, with the uid of the namespace", Grade.INFERRED)
+    return Known(sent, source)
+
+
+def with_pod_grace(options: Object, old: Evidence[Object | None]) -> Object:
+    """DeleteOptions of a pod with the grace period that the server settles on before admission.
+
+    Follows kubernetes/kubernetes pkg/registry/core/pod/strategy.go, CheckGracefulDelete, and BeforeDelete of apiserver for pods that
+    are being deleted already.
+    """
+    if isinstance(old, Unknown) or old.value is None:
+        return options
+    pod, grace_seconds = old.value, options.get("gracePeriodSeconds")
+    metadata = pod.get("metadata", {})
+    if "deletionTimestamp" in metadata:
+        grace_seconds = metadata.get("deletionGracePeriodSeconds") if grace_seconds is None else grace_seconds
+    elif not pod.get("spec", {}).get("nodeName") or pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
+        grace_seconds = 0
+    elif grace_seconds is None:
+        grace_seconds = pod["spec"].get("terminationGracePeriodSeconds", 0)
+    if grace_seconds is None:
+        return options
+    return {**options, "gracePeriodSeconds": 1 if grace_seconds < 0 else grace_seconds}
+
+
+def with_namespace_uid(options: Object, event: Event, old: Evidence[Object | None]) -> Object:
+    """DeleteOptions of a Namespace: its uid is a precondition (kubernetes/kubernetes pkg/registry/core/namespace/storage)."""
+    stored = (old.value or {}).get("metadata", {}).get("uid") if isinstance(old, Known) else ""
+    uid = stored or head_of(event.response_raw).meta.uid
+    preconditions = options.get("preconditions") or {}
+    if not uid or preconditions.get("uid"):
+        return options
+    return {**options, "preconditions": {"uid": uid, **preconditions}}

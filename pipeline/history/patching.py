@@ -1,0 +1,67 @@
+"""Which of the four patch types a recorded patch is, and the patched object.
+
+The content type of a patch is not recorded, so the type follows from the body, the query and the resource.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from enum import StrEnum
+
+from ..request import GroupVersionResource, Json, Object
+from .kinds import by_kind, by_resource
+from .options import query_of
+from .patch import PatchError, apply_json_patch, apply_merge_patch
+from .strategic import apply_strategic_merge_patch, has_directives
+
+__all__ = ["PatchError", "PatchType", "apply_patch", "patch_type"]
+
+
+class PatchType(StrEnum):
+    JSON = "JSON patch"
+    MERGE = "merge patch"
+    STRATEGIC = "strategic merge patch"
+    APPLY = "apply"
+
+
+def patch_type(patch: Json, uri: str, resource: GroupVersionResource, subresource: str) -> PatchType:
+    """The type of a patch body.
+
+    Only apply takes `force`, and it needs a field manager and a whole object. Strategic merge patch does not exist for custom
+    resources and for Scale of those. What remains open for built-in kinds, strategic or merge, is taken for strategic, which kubectl
+    and controllers send; the two differ only in lists.
+    """
+    if isinstance(patch, list):
+        return PatchType.JSON
+    if not isinstance(patch, dict):
+        return PatchType.MERGE
+    query = query_of(uri)
+    whole = bool(patch.get("apiVersion") and patch.get("kind"))
+    if "force" in query or (whole and "fieldManager" in query):
+        return PatchType.APPLY
+    if has_directives(patch):
+        return PatchType.STRATEGIC
+    custom = by_resource(resource.group, resource.resource) is None
+    return PatchType.MERGE if custom or subresource == "scale" else PatchType.STRATEGIC
+
+
+def apply_patch(kind: PatchType, old: Object, patch: Json) -> Object:
+    """The patched object; `old` stays as it was. Raises PatchError where the server would have refused the patch as well.
+
+    An apply is merged without regard to managedFields: fields that the applier gave up are kept, which the server would remove.
+    """
+    group = str(old.get("apiVersion", "")).rpartition("/")[0]
+    custom = by_kind(group, str(old.get("kind", ""))) is None
+    match kind:
+        case PatchType.JSON:
+            result = apply_json_patch(old, patch)
+        case PatchType.MERGE:
+            result = apply_merge_patch(deepcopy(old), patch)
+        case PatchType.APPLY if custom:
+            # Lists of custom resources are replaced as a whole unless their schema says otherwise.
+            result = apply_merge_patch(deepcopy(old), patch)
+        case _:
+            result = apply_strategic_merge_patch(old, patch)
+    if not isinstance(result, dict):
+        raise PatchError(f"a {kind} must leave an object, but it left {type(result).__name__}")
+    return result
