@@ -20,7 +20,7 @@ from .tls import NamedPeerProtocol, ServerCertificate
 
 # An API server closes an idle connection after 90 s. Being the first to close would race with its next batch.
 _KEEP_ALIVE_SECONDS = 120
-_CERTIFICATE_CHECK_SECONDS = 5
+_CERTIFICATE_CHECK_SECONDS = 2
 _BACKLOG_CONNECTIONS = 256
 
 _log = structlog.get_logger("hindcast.server")

@@ -392,3 +392,19 @@ def test_a_cluster_cannot_write_as_another(tmp_path: Path) -> None:
         server.wait_for("identities_not_reloaded")
         assert status("lab-1", "new-token-new-token") == 200
         assert "new-token" not in server.log.read_text()
+
+
+def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    settings = settings_for(tmp_path, drain=False, tls_certificate=tmp_path / "server.pem", tls_key=tmp_path / "server.key")
+    with RunningServer(settings, tmp_path / "server.log") as server:
+        before = ssl.get_server_certificate(("127.0.0.1", server.port))
+        assert before == (tmp_path / "server.pem").read_text()
+        for suffix in ("key", "pem"):
+            (tmp_path / f"prod.{suffix}").replace(tmp_path / f"server.{suffix}")
+            if suffix == "key":
+                # The pair does not fit together for a while; the old one is served on.
+                server.wait_for("certificate_not_reloaded")
+                assert ssl.get_server_certificate(("127.0.0.1", server.port)) == before
+        server.wait_for("certificate_reloaded")
+        assert ssl.get_server_certificate(("127.0.0.1", server.port)) == (tmp_path / "server.pem").read_text() != before
