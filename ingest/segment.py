@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -72,6 +73,17 @@ class Batch:
     lines: list[bytes]
 
 
+class _Compressors(threading.local):
+    """One compressor a thread: none may be shared, and making one for every batch would cost as much as the compression."""
+
+    def mine(self) -> zstandard.ZstdCompressor:
+        if not hasattr(self, "_compressor"):
+            # The content size stands in the frame header, so that a reader allocates once.
+            self._compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_content_size=True)
+        return self._compressor
+
+
+_compressors = _Compressors()
 _header_decoder = msgspec.json.Decoder(BatchHeader)
 _header_encoder = msgspec.json.Encoder()
 
@@ -79,8 +91,7 @@ _header_encoder = msgspec.json.Encoder()
 def encode_batch(cluster: str, digest: str, received_ts: float, lines: list[bytes]) -> bytes:
     """The bytes of one batch, ready to be appended to a segment. No line may contain a newline."""
     payload = b"\n".join(lines) + b"\n" if lines else b""
-    # The content size stands in the frame header, so that a reader allocates once.
-    frame = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_content_size=True).compress(payload)
+    frame = _compressors.mine().compress(payload)
     header = BatchHeader(cluster=cluster, digest=digest, received_ts=received_ts, n=len(lines), bytes=len(payload))
     text = _header_encoder.encode(header)[:-1] + b","
     text += _CRC_FIELD % zlib.crc32(text, zlib.crc32(frame))
