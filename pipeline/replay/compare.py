@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -46,12 +48,16 @@ def compare_with_log(reader: LakeReader, verdicts: Path, kubernetes_version: tup
     connection = reader.connection
     parameters = {"verdicts": str(verdicts), "records_all": kubernetes_version >= _RECORDS_ALL_FAILURES}
     connection.execute(statement("compared"), parameters)
-    notes = {
-        policy: (compared, agreed)
-        for policy, compared, agreed in connection.execute(statement("annotations"), {"verdicts": str(verdicts)}).fetchall()
-    }
-    counted = connection.execute(statement("agreement")).fetchall()
-    return tuple(Agreement(*row, *notes.get(row[0], (0, 0))) for row in counted)
+    annotations: dict[str, tuple[int, int]] = {}
+    for policy, compared, agreed in connection.execute(statement("annotations"), {"verdicts": str(verdicts)}).fetchall():
+        annotations[policy] = (compared, agreed)
+    return tuple(_agreement(row, annotations) for row in connection.execute(statement("agreement")).fetchall())
+
+
+def _agreement(row: tuple[Any, ...], annotations: Mapping[str, tuple[int, int]]) -> Agreement:
+    policy, binding, agreed, disagreed, unknown, silent = row
+    compared, annotations_agreed = annotations.get(policy, (0, 0))
+    return Agreement(policy, binding, agreed, disagreed, unknown, silent, compared, annotations_agreed)
 
 
 def disagreements(reader: LakeReader) -> duckdb.DuckDBPyRelation:

@@ -151,7 +151,7 @@ class ReplayPlan:
             "requests": self.requests,
             "classes": [dataclasses.asdict(item) for item in self.classes],
             "excluded": [{"reason": reason, "requests": count} for reason, count in self.excluded],
-            "parts": len(self.parts),
+            "parts": [dataclasses.asdict(part) for part in self.parts],
         }
 
     def __str__(self) -> str:
@@ -173,17 +173,28 @@ class ReplayPlan:
 
 
 def plan_replay(
-    reader: LakeReader, policy_set: PolicySet, window: Window | None = None, kubernetes_version: tuple[int, int] = (1, 36)
+    reader: LakeReader,
+    policy_set: PolicySet,
+    window: Window | None = None,
+    kubernetes_version: tuple[int, int] = (1, 36),
+    *,
+    part_requests: int = PART_REQUESTS,
 ) -> ReplayPlan:
     """Plan the replay of given policies over what the lake holds now.
 
     Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
+    `part_requests` is how many requests a worker takes at a time, and holds in memory.
     """
-    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version)
+    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_requests)
 
 
 def make_plan(
-    reader: LakeReader, policies: PolicySet | None, considered: PolicySet, window: Window, kubernetes_version: tuple[int, int]
+    reader: LakeReader,
+    policies: PolicySet | None,
+    considered: PolicySet,
+    window: Window,
+    kubernetes_version: tuple[int, int],
+    part_requests: int = PART_REQUESTS,
 ) -> ReplayPlan:
     """A plan for `policies`, with the requests that concern any of `considered`."""
     compiled = compile_set(considered, kubernetes_version)
@@ -196,7 +207,7 @@ def make_plan(
         classes=concerned,
         excluded=others,
         bindings=tuple(_bindings(compiled, considered, concerned)),
-        parts=tuple(plan_parts(reader, concerned, window)),
+        parts=tuple(plan_parts(reader, concerned, window, part_requests)),
     )
 
 
@@ -255,20 +266,20 @@ def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[Requ
         yield PlannedBinding(name, bound, chosen, requests[name])
 
 
-def plan_parts(reader: LakeReader, classes: Iterable[RequestClass], window: Window) -> Iterator[Part]:
+def plan_parts(reader: LakeReader, classes: Iterable[RequestClass], window: Window, part_requests: int) -> Iterator[Part]:
     """Cut the requests into ranges of whole objects, so that one part holds all that is needed to know an object's history."""
     register_classes(reader, classes)
     pending: list[Unit] = []
     index = 0
     for row in reader.connection.execute(statement("units"), window.parameters).fetchall():
         unit = Unit(*row)
-        if pending and (unit.cluster != pending[0].cluster or _requests(pending) + unit.requests > PART_REQUESTS):
+        if pending and (unit.cluster != pending[0].cluster or _requests(pending) + unit.requests > part_requests):
             yield _part(index, pending)
             pending, index = [], index + 1
-        if unit.requests <= PART_REQUESTS:
+        if unit.requests <= part_requests:
             pending.append(unit)
             continue
-        for part in _split_unit(reader, unit, window, index):
+        for part in _split_unit(reader, unit, window, index, part_requests):
             yield part
             index += 1
     if pending:
@@ -283,9 +294,9 @@ def _part(index: int, units: Sequence[Unit]) -> Part:
     return Part(index, units[0].cluster, units[0].place, units[-1].place, None, None, _requests(units))
 
 
-def _split_unit(reader: LakeReader, unit: Unit, window: Window, index: int) -> Iterator[Part]:
+def _split_unit(reader: LakeReader, unit: Unit, window: Window, index: int, part_requests: int) -> Iterator[Part]:
     parameters = {**window.parameters, "cluster": unit.cluster, "resource": unit.resource, "namespace": unit.namespace}
-    parts = reader.connection.execute(statement("names"), {**parameters, "part": PART_REQUESTS}).fetchall()
+    parts = reader.connection.execute(statement("names"), {**parameters, "part": part_requests}).fetchall()
     after: str | None = None
     for position, (last, requests) in enumerate(parts):
         is_last = position == len(parts) - 1

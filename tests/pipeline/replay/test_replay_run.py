@@ -1,0 +1,193 @@
+"""Plans count what runs do, and runs are the same however they are cut, shared out or interrupted."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from ingest.errors import LakeError
+from pipeline import Window, plan_replay, run_replay
+from pipeline.admission.policies import PolicySet
+from pipeline.replay import VERDICTS, ReplayPlan, runs_folder
+from queries import open_lake
+
+# The audit events of a small cluster, and what takes them into a lake: see conftest.py.
+Cluster = Any
+Ingest = Callable[[Cluster], Path]
+
+
+def plan_of(lake: Path, policies: PolicySet, **arguments: Any) -> ReplayPlan:
+    reader = open_lake(lake, threads=1)
+    try:
+        return plan_replay(reader, policies, **arguments)
+    finally:
+        reader.close()
+
+
+def verdicts(lake: Path, plan: ReplayPlan) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(runs_folder(lake) / plan.run_id / "verdicts.parquet").to_pylist()
+    return rows
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_a_plan_counts_requests_by_what_rules_see(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    assert Counter({item.operation: item.requests for item in plan.classes}) == {"CREATE": 12, "UPDATE": 12}
+    assert plan.excluded == (("no policy is for this resource and operation", 1),)
+    assert [(item.policy, item.binding, item.requests) for item in plan.bindings] == [
+        ("owner-label", "owner-label-prod", 24),
+        ("no-shrink", None, 12),
+    ]
+    assert sum(part.requests for part in plan.parts) == plan.requests == 24
+    assert "24 requests in 1 parts, Kubernetes 1.36" in str(plan)
+
+
+def test_only_classes_whose_policies_ask_need_old_objects(lake: Path, policies: PolicySet) -> None:
+    assert {item.operation: item.reads_old_object for item in plan_of(lake, policies).classes} == {"CREATE": False, "UPDATE": True}
+
+
+def test_a_run_says_what_every_expression_came_to(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    summary = run_replay(plan, lake)
+    rows = verdicts(lake, plan)
+    assert pq.read_schema(runs_folder(lake) / plan.run_id / "verdicts.parquet").equals(VERDICTS)
+    assert len(rows) == summary.verdicts
+    # web-00: no owner; then 0 to 5 replicas, which is no shrinking. web-11: too many; then 11 to 5.
+    said = {
+        (row["audit_id"], row["policy"], row["expression_index"]): (row["decision"], row["message"], row["reason"], row["code"])
+        for row in rows
+    }
+    assert said["id-0001", "owner-label", 0] == ("deny", "an owner is required", "Forbidden", 403)
+    assert said["id-0001", "owner-label", 1] == ("admit", None, None, None)
+    assert said["id-0001", "owner-label", None] == ("deny", None, None, None)
+    assert said["id-0002", "no-shrink", 0] == ("admit", None, None, None)
+    assert said["id-0024", "no-shrink", 0] == ("deny", "was 11", "Invalid", 422)
+    assert {row["run_id"] for row in rows} == {plan.run_id}
+    assert {row["pass"] for row in rows} == {0}
+    counts = {(item.policy, item.binding): (item.matched, item.admit, item.deny, item.unknown) for item in summary.bindings}
+    assert counts == {("owner-label", "owner-label-prod"): (24, 16, 8, 0), ("no-shrink", None): (12, 6, 6, 0)}
+
+
+def test_evidence_and_binding_stand_in_every_row(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    run_replay(plan, lake)
+    found = {(row["policy"], row["binding"], tuple(row["actions"]), row["evidence"]) for row in verdicts(lake, plan)}
+    # The binding asks for the namespace's labels, which follow from another request; no-shrink asks for oldObject, which does too.
+    assert found == {("owner-label", "owner-label-prod", ("Deny",), "inferred"), ("no-shrink", None, (), "inferred")}
+
+
+def test_a_missing_old_object_is_unknown_and_never_an_answer(cluster: Cluster, policies: PolicySet, ingest: Ingest) -> None:
+    audit_id = cluster.deployment("update", "elder", replicas=1, labels={"owner": "dana"})
+    lake = ingest(cluster)
+    plan = plan_of(lake, policies)
+    run_replay(plan, lake)
+    rows = {(row["policy"], row["expression_index"]): row for row in verdicts(lake, plan) if row["audit_id"] == audit_id}
+    assert rows["no-shrink", 0]["decision"] == "unknown"
+    assert rows["no-shrink", 0]["effect"] is None
+    assert rows["no-shrink", 0]["evidence"] == "insufficient"
+    assert "no earlier version of deployments.apps shop/elder" in rows["no-shrink", 0]["why"]
+    assert rows["owner-label", 0]["decision"] == "admit"
+
+
+def test_a_window_replays_what_is_in_it_with_the_history_before_it(lake: Path, cluster: Cluster, policies: PolicySet) -> None:
+    window = Window(cluster.start + timedelta(seconds=24), cluster.start + timedelta(seconds=25))
+    plan = plan_of(lake, policies, window=window)
+    run_replay(plan, lake)
+    rows = verdicts(lake, plan)
+    assert {row["audit_id"] for row in rows} == {"id-0024"}
+    assert [row["message"] for row in rows if row["policy"] == "no-shrink" and row["expression_index"] == 0] == ["was 11"]
+
+
+def test_two_runs_over_one_lake_give_equal_bytes(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    first = files(folder)
+    shutil.rmtree(folder)
+    run_replay(plan_of(lake, policies), lake)
+    assert files(folder) == first
+    assert set(first) == {"plan.json", "summary.json", "verdicts.parquet"}
+
+
+def test_workers_change_nothing_but_the_time(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies, part_requests=5)
+    assert len(plan.parts) > 2
+    run_replay(plan, lake, workers=1)
+    folder = runs_folder(lake) / plan.run_id
+    first = files(folder)
+    shutil.rmtree(folder)
+    run_replay(plan, lake, workers=2)
+    assert files(folder) == first
+
+
+@pytest.mark.parametrize("part_requests", [1, 7])
+def test_parts_change_nothing_but_the_order(lake: Path, policies: PolicySet, part_requests: int) -> None:
+    whole, cut = plan_of(lake, policies), plan_of(lake, policies, part_requests=part_requests)
+    run_replay(whole, lake)
+    run_replay(cut, lake)
+
+    def rows(plan: ReplayPlan) -> list[str]:
+        return sorted(str({name: value for name, value in row.items() if name != "run_id"}) for row in verdicts(lake, plan))
+
+    assert len(cut.parts) > len(whole.parts)
+    assert rows(cut) == rows(whole)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies, part_requests=5)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    whole = files(folder)
+    shutil.rmtree(folder)
+
+    def interrupt(done: int, planned: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_replay(plan, lake, progress=interrupt)
+    kept = {path.name: path.stat().st_mtime_ns for path in (folder / "parts").iterdir()}
+    assert len(kept) == 1
+    seen: list[tuple[int, int]] = []
+    run_replay(plan, lake, progress=lambda done, planned: seen.append((done, planned)))
+    assert len(seen) == len(plan.parts) - 1
+    assert seen[-1] == (plan.requests, plan.requests)
+    assert files(folder) == whole
+
+
+def test_a_complete_run_is_not_run_again(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    first = run_replay(plan, lake)
+
+    def fail(done: int, planned: int) -> None:
+        raise AssertionError("ran again")
+
+    assert run_replay(plan, lake, progress=fail) == first
+
+
+def test_other_policies_are_another_run_and_the_place_of_their_file_is_not(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    fewer = PolicySet(policies.policies[:1], policies.bindings)
+    assert plan_of(lake, fewer).run_id != plan.run_id
+    assert plan_of(lake, policies, kubernetes_version=(1, 33)).run_id != plan.run_id
+    assert plan_of(lake, policies).run_id == plan.run_id
+
+
+def test_a_lake_that_grew_since_the_plan_is_refused(cluster: Cluster, lake: Path, policies: PolicySet, ingest: Ingest) -> None:
+    plan = plan_of(lake, policies)
+    bounded = plan_of(lake, policies, window=Window(until=cluster.start + timedelta(seconds=20)))
+    cluster.events[:] = cluster.events[-1:]
+    cluster.events[0]["auditID"] = "later"
+    ingest(cluster)
+    with pytest.raises(LakeError, match="has changed since this replay was planned; plan it again"):
+        run_replay(plan, lake)
+    run_replay(bounded, lake)
