@@ -1,6 +1,6 @@
 """The function libraries that Kubernetes adds to CEL, one file each, with the version that brought them.
 
-Source: kubernetes/apiserver pkg/cel/environment/base.go. A library that was replaced by a newer one stands here twice.
+Source: kubernetes/apiserver pkg/cel/environment/base.go. A library stands here once for each time that it changed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ LIBRARIES: tuple[Library, ...] = (
     optional.LIBRARY,
     quantity.LIBRARY_IN_PLACE,
     quantity.LIBRARY,
-    strings.LIBRARY_0,
-    strings.LIBRARY_SPACED,
-    strings.LIBRARY,
+    *strings.AGES,
     sets.LIBRARY,
     ip.LIBRARY,
     cidr.LIBRARY,
+    formats.LIBRARY_1_31,
     formats.LIBRARY,
     comprehensions.LIBRARY,
     semver.LIBRARY,

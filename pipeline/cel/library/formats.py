@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ..functions import Function, Library
@@ -48,8 +49,9 @@ def _described(problem: str, pattern: str, *examples: str) -> str:
     return f"{problem} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def _too_long(text: str, bytes_max: int) -> list[str]:
-    return [f"must be no more than {bytes_max} bytes"] if len(text.encode(errors="replace")) > bytes_max else []
+def _too_long(text: str, bytes_max: int, unit: str = "characters") -> list[str]:
+    """The text is always measured in bytes, whatever the message calls them."""
+    return [f"must be no more than {bytes_max} {unit}"] if len(text.encode(errors="replace")) > bytes_max else []
 
 
 def dns_label(text: str) -> list[str]:
@@ -61,9 +63,9 @@ def dns_label(text: str) -> list[str]:
     return problems
 
 
-def dns_subdomain(text: str) -> list[str]:
+def dns_subdomain(text: str, unit: str = "characters") -> list[str]:
     """What is wrong with a DNS-1123 subdomain."""
-    problems = _too_long(text, SUBDOMAIN_BYTES_MAX)
+    problems = _too_long(text, SUBDOMAIN_BYTES_MAX, unit)
     if not re.fullmatch(_SUBDOMAIN, text):
         problems.append(_described(_SUBDOMAIN_PROBLEM, _SUBDOMAIN, "example.com"))
     return problems
@@ -77,29 +79,39 @@ def dns_1035_label(text: str) -> list[str]:
     return problems
 
 
-def qualified_name(text: str) -> list[str]:
-    """What is wrong with a label key: an optional DNS subdomain and a slash, then a name."""
-    parts = text.split("/")
-    if len(parts) > 2:
-        suffix = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a valid label key {_described(_KEY_PROBLEM, _KEY, *_KEY_EXAMPLES)}{suffix}"]
-    problems: list[str] = []
-    if len(parts) == 2:
-        prefix = parts[0]
-        problems += [f"prefix part {problem}" for problem in (dns_subdomain(prefix) if prefix else [_EMPTY])]
-    name = parts[-1]
-    problems += [f"name part {problem}" for problem in (_too_long(name, LABEL_BYTES_MAX) if name else [_EMPTY])]
-    if not re.fullmatch(_KEY, name):
-        problems.append(f"name part {_described(_KEY_PROBLEM, _KEY, *_KEY_EXAMPLES)}")
-    return problems
+@dataclass(frozen=True, slots=True)
+class LabelRules:
+    """The checks of label keys and values, whose wording has changed."""
+
+    unit: str
+    noun: str
+
+    def qualified_name(self, text: str) -> list[str]:
+        """What is wrong with a label key: an optional DNS subdomain and a slash, then a name."""
+        parts = text.split("/")
+        if len(parts) > 2:
+            suffix = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            return [f"{self.noun} {_described(_KEY_PROBLEM, _KEY, *_KEY_EXAMPLES)}{suffix}"]
+        problems: list[str] = []
+        if len(parts) == 2:
+            prefix = parts[0]
+            problems += [f"prefix part {problem}" for problem in (dns_subdomain(prefix, self.unit) if prefix else [_EMPTY])]
+        name = parts[-1]
+        problems += [f"name part {problem}" for problem in (_too_long(name, LABEL_BYTES_MAX, self.unit) if name else [_EMPTY])]
+        if not re.fullmatch(_KEY, name):
+            problems.append(f"name part {_described(_KEY_PROBLEM, _KEY, *_KEY_EXAMPLES)}")
+        return problems
+
+    def label_value(self, text: str) -> list[str]:
+        """What is wrong with the value of a label."""
+        problems = _too_long(text, LABEL_BYTES_MAX, self.unit)
+        if not re.fullmatch(_VALUE, text):
+            problems.append(_described(_VALUE_PROBLEM, _VALUE, "MyValue", "my_value", "12345"))
+        return problems
 
 
-def label_value(text: str) -> list[str]:
-    """What is wrong with the value of a label."""
-    problems = _too_long(text, LABEL_BYTES_MAX)
-    if not re.fullmatch(_VALUE, text):
-        problems.append(_described(_VALUE_PROBLEM, _VALUE, "MyValue", "my_value", "12345"))
-    return problems
+RULES_1_34 = LabelRules("characters", "a qualified name")
+RULES = LabelRules("bytes", "a valid label key")
 
 
 def _prefix(check: Check) -> Check:
@@ -174,29 +186,24 @@ class Format(Opaque):
         return Optional(problems) if problems else NONE
 
 
-FORMATS = {
-    found.name: found
-    for found in (
+def formats(rules: LabelRules) -> dict[str, Format]:
+    """All formats by name."""
+    found = (
         Format("dns1123Label", dns_label, 30),
         Format("dns1123Subdomain", dns_subdomain, 60),
         Format("dns1035Label", dns_1035_label, 30),
-        Format("qualifiedName", qualified_name, 60),
+        Format("qualifiedName", rules.qualified_name, 60),
         Format("dns1123LabelPrefix", _prefix(dns_label), 30),
         Format("dns1123SubdomainPrefix", _prefix(dns_subdomain), 60),
         Format("dns1035LabelPrefix", _prefix(dns_1035_label), 30),
-        Format("labelValue", label_value, 40),
+        Format("labelValue", rules.label_value, 40),
         Format("uri", _uri, 1103),
         Format("uuid", _test("does not match the UUID format", lambda text: bool(_UUID.fullmatch(text))), 70),
         Format("byte", _test("invalid base64", lambda text: bool(_BASE64.fullmatch(text))), 84),
         Format("date", _test("invalid date", is_date), 71),
         Format("datetime", _test("invalid datetime", is_datetime), 71),
     )
-}
-
-
-def named(name: str) -> Optional:
-    found = FORMATS.get(name)
-    return Optional(found) if found else NONE
+    return {each.name: each for each in found}
 
 
 def _validate_cost(arguments: tuple[Value, ...], result: Value) -> int:
@@ -204,20 +211,23 @@ def _validate_cost(arguments: tuple[Value, ...], result: Value) -> int:
     return regex_cost(size(arguments[1]), arguments[0].pattern_size) if isinstance(arguments[0], Format) else 1
 
 
-def _constant(found: Format) -> Function:
-    return function(f"format.{found.name}", plain(f"format.{found.name}", (), Format, lambda: found))
+def _functions(known: dict[str, Format]) -> tuple[Function, ...]:
+    def named(name: str) -> Optional:
+        return Optional(known[name]) if name in known else NONE
 
+    def constant(found: Format) -> Function:
+        return function(f"format.{found.name}", plain(f"format.{found.name}", (), Format, lambda: found))
 
-LIBRARY = Library(
-    "format",
-    (
+    return (
         function("format.named", plain("format-named", (STRING,), optional_of(Format.cel_type), named)),
-        *map(_constant, FORMATS.values()),
+        *map(constant, known.values()),
         function(
             "validate",
             member("format-validate", (Format, STRING), optional_of(list_of(STRING)), Format.validate),
             cost=_validate_cost,
         ),
-    ),
-    introduced=(1, 31),
-)
+    )
+
+
+LIBRARY_1_31 = Library("format, wording of 1.31", _functions(formats(RULES_1_34)), introduced=(1, 31), removed=(1, 35))
+LIBRARY = Library("format", _functions(formats(RULES)), introduced=(1, 35))

@@ -1,8 +1,10 @@
-"""Strings 2: cel-go ext/strings.go, without `format`, which has a file of its own. Indexes are code points."""
+"""Strings 0 and 2: cel-go ext/strings.go, without `format`, which has a file of its own. Indexes are code points."""
 
 from __future__ import annotations
 
-from ..functions import Library
+from dataclasses import dataclass
+
+from ..functions import Function, Library, Version
 from ..types import INT, STRING, list_of
 from ..values import CelError, Value
 from .costs import scan, scan_result, traverse
@@ -29,25 +31,52 @@ def char_at(text: str, index: int) -> str:
     return text[index : index + 1]
 
 
-def index_of(text: str, part: str, offset: int = 0) -> int:
-    """Where `part` first occurs at or after `offset`, or -1. The empty string is found at any offset, even behind the end."""
-    if offset < 0:
-        raise out_of_range(offset)
-    return text.find(part, offset) if part else offset
+@dataclass(frozen=True, slots=True)
+class Search:
+    """indexOf and lastIndexOf, which cel-go has changed at their edges.
 
+    `beyond_is_error`: an offset behind the end is an error, not a search that finds nothing (up to 1.31).
+    `empty_is_error`: lastIndexOf of anything in the empty string is an error (up to 1.33).
+    `empty_keeps_offset`: the empty string is found at any offset, even one that does not exist (up to 1.36).
+    """
 
-def last_index_of(text: str, part: str) -> int:
-    """Where `part` last begins, or -1."""
-    return text.rfind(part)
+    beyond_is_error: bool = False
+    empty_is_error: bool = False
+    empty_keeps_offset: bool = False
 
+    def index_of(self, text: str, part: str, offset: int = 0) -> int:
+        """Where `part` first begins at or after `offset`, or -1."""
+        if not part:
+            return self._empty(text, offset)
+        if not self._is_within(text, offset):
+            return -1
+        return text.find(part, offset)
 
-def last_index_of_offset(text: str, part: str, offset: int) -> int:
-    """Where `part` last begins at or before `offset`, or -1. An offset behind the end finds nothing, except the empty string."""
-    if offset < 0:
-        raise out_of_range(offset)
-    if not part:
-        return offset
-    return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
+    def last_index_of(self, text: str, part: str) -> int:
+        """Where `part` last begins, or -1."""
+        if part and not text and self.empty_is_error:
+            raise out_of_range(-1)
+        return text.rfind(part)
+
+    def last_index_of_offset(self, text: str, part: str, offset: int) -> int:
+        """Where `part` last begins at or before `offset`, or -1. An offset behind the end finds nothing."""
+        if not part:
+            return self._empty(text, offset)
+        if not self._is_within(text, offset):
+            return -1
+        return text.rfind(part, 0, offset + len(part))
+
+    def _empty(self, text: str, offset: int) -> int:
+        if self.empty_keeps_offset:
+            return offset
+        if offset < 0:
+            raise out_of_range(offset)
+        return min(offset, len(text))
+
+    def _is_within(self, text: str, offset: int) -> bool:
+        if offset < 0 or (self.beyond_is_error and offset >= len(text)):
+            raise out_of_range(offset)
+        return offset < len(text)
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
@@ -107,18 +136,6 @@ _STRINGS = list_of(STRING)
 _FUNCTIONS = (
     function("charAt", member("string_char_at_int", (STRING, INT), STRING, char_at)),
     function(
-        "indexOf",
-        member("string_index_of_string", (STRING, STRING), INT, index_of),
-        member("string_index_of_string_int", (STRING, STRING, INT), INT, index_of),
-        cost=traverse,
-    ),
-    function(
-        "lastIndexOf",
-        member("string_last_index_of_string", (STRING, STRING), INT, last_index_of),
-        member("string_last_index_of_string_int", (STRING, STRING, INT), INT, last_index_of_offset),
-        cost=traverse,
-    ),
-    function(
         "join",
         member("list_join", (_STRINGS,), STRING, join),
         member("list_join_string", (_STRINGS, STRING), STRING, join),
@@ -148,6 +165,38 @@ _FUNCTIONS = (
 )
 _QUOTE = function("strings.quote", plain("strings_quote", (STRING,), STRING, quote), cost=scan())
 
-LIBRARY_0 = Library("strings 0", _FUNCTIONS, removed=(1, 29))
-LIBRARY_SPACED = Library("strings 2, format with spaces", (*_FUNCTIONS, _QUOTE, FORMAT_SPACED), introduced=(1, 29), removed=(1, 33))
-LIBRARY = Library("strings 2", (*_FUNCTIONS, _QUOTE, FORMAT), introduced=(1, 33))
+
+def _searches(search: Search) -> tuple[Function, ...]:
+    return (
+        function(
+            "indexOf",
+            member("string_index_of_string", (STRING, STRING), INT, search.index_of),
+            member("string_index_of_string_int", (STRING, STRING, INT), INT, search.index_of),
+            cost=traverse,
+        ),
+        function(
+            "lastIndexOf",
+            member("string_last_index_of_string", (STRING, STRING), INT, search.last_index_of),
+            member("string_last_index_of_string_int", (STRING, STRING, INT), INT, search.last_index_of_offset),
+            cost=traverse,
+        ),
+    )
+
+
+_SEARCH_1_31 = Search(beyond_is_error=True, empty_is_error=True, empty_keeps_offset=True)
+_SEARCH_1_33 = Search(empty_is_error=True, empty_keeps_offset=True)
+_SEARCH_1_36 = Search(empty_keeps_offset=True)
+# From when on, until when, how it searches, and what version 2 of the library added.
+_AGES: tuple[tuple[Version, Version | None, Search, tuple[Function, ...]], ...] = (
+    ((1, 0), (1, 29), _SEARCH_1_31, ()),
+    ((1, 29), (1, 32), _SEARCH_1_31, (_QUOTE, FORMAT_SPACED)),
+    ((1, 32), (1, 33), _SEARCH_1_33, (_QUOTE, FORMAT_SPACED)),
+    ((1, 33), (1, 34), _SEARCH_1_33, (_QUOTE, FORMAT)),
+    ((1, 34), (1, 37), _SEARCH_1_36, (_QUOTE, FORMAT)),
+    ((1, 37), None, Search(), (_QUOTE, FORMAT)),
+)
+
+AGES = tuple(
+    Library(f"strings of {first[0]}.{first[1]}", (*_FUNCTIONS, *_searches(search), *added), first, end)
+    for first, end, search, added in _AGES
+)

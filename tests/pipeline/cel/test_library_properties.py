@@ -17,7 +17,7 @@ from pipeline.cel import types
 from pipeline.cel.functions import Function, Overload
 from pipeline.cel.library import LIBRARIES, cidr, ip, quantity, semver, url
 from pipeline.cel.library.authorizer import Answer, Authorizer, GroupCheck, PathCheck, request_resource
-from pipeline.cel.library.formats import FORMATS
+from pipeline.cel.library.formats import RULES, formats
 from pipeline.cel.library.gotext import quote
 from pipeline.cel.values import INT_MAX, INT_MIN, NONE, CelError, Duration, Optional, Timestamp, UInt, Unknown, Value
 
@@ -62,7 +62,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Value]] = {
         url.parse
     ),
     "kubernetes.Semver": st.sampled_from(["1.2.3", "1.2.3-rc.1"]).map(semver.parse),
-    "kubernetes.NamedFormat": st.sampled_from(list(FORMATS.values())),
+    "kubernetes.NamedFormat": st.sampled_from(list(formats(RULES).values())),
     "net.IP": st.sampled_from(["10.0.0.1", "::1", "ff02::1"]).map(ip.parse),
     "net.CIDR": st.sampled_from(["10.0.0.1/8", "::/0", "fe80::/64"]).map(cidr.parse),
     "kubernetes.authorization.Authorizer": st.just(ALLOWED),
