@@ -6,6 +6,8 @@ The room is liftable: it imports nothing else of the project, does no input or o
 
 from .environment import Environment, Program
 from .errors import CompileError, Issue, ProgramError
+from .explain import Finding
+from .readset import ReadSet
 from .types import ObjectType, Type
 from .values import CelError, LazyMap, Opaque, Optional, Unknown, Value
 
@@ -13,6 +15,7 @@ __all__ = [
     "CelError",
     "CompileError",
     "Environment",
+    "Finding",
     "Issue",
     "LazyMap",
     "ObjectType",
@@ -20,6 +23,7 @@ __all__ = [
     "Optional",
     "Program",
     "ProgramError",
+    "ReadSet",
     "Type",
     "Unknown",
     "Value",

@@ -16,10 +16,12 @@ from .constants import Constants
 from .costed import EXCEEDED, CostedPlanner, LimitExceededError, Meter
 from .errors import CompileError
 from .exact import Planner, Run
+from .explain import Finding, explain
 from .functions import Function, Version, merge
 from .generate import generate
 from .library import LIBRARIES
 from .names import Names
+from .readset import ReadSet, read_set
 from .stack import on_fresh_stack
 from .types import DYN, ObjectType, Type
 from .values import CelError, Unknown, Value
@@ -86,6 +88,21 @@ class Program:
         planner = CostedPlanner(self._names, self._constants)
         run = planner.plan(self.ast)
         return run, planner.slot_count
+
+    @cached_property
+    def reads(self) -> ReadSet:
+        """Which parts of the variables the result can depend on."""
+        return on_fresh_stack(lambda: read_set(self.ast, self._names, self._constants))
+
+    def explain(self, activation: Activation) -> list[Finding]:
+        """The parts of the expression that made it what it is over these variables, with the values they saw."""
+
+        def evaluate(node: ast.Expr, scope: Activation) -> Value:
+            planner = Planner(self._names, self._constants)
+            run = planner.plan(node)
+            return run([scope, *[None] * (planner.slot_count - 1)])
+
+        return on_fresh_stack(lambda: explain(self.ast, activation, evaluate))
 
     def __repr__(self) -> str:
         return f"Program({self.text!r})"

@@ -1,0 +1,99 @@
+"""Decoding only what a read set names: msgspec skips the rest of the JSON without making objects of it.
+
+The result is made of plain dicts and lists. Where the data is not of the kinds that the read set suggests, everything is decoded
+instead. Numbers are as apimachinery reads them: integers that int64 cannot hold become doubles, and of a repeated key the last one
+counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any, TypedDict
+
+import msgspec
+
+from .readset import Reads
+from .values import INT_MAX, INT_MIN, Value
+
+_Int64 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
+_SCALAR: Any = None | bool | _Int64 | float | str
+# Deeper values than this are decoded the slow way.
+_DEPTH_MAX = 7
+_decode_any = msgspec.json.Decoder().decode
+
+
+@cache
+def _json(depth: int) -> Any:
+    """Any JSON value down to a depth, without integers that int64 cannot hold."""
+    if depth == 0:
+        return _SCALAR
+    inner = _json(depth - 1)
+    return _SCALAR | list[inner] | dict[str, inner]
+
+
+def decode(data: bytes) -> Value:
+    """A whole JSON document. Raises ValueError where it is none."""
+    try:
+        value = _decode_any(data)
+    except msgspec.DecodeError:
+        # Half of a surrogate pair: Go reads U+FFFD, msgspec nothing at all.
+        value = _without_surrogates(json.loads(data))
+    return _with_doubles(value)
+
+
+def decoder(reads: Reads) -> Callable[[bytes], Value]:
+    """A decoder for documents of which only this is read. It raises ValueError where a document is no JSON."""
+    projected = msgspec.json.Decoder(_type_of(reads)).decode
+
+    def decode_projected(data: bytes) -> Value:
+        try:
+            return projected(data)
+        except msgspec.DecodeError:
+            return decode(data)
+
+    return decode_projected
+
+
+def _type_of(reads: Reads) -> Any:
+    """The type that decodes exactly what is read."""
+    if reads.whole or (reads.elements is not None and (reads.fields or reads.members)) or not (reads.elements or reads.fields):
+        return _json(_DEPTH_MAX)
+    if reads.elements is not None:
+        return list[_type_of(reads.elements)] | None  # type: ignore[misc]
+    shape = {name: _type_of(node) for name, node in reads.fields.items()}
+    projected = TypedDict("Projected", shape, total=False) | None  # type: ignore[operator]
+    return projected | list[_json(_DEPTH_MAX - 1)] if reads.members else projected  # type: ignore[misc]
+
+
+def _with_doubles(value: Value) -> Value:
+    """The value with integers that int64 cannot hold as doubles, changed in place."""
+    if value.__class__ is int:
+        return value if INT_MIN <= value <= INT_MAX else float(value)
+    pending = [value]
+    while pending:
+        holder = pending.pop()
+        if holder.__class__ is dict:
+            items: Any = holder.items()
+        elif holder.__class__ is list:
+            items = enumerate(holder)
+        else:
+            continue
+        for key, each in items:
+            kind = each.__class__
+            if kind is dict or kind is list:
+                pending.append(each)
+            elif kind is int and not INT_MIN <= each <= INT_MAX:
+                holder[key] = float(each)
+    return value
+
+
+def _without_surrogates(value: Value) -> Value:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_without_surrogates(each) for each in value]
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(each) for key, each in value.items()}
+    return value
