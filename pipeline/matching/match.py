@@ -125,6 +125,7 @@ class Matcher:
         selectors = (criteria.namespace_selector, criteria.object_selector)
         self._has_nil_selector = None in selectors
         self._has_selectors = any(selector.requirements for selector in selectors if selector is not None)
+        self._has_object_selector = bool(criteria.object_selector and criteria.object_selector.requirements)
         # Only a binding may have no rules; it then matches everything that its policy matches.
         self.is_trivial = not (self._has_nil_selector or self._has_selectors or criteria.resource_rules or self._exclude.rules)
 
@@ -140,12 +141,17 @@ class Matcher:
         included, also = self._include.possible(target)
         return bool(included) or also
 
-    def is_certain(self, target: Target) -> bool:
-        """Whether every request with this target matches, as what it is: nothing else needs to be asked."""
-        if self._has_nil_selector or self._has_selectors or self._exclude.rules:
-            return False
+    def decided_by(self, target: Target) -> LabelSelector | None:
+        """The selector of namespaces that alone decides about requests with this target, as what they are.
+
+        None if something else has a say. A cluster-scoped request matches whatever that selector is.
+        """
+        if self._has_nil_selector or self._has_object_selector or self._exclude.rules:
+            return None
         included, _ = self._include.possible(target)
-        return self._all_resources or any(not rule.resource_names for rule in included)
+        if not (self._all_resources or any(not rule.resource_names for rule in included)):
+            return None
+        return self.criteria.namespace_selector
 
     def match(self, request: AdmissionRequest, target: Target, world: World) -> Match:
         """Whether a request is meant. `target` must be Target.of(request)."""

@@ -85,9 +85,16 @@ class CompiledPolicy:
         self.reads_authorizer = any("authorizer" in each.reads.roots for each in (*self.match_conditions, *checks))
         self.roots_by_validation = tuple(self.condition_roots | _request_roots([each]) for each in checks)
         self.all_roots = self.reads.roots & _REQUEST_ROOTS
-        self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
-        self.exact_grades = (Grade.EXACT,) * (len(checks) + 1)
         self.may_exceed_limits = False
+        self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
+        self.is_simple = not (
+            self.binds_names
+            or self.audit_annotations
+            or self.errors
+            or "namespaceObject" in self.condition_roots
+            or self.may_exceed_limits
+        )
+        self.exact_grades = (Grade.EXACT,) * (len(checks) + 1)
 
     @property
     def expressions(self) -> tuple[CompiledExpression, ...]:

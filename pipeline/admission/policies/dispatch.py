@@ -8,23 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 from ...cel.values import Unknown as CelUnknown
-from ...matching import Match, Matcher, Target, is_excluded
+from ...matching import Conversion, Match, Matcher, Target, is_excluded
 from ...matching.rules import EXCLUDED_REVIEWS
+from ...matching.selectors import LabelSelector, labels_of
 from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
 from ...world import World
 from .compile import CompiledPolicy, compile_policy
 from .decide import Rows, Subject
 from .evaluate import Case, evaluate_policy
 from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
-from .model import Binding, Policy, PolicySet
+from .model import Binding, ParamKind, Policy, PolicySet
 from .outcome import Evaluation
 from .params import NULL_PARAM, ConfigurationError, GivenObjects, NoParams, Param, Params, collect_params, kind_error, param_of
 from .reads import Reads
 from .verdict import PolicyVerdict
 
 NO_CONSTRAINTS = "policy contained no match constraints, a required field"
+
+
+class Unread:
+    """Nothing was looked up yet, or what was found is for the slow way."""
+
+
+UNREAD = Unread()
+# By identity of the param: the param, and what the expressions of one policy say with it.
+Evaluations: TypeAlias = dict[int, tuple[object, Evaluation]]
 
 
 @dataclass(frozen=True)
@@ -44,13 +55,27 @@ class Entry:
     unbound_params: Sequence[Object | None] | None
 
 
+class Shortcuts(NamedTuple):
+    """Selectors of namespaces that alone decide, for one target: whether the policy matches, and whether each binding does."""
+
+    policy: LabelSelector | None
+    bindings: tuple[tuple[_BoundPolicy, LabelSelector | None], ...]
+
+
+class Candidate(NamedTuple):
+    """A policy that may be for a target."""
+
+    entry: Entry
+    shortcuts: Shortcuts
+
+
 class CompiledSet:
     """Policies with their bindings, ready for many requests. Not for several threads at once."""
 
     def __init__(self, entries: Iterable[Entry], given: GivenObjects) -> None:
         self.entries = tuple(entries)
         self.given = given
-        self._by_target: dict[Target, tuple[tuple[Entry, bool], ...]] = {}
+        self._by_target: dict[Target, tuple[Candidate, ...]] = {}
 
     @property
     def policies(self) -> tuple[CompiledPolicy, ...]:
@@ -62,23 +87,23 @@ class CompiledSet:
         """What any of the policies may read of a request."""
         return Reads.union(policy.reads for policy in self.policies)
 
-    def candidates(self, target: Target) -> tuple[tuple[Entry, bool], ...]:
-        """The policies that may be for a target, and whether they certainly are: then nothing else needs to be asked."""
+    def candidates(self, target: Target) -> tuple[Candidate, ...]:
+        """The policies that may be for a target."""
         found = self._by_target.get(target)
         if found is None:
             found = self._by_target[target] = tuple(self._find(target))
         return found
 
-    def _find(self, target: Target) -> Iterable[tuple[Entry, bool]]:
+    def _find(self, target: Target) -> Iterable[Candidate]:
         resource = target.resource
         for entry in self.entries:
             is_static = entry.policy.policy.is_static
             if (resource.group, resource.resource) in EXCLUDED_REVIEWS or (is_excluded(resource) and not is_static):
                 continue
-            if entry.matcher is None:
-                yield entry, False
-            elif entry.bound and entry.matcher.is_candidate(target):
-                yield entry, entry.matcher.is_certain(target)
+            matcher = entry.matcher
+            if entry.bound and (matcher is None or matcher.is_candidate(target)):
+                bound = tuple((each, each.matcher.decided_by(target) if each.matcher else None) for each in entry.bound)
+                yield Candidate(entry, Shortcuts(matcher.decided_by(target) if matcher else None, bound))
 
 
 def compile_set(
@@ -131,8 +156,8 @@ def evaluate_request(
     if not candidates:
         return []
     run = _Run(request, target, policies.given.over(world), authorize)
-    for entry, is_certain in candidates:
-        run.policy(entry, is_certain)
+    for entry, shortcuts in candidates:
+        run.policy(entry, shortcuts)
     return run.rows
 
 
@@ -145,25 +170,52 @@ class _Run:
         self.world = world
         self.inputs = Inputs(request, world, authorize)
         self.rows: list[PolicyVerdict] = []
+        self._labels: Mapping[str, str] | Unread | None = UNREAD
 
-    def policy(self, entry: Entry, is_certain: bool) -> None:
+    def policy(self, entry: Entry, shortcuts: Shortcuts) -> None:
         """First the constraints, then errors of the policy itself, then each binding."""
-        match = None
-        if not is_certain:
+        match, floor = None, Grade.EXACT
+        if not self._is_selected(shortcuts.policy):
             match = self._match(entry)
             if match is None:
                 return
-            if match.conversion == "none" and match.matched_resource == self.request.resource and match.grade is Grade.EXACT:
+            floor = match.grade
+            if match.conversion is Conversion.NONE and match.matched_resource == self.request.resource:
                 match = None
         kind = entry.policy.policy.param_kind
         error = kind_error(kind, self.world) if kind else None
         if error is not None:
             self.rows.append(Subject(entry.policy, None).configuration_error(error))
             return
-        evaluations: dict[int, tuple[object, Evaluation]] = {}
-        for bound in entry.bound:
-            if bound.matcher is None or self._binding_matches(bound):
-                self._binding(entry, bound, match, evaluations)
+        evaluations: Evaluations = {}
+        for bound, decided_by in shortcuts.bindings:
+            if bound.matcher is None or self._is_selected(decided_by):
+                self._binding(entry, bound, match, floor, evaluations)
+            elif (grade := self._binding_matches(bound.matcher, bound.subject)) is not None:
+                self._binding(entry, bound, match, worst(floor, grade), evaluations)
+
+    def _is_selected(self, decided_by: LabelSelector | None) -> bool:
+        """Whether the plainly known labels of the namespace settle that something matches. False says nothing."""
+        if decided_by is None:
+            return False
+        if not decided_by.requirements:
+            return True
+        labels = self._labels
+        if isinstance(labels, Unread):
+            labels = self._labels = self._plain_labels()
+        return labels is None or (not isinstance(labels, Unread) and decided_by.selects(labels))
+
+    def _plain_labels(self) -> Mapping[str, str] | Unread | None:
+        """The labels that namespace selectors look at, where nothing about them is out of the ordinary."""
+        request = self.request
+        if request.resource.resource == "namespaces":
+            return UNREAD
+        if not request.namespace:
+            return None
+        evidence = self.world.namespace(request.namespace)
+        if isinstance(evidence, Unknown) or evidence.value is None or evidence.grade is not Grade.EXACT:
+            return UNREAD
+        return labels_of(evidence.value) or {}
 
     def _match(self, entry: Entry) -> Match | None:
         """The match of a policy's constraints; None (and a row) if the request is not meant or nobody can tell."""
@@ -182,35 +234,34 @@ class _Run:
             self.rows.append(subject.nomatch(match.why, evidence=match.grade))
         return None
 
-    def _binding_matches(self, bound: _BoundPolicy) -> bool:
-        assert bound.matcher is not None
-        match = bound.matcher.match(self.request, self.target, self.world)
+    def _binding_matches(self, matcher: Matcher, subject: Subject) -> Grade | None:
+        """How well it is known that a binding matches; None (and a row) if it does not or nobody can tell."""
+        match = matcher.match(self.request, self.target, self.world)
         if match.matched is True:
-            return True
+            return match.grade
         if match.error:
-            self.rows.append(bound.subject.configuration_error(ConfigurationError(match.error)))
+            self.rows.append(subject.configuration_error(ConfigurationError(match.error)))
         elif isinstance(match.matched, Unknown):
-            self.rows.append(bound.subject.unknown(f"matchResources: {match.why}"))
+            self.rows.append(subject.unknown(f"matchResources: {match.why}"))
         else:
-            self.rows.append(bound.subject.nomatch(f"matchResources: {match.why}", evidence=match.grade))
-        return False
+            self.rows.append(subject.nomatch(f"matchResources: {match.why}", evidence=match.grade))
+        return None
 
-    def _binding(
-        self, entry: Entry, bound: _BoundPolicy, match: Match | None, evaluations: dict[int, tuple[object, Evaluation]]
-    ) -> None:
-        params = self._params(entry, bound)
+    def _binding(self, entry: Entry, bound: _BoundPolicy, match: Match | None, floor: Grade, evaluations: Evaluations) -> None:
+        kind = entry.policy.policy.param_kind
+        if kind is None:
+            self._evaluate(entry.policy, bound, match, floor, NULL_PARAM, evaluations)
+            return
+        params = self._params(entry, bound, kind)
         if isinstance(params, ConfigurationError):
             self.rows.append(bound.subject.configuration_error(params))
         elif isinstance(params, NoParams):
             self.rows.append(bound.subject.nomatch("no params, parameterNotFoundAction Allow"))
         else:
             for param in params:
-                self._evaluate(entry.policy, bound, match, param, evaluations)
+                self._evaluate(entry.policy, bound, match, floor, param, evaluations)
 
-    def _params(self, entry: Entry, bound: _BoundPolicy) -> Params:
-        kind = entry.policy.policy.param_kind
-        if kind is None:
-            return (NULL_PARAM,)
+    def _params(self, entry: Entry, bound: _BoundPolicy, kind: ParamKind) -> Params:
         binding = bound.subject.binding
         if binding is not None:
             return collect_params(kind, binding.param_ref, self.request.namespace, self.world)
@@ -219,45 +270,39 @@ class _Run:
         return [NULL_PARAM if obj is None else param_of(obj, "given") for obj in entry.unbound_params]
 
     def _evaluate(
-        self,
-        policy: CompiledPolicy,
-        bound: _BoundPolicy,
-        match: Match | None,
-        param: Param,
-        evaluations: dict[int, tuple[object, Evaluation]],
+        self, policy: CompiledPolicy, bound: _BoundPolicy, match: Match | None, floor: Grade, param: Param, known: Evaluations
     ) -> None:
         evidence = param.object
         value = evidence.value if isinstance(evidence, Known) else CelUnknown(f"params: {evidence.reason}")
-        # Bindings of one policy that share a param share what the expressions say. Objects are told apart by identity.
-        key = id(evidence.value) if isinstance(evidence, Known) else id(evidence)
-        known = evaluations.get(key)
-        if known is None:
+        # Bindings of one policy that share a param share what the expressions say. Objects are told apart by identity, and kept
+        # with their evaluation, or another object could get the same identity.
+        key = id(value)
+        found = known.get(key)
+        if found is None:
             try:
-                known = (evidence, evaluate_policy(Case(policy, self.inputs, match, value)))
+                found = known[key] = (value, evaluate_policy(Case(policy, self.inputs, match, value)))
             except NamespaceNotFoundError as error:
                 self.rows.append(bound.subject.not_found(str(error)))
                 return
-            # The evidence is kept with its evaluation, or another object could get the same identity.
-            evaluations[key] = known
-        evaluation = known[1]
-        grades = self._grades(policy, match, evidence)
-        if param is not NULL_PARAM or id(evaluation) not in policy.constants:
+        evaluation = found[1]
+        if isinstance(evidence, Known):
+            floor = worst(floor, evidence.grade)
+        grades = self._grades(policy, floor)
+        if param is NULL_PARAM and id(evaluation) in policy.constants:
+            constant = (id(evaluation), grades)
+            rows = bound.constant.get(constant)
+            if rows is None:
+                rows = bound.constant[constant] = bound.subject.rows(param, evaluation, grades)
+            self.rows += rows
+        else:
             self.rows += bound.subject.rows(param, evaluation, grades)
-            return
-        key_rows = (id(evaluation), grades)
-        rows = bound.constant.get(key_rows)
-        if rows is None:
-            rows = bound.constant[key_rows] = bound.subject.rows(param, evaluation, grades)
-        self.rows += rows
 
-    def _grades(self, policy: CompiledPolicy, match: Match | None, param: Known[Object | None] | Unknown) -> tuple[Grade, ...]:
+    def _grades(self, policy: CompiledPolicy, floor: Grade) -> tuple[Grade, ...]:
         """The grade of the whole, then of each validation."""
         whole = self.inputs.grade(policy.all_roots)
-        if match is not None or param.__class__ is not Known or param.grade is not Grade.EXACT or whole is not Grade.EXACT:
-            floor = worst(match.grade if match else Grade.EXACT, param.grade if isinstance(param, Known) else Grade.EXACT)
-            singles = [worst(floor, self.inputs.grade(roots)) for roots in policy.roots_by_validation]
-            return (worst(floor, whole), *singles)
-        return policy.exact_grades
+        if floor is Grade.EXACT and whole is Grade.EXACT:
+            return policy.exact_grades
+        return (worst(floor, whole), *(worst(floor, self.inputs.grade(roots)) for roots in policy.roots_by_validation))
 
 
 def compile_policies(policies: Iterable[Policy], version: tuple[int, int] = (1, 36)) -> CompiledSet:

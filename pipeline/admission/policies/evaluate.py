@@ -106,6 +106,10 @@ class Case:
 def evaluate_policy(case: Case) -> Evaluation:
     """All five steps. Raises NamespaceNotFoundError."""
     policy = case.policy
+    if policy.is_simple and case.match is None:
+        found = _simple(policy, case.inputs)
+        if found is not None:
+            return found
     if policy.match_conditions:
         unmatched = _match_conditions(case)
         if unmatched is not None:
@@ -121,6 +125,20 @@ def evaluate_policy(case: Case) -> Evaluation:
     if policy.audit_annotations:
         return _annotated(case, outcomes)
     return policy.admitted if outcomes is policy.admitted.outcomes else Evaluation(None, outcomes)
+
+
+def _simple(policy: CompiledPolicy, inputs: Inputs) -> Evaluation | None:
+    """The two commonest results without any ado; None if it is neither."""
+    roots = inputs.plain(policy.condition_roots)
+    for condition in policy.match_conditions:
+        value = condition.program.evaluate(roots)  # type: ignore[union-attr]
+        if value is not True:
+            return policy.unmatched[condition.name] if value is False else None
+    roots = inputs.plain(policy.validation_roots)
+    for validation in policy.validations:
+        if validation.expression.program.evaluate(roots) is not True:  # type: ignore[union-attr]
+            return None
+    return policy.admitted
 
 
 def _match_conditions(case: Case) -> Evaluation | None:
@@ -229,7 +247,8 @@ class _Messages:
 
 
 def _annotated(case: Case, outcomes: tuple[Outcome, ...]) -> Evaluation:
-    # Annotations get the full budget again, not the remainder, and the raw namespace; they compile with an authorizer, but run without.
+    # Annotations get the full budget again, not the remainder, and the raw namespace. They compile with an authorizer and run
+    # without one.
     step = case.step(case.policy.annotation_roots, BUDGET, View.RAW)
     values: dict[str, str] = {}
     failed: dict[str, str] = {}
