@@ -11,9 +11,11 @@ from typing import BinaryIO
 import xxhash
 
 from .compressed import DamagedError, blocks
+from .envelopes import RECORD_BYTES_MAX
 from .errors import InputError
 
 STDIN = Path("-")
+_HEAD_BYTES = 1 << 20
 
 
 class Content:
@@ -30,6 +32,10 @@ class Content:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; standard input stays open."""
         if self.path != STDIN:
             self._handle.close()
 
@@ -38,18 +44,15 @@ class Content:
         """Bytes of the file itself that were read; 0 for standard input."""
         return 0 if self.path == STDIN else self._handle.tell()
 
-    def probe(self, size: int) -> bytes:
-        """Up to `size` bytes (or a little more) of what comes next, without consuming them."""
-        while len(self._pending) < size and (block := self._next()):
-            self._pending += block
+    def head(self) -> bytes:
+        """What comes next, without consuming it: a mebibyte or so, and at least the first line; less where the content ends."""
+        parts = [self._pending]
+        size, has_line = len(self._pending), b"\n" in self._pending
+        while (size < _HEAD_BYTES or not has_line) and size < RECORD_BYTES_MAX and (block := self._next()):
+            parts.append(block)
+            size, has_line = size + len(block), has_line or b"\n" in block
+        self._pending = b"".join(parts)
         return self._pending
-
-    def first_line(self) -> bytes:
-        """The first line of what comes next, without consuming it."""
-        size = 1 << 16
-        while b"\n" not in (data := self.probe(size)) and len(data) >= size:
-            size *= 4
-        return data.split(b"\n", 1)[0]
 
     def skip(self, size: int) -> xxhash.xxh3_128:
         """Consume `size` bytes and return their running digest; of fewer bytes where the content ends before."""

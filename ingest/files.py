@@ -7,6 +7,7 @@ ingest goes on where it stopped, a second one passes over what it knows, and a f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,7 @@ import msgspec
 import xxhash
 
 from .content import STDIN, Content
-from .envelopes import DOCUMENT_BYTES_MAX, Record, document, expand, is_audit_log, lines, looks_complete, not_an_audit_log
+from .envelopes import LineReader, documents, expand, layout, looks_complete, not_an_audit_log
 from .errors import InputError
 from .lake import Lake
 from .redact import Redactor
@@ -24,7 +25,9 @@ from .store import Counts, EventStore, Lines
 
 UNIT_EVENTS_MAX = 20_000
 UNIT_BYTES_MAX = 128 << 20
-_PROBE_BYTES = 1 << 20
+
+# audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst
+_LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd)?")
 
 Progress = Callable[[int, int], None]
 
@@ -39,12 +42,18 @@ class _Mark(msgspec.Struct):
 
 @dataclass(slots=True)
 class FileSummary:
-    """What became of one file. `known_lines` were read by an earlier ingest; `note` says what is wrong with the file."""
+    """What became of one file. `bytes` are decompressed bytes read now, `known_lines` those that an earlier ingest had read;
+    `note` says what is wrong with the file."""
 
     path: str
     counts: Counts = field(default_factory=Counts)
+    bytes: int = 0
     known_lines: int = 0
     note: str = ""
+
+    def add_note(self, text: str) -> None:
+        """Say one more thing about the file."""
+        self.note = "; ".join(filter(None, (self.note, text)))
 
 
 @dataclass(slots=True)
@@ -73,14 +82,11 @@ def ingest_files(
     """Take audit log files, folders of them, or standard input (`-`) into the lake. `received_ts` is seconds since the epoch.
 
     `progress` is called with bytes of input read and bytes of input in all, after each committed unit; raising in it stops the
-    ingest between two units. Raises InputError before anything is stored when a path is missing or holds no audit event, LakeError
-    when the lake cannot be written; what was committed before stays.
+    ingest between two units. Raises InputError before anything is stored when a path is missing or holds no audit event (in a
+    folder such a file is passed over with a note), LakeError when the lake cannot be written; what was committed before stays.
     """
-    files = audit_log_files(paths)
-    for file in files:
-        _check(file)
+    files, summary = _choose(paths)
     total = sum(file.stat().st_size for file in files if file != STDIN)
-    summary = IngestSummary()
     before = 0
     with lake.writer() as writer:
         store = EventStore(writer)
@@ -88,8 +94,8 @@ def ingest_files(
             for file in files:
                 entry = FileSummary(str(file))
                 summary.files.append(entry)
-                job = _Job(lake, store, entry, cluster, received_ts, redactor)
-                job.run(file, partial(_ahead, progress, before, total))
+                job = _Job(store, entry, cluster, received_ts, redactor)
+                job.run(lake, file, partial(_advance, progress, before, total))
                 before += 0 if file == STDIN else file.stat().st_size
                 progress(before, total)
         finally:
@@ -97,78 +103,79 @@ def ingest_files(
     return summary
 
 
-def audit_log_files(paths: Sequence[Path]) -> list[Path]:
-    """The files to read, a folder's in the order in which they were written: `audit-TIME.log*` by time, then `audit.log`.
+def audit_log_files(folder: Path) -> list[Path]:
+    """The files of a folder that are named like audit logs, in the order in which they were written.
 
-    Raises InputError when a path does not exist or a folder has no audit log.
+    A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`.
     """
-    found: list[Path] = []
+    return sorted(file for file in folder.iterdir() if _LOG_NAME.fullmatch(file.name) and file.is_file())
+
+
+def _choose(paths: Sequence[Path]) -> tuple[list[Path], IngestSummary]:
+    """The files to read, and a summary that names those of a folder that are passed over. Nothing was stored so far."""
+    chosen: dict[Path, None] = {}
+    summary = IngestSummary()
     for path in paths:
         if path.is_dir():
-            logs = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".") and _is_log_name(file.name)]
-            if not logs:
-                raise InputError(
+            found = audit_log_files(path)
+            faults = {file: fault for file in found if (fault := _fault(file)) is not None}
+            if len(faults) == len(found):
+                raise next(iter(faults.values()), None) or InputError(
                     f"{path}: the folder has no audit log", "names end in .log, .json or .jsonl, also with .gz or .zst"
                 )
-            # A rotated file has the time of its rotation in its name; the one without a time is the newest.
-            found += sorted(logs, key=lambda file: ("-" not in file.name, file.name))
+            summary.files += [FileSummary(str(file), note=f"passed over: {fault.message}") for file, fault in faults.items()]
+            chosen |= dict.fromkeys(file for file in found if file not in faults)
         elif path == STDIN or path.is_file():
-            found.append(path)
+            if (fault := _fault(path)) is not None:
+                raise fault
+            chosen[path] = None
         else:
             raise InputError(f"{path}: no such file or folder")
-    return list(dict.fromkeys(found))
+    return list(chosen), summary
 
 
-def _is_log_name(name: str) -> bool:
-    for suffix in (".gz", ".zst", ".zstd"):
-        name = name.removesuffix(suffix)
-    return name.endswith((".log", ".json", ".jsonl", ".ndjson"))
-
-
-def _check(path: Path) -> None:
-    """Refuse what is no audit log before anything of it, or of its neighbours, is stored."""
+def _fault(path: Path) -> InputError | None:
+    """Why a file is no audit log. Standard input can be read only once, so it is looked at when its turn comes."""
     if path == STDIN:
-        return
+        return None
     with Content(path) as content:
-        probe = content.probe(_PROBE_BYTES)
-        if not probe and not content.damage:
-            return  # empty: kube-apiserver has just rotated
-        if not is_audit_log(probe.split(b"\n")) and b'"EventList"' not in probe[:2000]:
-            raise not_an_audit_log(str(path), probe, content.damage)
+        head = content.head()
+        # An empty file is what rotation leaves behind for a moment.
+        return not_an_audit_log(str(path), head, content.damage) if (head or content.damage) and layout(head) is None else None
 
 
-def _ahead(progress: Progress, before: int, total: int, read: int) -> None:
+def _advance(progress: Progress, before: int, total: int, read: int) -> None:
     progress(before + read, total)
 
 
 class _Job:
     """The reading of one file."""
 
-    def __init__(
-        self, lake: Lake, store: EventStore, entry: FileSummary, cluster: str, received_ts: float, redactor: Redactor | None
-    ) -> None:
-        self._lake, self._store, self._entry = lake, store, entry
+    def __init__(self, store: EventStore, entry: FileSummary, cluster: str, received_ts: float, redactor: Redactor | None) -> None:
+        self._store, self._entry = store, entry
         self._cluster, self._received_ts, self._redactor = cluster, received_ts, redactor
         self._source = f"file:{Path(entry.path).name}"
         self._key = ""
         self._digest = xxhash.xxh3_128()
         self._known = _Mark()
 
-    def run(self, path: Path, progress: Callable[[int], None]) -> None:
-        content = self._at_unread(path)
-        with content:
-            probe = content.probe(_PROBE_BYTES)
-            if not self._known.offset and not is_audit_log(probe.split(b"\n")):
-                self._commit(_document(content), marked=False)
-            else:
+    def run(self, lake: Lake, path: Path, progress: Callable[[int], None]) -> None:
+        with self._at_unread(lake, path) as content:
+            head = content.head()
+            if self._known.offset or (found := layout(head)) == "lines":
                 self._read_lines(content, progress)
-            self._entry.note = "; ".join(filter(None, (self._entry.note, content.damage)))
+            elif found == "documents":
+                self._read_documents(content, progress)
+            elif head:
+                raise not_an_audit_log(str(path), head, content.damage)
+            self._entry.add_note(content.damage)
 
-    def _at_unread(self, path: Path) -> Content:
+    def _at_unread(self, lake: Lake, path: Path) -> Content:
         """The content behind what an earlier ingest read, once it is sure that it was the same bytes."""
         content = Content(path)
-        self._key = f"file:{self._cluster}:{xxhash.xxh3_128_hexdigest(content.first_line())}"
-        stored = self._lake.manifest.prop(self._key)
+        first_line = content.head().split(b"\n", 1)[0]
+        self._key = f"file:{self._cluster}:{xxhash.xxh3_128_hexdigest(first_line)}"
+        stored = lake.manifest.prop(self._key)
         mark = msgspec.json.decode(stored, type=_Mark) if stored and path != STDIN else _Mark()
         if not mark.offset:
             return content
@@ -178,48 +185,73 @@ class _Job:
             self._entry.known_lines = mark.number
             return content
         # Another file with the same first line: the lake drops what it holds of it already, event by event.
-        content.__exit__(None, None, None)
+        content.close()
         return Content(path)
 
     def _read_lines(self, content: Content, progress: Callable[[int], None]) -> None:
-        unit: list[Record] = []
-        size = 0
-        for record in lines(content, self._known.offset, self._known.number):
-            if not record.whole and not looks_complete(record.raw):
-                self._entry.note = f"line {record.number} is not finished; it is taken by the next ingest once it is"
-                break
-            unit.append(record)
-            size += len(record.raw)
-            if len(unit) >= UNIT_EVENTS_MAX or size >= UNIT_BYTES_MAX:
-                self._commit(unit)
+        reader = LineReader(content)
+        unit: list[bytes] = []
+        size_bytes = 0
+        for lines in reader:
+            unit += lines
+            size_bytes += sum(map(len, lines))
+            if len(unit) >= UNIT_EVENTS_MAX or size_bytes >= UNIT_BYTES_MAX:
+                self._commit_lines(unit)
                 progress(content.position_bytes)
-                unit, size = [], 0
+                unit, size_bytes = [], 0
         if unit:
-            self._commit(unit)
+            self._commit_lines(unit)
+        number = self._known.number + 1
+        if reader.is_overlong:
+            self._entry.add_note(f"line {number} is longer than any event; reading stopped before it")
+        elif looks_complete(reader.rest):
+            self._commit_lines([reader.rest], newline=b"")
+        elif reader.rest:
+            self._entry.add_note(f"line {number} is not finished; it is taken by the next ingest once it is")
 
-    def _commit(self, unit: Sequence[Record], marked: bool = True) -> None:
-        raw: list[bytes] = []
-        where: list[str] = []
-        for record in unit:
-            self._digest.update(record.raw + b"\n" if record.whole else record.raw)
-            events = expand(record.raw)
-            raw += events
-            where += [f"{self._entry.path}:{record.number}"] * len(events)
+    def _commit_lines(self, lines: Sequence[bytes], newline: bytes = b"\n") -> None:
+        """Store some lines together with the mark that they were read."""
+        first = self._known.number + 1
+        offset = self._known.offset
+        events: list[bytes] = []
+        numbers: list[int] = []
+        for number, line in enumerate(lines, first):
+            self._digest.update(line)
+            self._digest.update(newline)
+            offset += len(line) + len(newline)
+            found = expand(line)
+            events += found
+            numbers += [number] * len(found)
+        mark = _Mark(offset, first + len(lines) - 1, self._digest.hexdigest())
+        self._entry.bytes += offset - self._known.offset
+        where = partial(_line_of, self._entry.path, numbers)
+        self._commit(events, where, first, {self._key: msgspec.json.encode(mark).decode()})
+        self._known = mark
+
+    def _read_documents(self, content: Content, progress: Callable[[int], None]) -> None:
+        """Such files are made by hand and not by a server, so they are not resumed; a second ingest finds all of it stored."""
+        first = 1
+        for value in documents(self._entry.path, content):
+            self._entry.bytes += len(value)
+            events = expand(value)
+            for start in range(0, len(events), UNIT_EVENTS_MAX):
+                part = events[start : start + UNIT_EVENTS_MAX]
+                self._commit(part, partial(_event_of, self._entry.path, first), first, {})
+                first += len(part)
+                progress(content.position_bytes)
+
+    def _commit(self, events: list[bytes], where: Callable[[int], str], first: int, marks: dict[str, str]) -> None:
         if self._redactor is not None:
-            raw = [self._redactor.apply(line) for line in raw]
-        last = unit[-1]
-        mark = msgspec.json.encode(_Mark(last.end, last.number, self._digest.hexdigest())).decode()
-        part = Lines(self._cluster, self._source, self._received_ts, raw, where)
-        name = f"{self._key.replace(':', '-')}-{unit[0].number}"
-        self._entry.counts.add(self._store.store([part], {self._key: mark} if marked else {}, name))
+            events = [self._redactor.apply(event) for event in events]
+        part = Lines(self._cluster, self._source, self._received_ts, events, where)
+        # A repetition of the same work after a crash gives its quarantine file the same name, and so replaces it.
+        name = f"file-{xxhash.xxh3_128_hexdigest(self._key.encode())}-{first}"
+        self._entry.counts.add(self._store.store([part], marks, name))
 
 
-def _document(content: Content) -> list[Record]:
-    """The events of a file that is one JSON document over many lines."""
-    data = b""
-    for block in content:
-        data += block
-        if len(data) > DOCUMENT_BYTES_MAX:
-            limit = DOCUMENT_BYTES_MAX >> 20
-            raise InputError(f"{content.path}: an EventList of more than {limit} MiB cannot be read as one", "split it")
-    return [Record(event, number, 0) for number, event in enumerate(document(str(content.path), data), 1)]
+def _line_of(path: str, numbers: Sequence[int], index: int) -> str:
+    return f"{path}:{numbers[index]}"
+
+
+def _event_of(path: str, first: int, index: int) -> str:
+    return f"{path}, event {first + index}"

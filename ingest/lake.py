@@ -105,10 +105,11 @@ class LakeWriter:
         """
         column = time_column(kind)
         days = pc.cast(pc.floor_temporal(table[column], unit="day"), pa.date32())
+        found = sorted(day for day in pc.unique(days).to_pylist() if day is not None)
         written: list[DataFile] = []
         try:
-            for day in sorted(day for day in pc.unique(days).to_pylist() if day is not None):
-                part = table.filter(pc.equal(days, pa.scalar(day, pa.date32())))
+            for day in found:
+                part = table if len(found) == 1 else table.filter(pc.equal(days, pa.scalar(day, pa.date32())))
                 written.append(self._write_day(kind, cluster, day, part, column, compacted))
         except (OSError, pa.ArrowException) as error:
             raise LakeError(f"{self.lake.path}: events cannot be written: {error}", "free some space, then run it again") from error

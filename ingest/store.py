@@ -7,9 +7,11 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -20,15 +22,20 @@ from .errors import LakeError
 from .lake import LakeWriter
 from .manifest import DataFile
 from .quarantine import Quarantined, write_quarantine
+from .schema import EVENT_KEY, EVENTS
 
-_KEY = "cluster, audit_id, stage, stage_ts"
-# What a log file and a webhook may have kept differently of one event. ingest_* and flags are ours and do not count.
-_CONTENT = "n.request_object IS DISTINCT FROM s.request_object OR n.response_object IS DISTINCT FROM s.response_object"
+# Files of other clusters are not looked at, so the cluster need not be compared.
+_KEY = tuple(name for name in EVENT_KEY if name != "cluster")
+_OURS = ("ingest_ts", "ingest_source", "flags")  # what the same event may differ in because of us
+_CONTENT = tuple(name for name in EVENTS.names if name not in EVENT_KEY and name not in _OURS)
 
 
 @dataclass(slots=True)
 class Counts:
-    """What became of events. `conflicting` are duplicates whose bodies differ from what is stored; they are also in `duplicate`."""
+    """What became of events. `conflicting` are those of `duplicate` that say something else than what is stored.
+
+    A log file and a webhook may keep different copies of one event, for example when one of them truncates.
+    """
 
     read: int = 0
     stored: int = 0
@@ -44,13 +51,32 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Raw events of one source in one cluster. `where` names a line in a quarantine record (`FILE:7`)."""
+    """Raw events of one source in one cluster. `where` names the place of an event by its index (`FILE:7`), for quarantine."""
 
     cluster: str
     source: str
     received_ts: float
     lines: Sequence[bytes]
-    where: Sequence[str] = ()
+    where: Callable[[int], str] | None = None
+
+
+_KEYS = ", ".join(_KEY)
+_STORED = """
+    FROM read_parquet($files, hive_partitioning = false)
+    WHERE stage_ts BETWEEN make_timestamptz($low) AND make_timestamptz($high)"""
+_FIRST = f"SELECT min(row) AS row, {_KEYS} FROM incoming GROUP BY {_KEYS}"
+_FRESH = {
+    False: f"SELECT row FROM ({_FIRST}) ORDER BY row",
+    True: f"SELECT row FROM ({_FIRST}) ANTI JOIN (SELECT {_KEYS} {_STORED}) USING ({_KEYS}) ORDER BY row",
+}
+_COLUMNS = ", ".join(_KEY + _CONTENT)
+_DIFFER = " OR ".join(f"a.{name} IS DISTINCT FROM b.{name}" for name in _CONTENT)
+_CONFLICTING = {
+    has_stored: f"""
+    SELECT a.row FROM repeats AS a JOIN (SELECT {_COLUMNS} FROM fresh {union}) AS b USING ({_KEYS})
+    GROUP BY a.row HAVING bool_and({_DIFFER})"""
+    for has_stored, union in ((False, ""), (True, f"UNION ALL SELECT {_COLUMNS} {_STORED}"))
+}
 
 
 class EventStore:
@@ -95,38 +121,37 @@ class EventStore:
         """The rows that neither an earlier row of this table nor the lake has."""
         if not table.num_rows:
             return table
-        numbered = table.append_column("row_number", pa.array(range(table.num_rows), pa.int64()))
-        self._connection.register("incoming", numbered)
-        try:
-            span = pc.min_max(table["stage_ts"].cast(pa.int64()))
-            overlap = (span["min"].as_py(), span["max"].as_py())
-            stored = self._writer.lake.manifest.files("events", cluster, overlap)
-            keep = self._connection.sql(f"SELECT min(row_number) AS row FROM incoming GROUP BY {_KEY} ORDER BY row")
-            repeats = table.num_rows - len(keep)
-            if stored:
-                known = self._known([str(self._writer.lake.path / file.path) for file in stored], overlap)
-                counts.conflicting += known.filter("conflicting").shape[0]
-                repeats += len(known)
-                keep = self._connection.sql("SELECT row FROM keep ANTI JOIN known ON keep.row = known.row ORDER BY row")
-            counts.duplicate += repeats
-            return table if not repeats else table.take(keep.to_arrow_table()["row"].combine_chunks())
-        finally:
-            self._connection.unregister("incoming")
+        keys = table.select(_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+        span = pc.min_max(table["stage_ts"].cast(pa.int64()))
+        span_us = (span["min"].as_py(), span["max"].as_py())
+        stored = [str(self._writer.lake.path / file.path) for file in self._writer.lake.manifest.files("events", cluster, span_us)]
+        with self._registered("incoming", keys):
+            fresh = self._rows(_FRESH[bool(stored)], stored, span_us)
+        if len(fresh) == table.num_rows:
+            return table
+        counts.duplicate += table.num_rows - len(fresh)
+        counts.conflicting += self._conflicting(table, fresh, stored, span_us)
+        return table.take(fresh)
 
-    def _known(self, files: list[str], span_us: tuple[int, int]) -> duckdb.DuckDBPyRelation:
-        """Rows of `incoming` (the first of each key) that the files hold already, and whether the bodies differ."""
-        self._connection.execute(
-            f"""CREATE OR REPLACE TEMP TABLE known AS
-            WITH first AS (SELECT * FROM incoming QUALIFY row_number() OVER (PARTITION BY {_KEY} ORDER BY row_number) = 1),
-            stored AS (
-                SELECT {_KEY}, request_object, response_object FROM read_parquet($files, hive_partitioning = false)
-                WHERE stage_ts >= make_timestamptz($low) AND stage_ts <= make_timestamptz($high)
-            )
-            SELECT n.row_number AS row, bool_and({_CONTENT}) AS conflicting
-            FROM first AS n JOIN stored AS s USING ({_KEY}) GROUP BY n.row_number""",
-            {"files": files, "low": span_us[0], "high": span_us[1]},
-        )
-        return self._connection.table("known")
+    def _conflicting(self, table: pa.Table, fresh: pa.Array[Any], stored: list[str], span_us: tuple[int, int]) -> int:
+        """How many of the other rows differ from their fresh or stored namesake. Reads bodies, so only where there are repeats."""
+        rows = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
+        repeats = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=fresh)))
+        with self._registered("repeats", repeats), self._registered("fresh", rows.take(fresh)):
+            return len(self._rows(_CONFLICTING[bool(stored)], stored, span_us))
+
+    def _rows(self, sql: str, stored: list[str], span_us: tuple[int, int]) -> pa.Array[Any]:
+        parameters = {"files": stored, "low": span_us[0], "high": span_us[1]} if stored else None
+        rows: pa.Array[Any] = self._connection.sql(sql, params=parameters).to_arrow_table()["row"].combine_chunks()
+        return rows
+
+    @contextmanager
+    def _registered(self, name: str, table: pa.Table) -> Iterator[None]:
+        self._connection.register(name, table)
+        try:
+            yield
+        finally:
+            self._connection.unregister(name)
 
     def close(self) -> None:
         """Release the engine."""
@@ -139,7 +164,7 @@ def _refused(part: Lines, decoded: Decoded) -> list[Quarantined]:
             source=part.source,
             cluster=part.cluster,
             received_ts=part.received_ts,
-            reason=f"{part.where[item.index]}: {item.reason}" if part.where else item.reason,
+            reason=f"{part.where(item.index)}: {item.reason}" if part.where else item.reason,
             raw=item.raw,
         )
         for item in decoded.rejected
