@@ -50,7 +50,11 @@ _REPLACED = (
         'FLOAT_LIT      : /-?/ DIGIT+ "." DIGIT* EXPONENT? | /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
         'FLOAT_LIT.2    : /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
     ),
-    # An unsigned literal has no sign.
+    # An unsigned literal has no sign, and no signed one ends where its digits or its `u` go on.
+    (
+        "INT_LIT        : /-?/ /0x/ HEXDIGIT+ | /-?/ DIGIT+",
+        "INT_LIT        : /-?0x[0-9a-fA-F]+(?![0-9a-fA-FuU])/ | /-?[0-9]+(?![0-9uUx])/",
+    ),
     ("UINT_LIT       : INT_LIT /[uU]/", r"UINT_LIT.2     : /0x[0-9a-fA-F]+[uU]/ | /[0-9]+[uU]/"),
 )
 # The definitions of these terminals run over several lines; each ends at the next empty line.

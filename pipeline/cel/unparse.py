@@ -61,9 +61,8 @@ def _text(node: ast.Expr) -> tuple[str, int]:
         case ast.ListLiteral(elements=elements, optional=optional):
             return f"[{', '.join(('?' if at in optional else '') + unparse(each) for at, each in enumerate(elements))}]", _MEMBER
         case ast.MapLiteral(entries=entries):
-            return "{" + ", ".join(
-                f"{'?' if each.optional else ''}{unparse(each.key)}: {unparse(each.value)}" for each in entries
-            ) + "}", 7
+            pairs = ", ".join(f"{'?' if each.optional else ''}{unparse(each.key)}: {unparse(each.value)}" for each in entries)
+            return f"{{{pairs}}}", _MEMBER
         case ast.Struct(name=name, entries=entries):
             fields = ", ".join(f"{'?' if each.optional else ''}{_field(each.key)}: {unparse(each.value)}" for each in entries)
             return f"{name}{{{fields}}}", _MEMBER
@@ -80,7 +79,10 @@ def _call(node: ast.Call) -> tuple[str, int]:
         left, right = node.arguments
         return f"{_at_least(left, level)} {sign} {_at_least(right, level + 1)}", level
     if node.target is None and node.function in _SIGNS:
-        return f"{_SIGNS[node.function]}{_at_least(node.arguments[0], _MEMBER)}", _SIGN
+        operand = _at_least(node.arguments[0], _MEMBER)
+        # `-(1)` is a call and `-1` a literal.
+        bare = not isinstance(node.arguments[0], ast.Literal)
+        return f"{_SIGNS[node.function]}{operand if bare else f'({operand})'}", _SIGN
     receiver = "" if node.target is None else f"{_at_least(node.target, _MEMBER)}."
     return f"{receiver}{node.function}({', '.join(map(unparse, node.arguments))})", _MEMBER
 
