@@ -159,7 +159,7 @@ class CostedPlanner(Planner):
 
     def cost_of(self, function: Function, node: ast.Call | ast.Comprehension) -> Cost | None:
         """What a call costs; None stands for 1."""
-        overloads = self.constants.overloads.get(node.id, ())
+        overloads = self.constants.overloads.get(node.id) or [each.id for each in function.overloads]
         known = PRICES.get(overloads[0]) if len(overloads) == 1 else None
         return function.cost if known is None else known
 
