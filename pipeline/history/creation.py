@@ -1,7 +1,7 @@
 """What the server makes of an object on its way to validating admission, as far as it does not depend on the cluster.
 
-For objects of refused requests, which no response shows. Left out, because they cannot be known: uid, creation time, the random name
-of a pod's token volume, priorities and limits that other objects of the cluster define, allocated addresses.
+For objects of refused requests, which no response shows. Left out, because they cannot be known: uid, creation time, the random
+name of a pod's token volume, priorities and limits that other objects of the cluster define, allocated addresses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from ..request import GroupVersionResource, Object
 from .kinds import by_resource
 
-# `status` as the strategy of a built-in kind leaves it at creation: the zero value of its Go type (kubernetes/api), or a first phase.
+# `status` as the strategy of a built-in kind leaves it at creation: the zero value of its Go type, or a first phase.
 _FIRST_STATUS: dict[tuple[str, str], Object] = {
     ("", "namespaces"): {"phase": "Active"},
     ("", "persistentvolumeclaims"): {},

@@ -28,8 +28,8 @@ def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode
 def with_pod_grace(options: Object, old: Evidence[Object | None]) -> Object:
     """DeleteOptions of a pod with the grace period that the server settles on before admission.
 
-    Follows kubernetes/kubernetes pkg/registry/core/pod/strategy.go, CheckGracefulDelete, and BeforeDelete of apiserver for pods that
-    are being deleted already.
+    Follows kubernetes/kubernetes pkg/registry/core/pod/strategy.go, CheckGracefulDelete, and BeforeDelete of apiserver for pods
+    that are being deleted already.
     """
     if isinstance(old, Unknown) or old.value is None:
         return options

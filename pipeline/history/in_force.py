@@ -16,7 +16,7 @@ from .snapshots import ResourceName
 from .versions import ObjectKey, Version
 from .world import BINDINGS, POLICIES, LogHistory
 
-# The refresh interval of the server, and half a second for informers and compilation. Seen on a live 1.36 control plane: up to 0.97 s.
+# The refresh interval of the server, and half a second for informers and compilation. Seen on a live 1.36 control plane: 0.97 s.
 CHANGE_DELAY = timedelta(seconds=1.5)
 
 _ABSENT: Known[Object | None] = Known(None, "not created yet")
@@ -52,7 +52,7 @@ class PolicyTimeline:
         self._boundaries = sorted({moment for version in changes for moment in (version.began, version.since + delay)})
 
     def epoch(self, ts: datetime) -> int:
-        """A number that is the same for two moments only if policies_at and bindings_at are: what was compiled for one serves both."""
+        """A number that two moments share only if policies_at and bindings_at are the same for both."""
         return bisect_right(self._boundaries, ts)
 
     def policies_at(self, ts: datetime) -> Sequence[InForce]:

@@ -1,8 +1,8 @@
 """The object of a request whose response is not that object: what the client asked for, taken as far as the record allows.
 
 A refused create is its body with the recorded webhook patches; a refused update has in addition what the server copies from the
-stored object; a refused patch is the stored object, patched. An answer that shows metadata alone replaces the metadata. What in-tree
-admission plugins and the defaulting of patched parts would have changed is not recorded, so that all of this is PARTIAL.
+stored object; a refused patch is the stored object, patched. An answer that shows metadata alone replaces the metadata. What
+in-tree admission plugins and the defaulting of patched parts would have changed is not recorded, so that all of this is PARTIAL.
 """
 
 from __future__ import annotations

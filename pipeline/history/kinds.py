@@ -1,8 +1,8 @@
 """Which kind a built-in resource has, and whether it is namespaced.
 
-An audit event names the resource (`deployments`) and a policy speaks of the kind (`Deployment`); only discovery joins the two, and no
-event records discovery. So this table holds what kube-apiserver serves. A kind does not change with the version of its API, so rows
-carry no version; that a version was served at all follows from the request having been answered.
+An audit event names the resource (`deployments`) and a policy speaks of the kind (`Deployment`); only discovery joins the two, and
+no event records discovery. So this table holds what kube-apiserver serves. A kind does not change with the version of its API, so
+rows carry no version; that a version was served at all follows from the request having been answered.
 Source: kubernetes/kubernetes pkg/registry/*/rest/storage_*.go and kubernetes/api, releases 1.30 to 1.37.
 """
 
@@ -26,8 +26,9 @@ class Resource:
 
 # One line per API group: the group ("core" is the empty one), then resource=Kind. A leading "-" marks a cluster-scoped resource.
 _TABLE = """
-core bindings=Binding -componentstatuses=ComponentStatus configmaps=ConfigMap endpoints=Endpoints events=Event limitranges=LimitRange
-core -namespaces=Namespace -nodes=Node persistentvolumeclaims=PersistentVolumeClaim -persistentvolumes=PersistentVolume pods=Pod
+core bindings=Binding -componentstatuses=ComponentStatus configmaps=ConfigMap endpoints=Endpoints events=Event
+core limitranges=LimitRange -namespaces=Namespace -nodes=Node persistentvolumeclaims=PersistentVolumeClaim
+core -persistentvolumes=PersistentVolume pods=Pod
 core podtemplates=PodTemplate replicationcontrollers=ReplicationController resourcequotas=ResourceQuota secrets=Secret
 core serviceaccounts=ServiceAccount services=Service
 admissionregistration.k8s.io -mutatingadmissionpolicies=MutatingAdmissionPolicy
@@ -38,7 +39,8 @@ admissionregistration.k8s.io -validatingadmissionpolicybindings=ValidatingAdmiss
 admissionregistration.k8s.io -validatingwebhookconfigurations=ValidatingWebhookConfiguration
 apiextensions.k8s.io -customresourcedefinitions=CustomResourceDefinition
 apiregistration.k8s.io -apiservices=APIService
-apps controllerrevisions=ControllerRevision daemonsets=DaemonSet deployments=Deployment replicasets=ReplicaSet statefulsets=StatefulSet
+apps controllerrevisions=ControllerRevision daemonsets=DaemonSet deployments=Deployment replicasets=ReplicaSet
+apps statefulsets=StatefulSet
 authentication.k8s.io -selfsubjectreviews=SelfSubjectReview -tokenreviews=TokenReview
 authorization.k8s.io localsubjectaccessreviews=LocalSubjectAccessReview -selfsubjectaccessreviews=SelfSubjectAccessReview
 authorization.k8s.io -selfsubjectrulesreviews=SelfSubjectRulesReview -subjectaccessreviews=SubjectAccessReview

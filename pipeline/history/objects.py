@@ -87,7 +87,7 @@ def _apply_scale(value: Object, change: Version) -> Object:
 
 
 def _apply_binding(value: Object, change: Version) -> Object:
-    """What BindingREST writes into the pod (kubernetes/kubernetes pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata)."""
+    """What a binding writes into its pod (kubernetes pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata)."""
     assert change.body is not None
     binding = decode_json(change.body)
     value.setdefault("spec", {})["nodeName"] = binding["target"]["name"]

@@ -37,11 +37,13 @@ class Met:
 def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     """The version of its object that a write met.
 
-    A successful write is found in the order of versions. Of a refused one the version is told by the resourceVersion in its body,
-    else by time; another write that was under way at the same time makes that uncertain.
+    A successful write is found in the order of versions, unless it crossed one of unknown resourceVersion. Of a refused one the
+    version is told by the resourceVersion in its body, else by time; another write that was under way at the same time makes that
+    uncertain.
     """
     if event.succeeded and not was_dry_run(event):
-        return Met(key, versions.before_write(key, event.audit_id), Grade.INFERRED)
+        crossed = versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id, numbered=False)
+        return Met(key, versions.before_write(key, event.audit_id), Grade.PARTIAL if crossed else Grade.INFERRED)
     body = head_of(event.request_raw)
     sent = body.meta.resource_version if event.verb == "update" else ""
     if sent and sent != "0" and (version := versions.at(key, sent)):

@@ -1,7 +1,7 @@
 """The options of a request: CreateOptions, UpdateOptions, DeleteOptions, and the objects of CONNECT requests.
 
 All of them come from the query of the URI; DeleteOptions also from a body, which then wins as a whole.
-Follows kubernetes/apiserver pkg/endpoints/handlers/{create,update,patch,delete,rest}.go and kubernetes/api core/v1 for the Go types.
+Follows kubernetes/apiserver pkg/endpoints/handlers/{create,update,patch,delete,rest}.go, and kubernetes/api core/v1 for types.
 """
 
 from __future__ import annotations

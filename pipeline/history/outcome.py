@@ -1,7 +1,7 @@
 """Did validating admission run for a recorded request, and what did it say?
 
-The API server stops at the first refusal, so a request that was refused before validating admission tells nothing about policies, and
-one that was refused after it was admitted by them. Where the log cannot tell, the answer is UNKNOWN.
+The API server stops at the first refusal, so a request that was refused before validating admission tells nothing about policies,
+and one that was refused after it was admitted by them. Where the log cannot tell, the answer is UNKNOWN.
 Order of the stages: kubernetes/apiserver pkg/server/config.go, pkg/endpoints/handlers, pkg/registry/{rest,generic/registry}.
 """
 

@@ -28,8 +28,8 @@ def patch_type(patch: Json, uri: str, resource: GroupVersionResource, subresourc
     """The type of a patch body.
 
     Only apply takes `force`, and it needs a field manager and a whole object. Strategic merge patch does not exist for custom
-    resources and for Scale of those. What remains open for built-in kinds, strategic or merge, is taken for strategic, which kubectl
-    and controllers send; the two differ only in lists.
+    resources and for Scale of those. What remains open for built-in kinds, strategic or merge, is taken for strategic, which
+    kubectl and controllers send; the two differ only in lists.
     """
     if isinstance(patch, list):
         return PatchType.JSON

@@ -20,7 +20,7 @@ from .kinds import kind_of, subresource_kind
 from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met
 from .options import connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
-from .versions import Form, Versions, object_key
+from .versions import Versions, object_key
 from .writes import key_of, list_items, was_dry_run, why_no_body
 
 __all__ = ["Discovery", "NotReplayed", "admission_requests"]
@@ -29,8 +29,8 @@ _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
 _NO_OPTIONS: Known[Object | None] = Known(None, "CONNECT has no options")
 
 # The store first looks at a cached copy, which may be older than the last write (apiserver pkg/storage/cacher). A write that was
-# answered this long before a request is taken to have been seen by it.
-_CACHE_LAG_MAX = timedelta(milliseconds=250)
+# answered this long before a request is taken to have been seen by it; on a live 1.36 control plane none was missed after 10 ms.
+_CACHE_LAG_MAX = timedelta(milliseconds=50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,7 @@ def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome
         return outcome
     key = key_of(event, head_of(event.response_raw))
     if event.code == 404:
-        there = versions.current(key, event.ts)
-        if there is not None and there.form is not Form.GONE:
+        if versions.changed_between(key, event.ts, event.stage_ts):
             return Outcome(Admission.UNKNOWN, "the target went away meanwhile")
         return outcome
     sent = head_of(event.request_raw).meta.resource_version if event.verb == "update" else ""

@@ -1,7 +1,7 @@
 """Scale, the object of the `scale` subresource, made from the object that it scales.
 
-Follows kubernetes/kubernetes pkg/registry/apps/{deployment,replicaset,statefulset}/storage/storage.go (scaleFrom...) and, for custom
-resources, apiextensions-apiserver pkg/registry/customresource/etcd.go (scaleFromCustomResource).
+Follows kubernetes/kubernetes pkg/registry/apps/{deployment,replicaset,statefulset}/storage/storage.go (scaleFrom...) and, for
+custom resources, apiextensions-apiserver pkg/registry/customresource/etcd.go (scaleFromCustomResource).
 """
 
 from __future__ import annotations

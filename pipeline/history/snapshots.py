@@ -25,8 +25,8 @@ ResourceOf: TypeAlias = Callable[[str, str], ResourceName | None]
 def snapshot_versions(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> Iterator[tuple[ObjectKey, Version]]:
     """The versions in rows of the lake's `objects` table.
 
-    `resource_of` tells the resources of custom kinds; without it they come from the CustomResourceDefinitions among the rows. Objects
-    of a kind that neither tells are left out.
+    `resource_of` tells the resources of custom kinds; without it they come from the CustomResourceDefinitions among the rows.
+    Objects of a kind that neither tells are left out.
     """
     kept = list(rows)
     find = resource_of or custom_resources(kept)

@@ -1,7 +1,7 @@
 """Strategic merge patch: the API server's own patch type for built-in kinds.
 
-Follows kubernetes/apimachinery pkg/util/strategicpatch/patch.go (mergeMap, mergeSlice, normalizeElementOrder). Which lists merge, and by
-which key, is written into the Go types of kubernetes/api as struct tags; `_MERGE_LISTS` holds them.
+Follows kubernetes/apimachinery pkg/util/strategicpatch/patch.go (mergeMap, mergeSlice, normalizeElementOrder). Which lists merge,
+and by which key, is written into the Go types of kubernetes/api as struct tags; `_MERGE_LISTS` holds them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The versions of every object that the log and snapshots speak of, and which of them a request met.
 
-One object's versions are ordered by resourceVersion, which is one counter for the whole store. Writes whose answer does not tell the
-resourceVersion (a binding, an eviction) take their place by time. A write at which nobody recorded a body still has its entry: it
-says that the object changed, so that an older body is not taken for the current one.
+One object's versions are ordered by resourceVersion, which is one counter for the whole store. Writes whose answer does not tell
+the resourceVersion (a binding, an eviction) take their place by time. A write at which nobody recorded a body still has its entry:
+it says that the object changed, so that an older body is not taken for the current one.
 
-For bulk work the lookups are an ASOF join: `(cluster, group, resource, namespace, name)` of `ObjectKey` equal, and of the rows of one
-object the last with `resource_version_number` below that of the response; where the request was refused, the last with `since` not
-after the request's `ts`. Only forms other than WHOLE need this class.
+For bulk work the lookups are an ASOF join: `(cluster, group, resource, namespace, name)` of `ObjectKey` equal, and of the rows of
+one object the last with `resource_version_number` below that of the response; where the request was refused, the last with `since`
+not after the request's `ts`. Only forms other than WHOLE need this class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from ..request import Grade
 from .event import Raw
 
-# Resources that one storage serves under several groups (kubernetes/kubernetes pkg/kubeapiserver/default_storage_factory_builder.go).
+# Resources that one storage serves under several groups (kubernetes pkg/kubeapiserver/default_storage_factory_builder.go).
 _STORED_AS = {
     ("events.k8s.io", "events"): "",
     ("extensions", "daemonsets"): "apps",
@@ -104,8 +104,11 @@ class Versions(Protocol):
         """The last version whose write had been answered at a moment."""
         ...
 
-    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, but: str = "") -> bool:
-        """Whether a write of the object was answered after the one moment and received before the other, `but` one event's."""
+    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, *, but: str = "", numbered: bool = True) -> bool:
+        """Whether a write of the object was answered after the one moment and received before the other.
+
+        `but` leaves out one event, `numbered=False` the writes whose place in the order a resourceVersion tells.
+        """
         ...
 
 
@@ -120,7 +123,7 @@ class Disturbance(NamedTuple):
 
 
 class LogVersions:
-    """Versions held in memory: a dictionary of sorted lists. Bodies are kept as they came and decoded by nobody but their reader."""
+    """Versions held in memory: a dictionary of sorted lists. Bodies are kept as they came; only their reader decodes them."""
 
     def __init__(self, versions: Iterable[tuple[ObjectKey, Version]] = ()) -> None:
         self._entries: dict[ObjectKey, list[Version]] = {}
@@ -181,10 +184,13 @@ class LogVersions:
         first = timeline[0]
         return first.creates or (first.created is not None and first.created > moment)
 
-    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, but: str = "") -> bool:
+    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, *, but: str = "", numbered: bool = True) -> bool:
         """See Versions."""
-        writes = (version for version in self.timeline(key) if version.audit_id not in ("", but))
-        return any(version.since > after and version.began < until for version in writes)
+        for version in self.timeline(key):
+            crosses = version.since > after and version.began < until and version.audit_id not in ("", but)
+            if crosses and (numbered or version.resource_version_number is None):
+                return True
+        return False
 
 
 def _ordered(entries: list[Version]) -> list[Version]:

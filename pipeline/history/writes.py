@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 
 import msgspec
 
@@ -38,9 +39,11 @@ class _DryRun(msgspec.Struct, rename="camel"):
 
 
 def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
-    """The versions that a successful write left behind; nothing for reads, refusals, dry runs and unfinished stages."""
-    writes = event.verb in WRITE_VERBS and event.succeeded and event.stage == "ResponseComplete" and event.resource.resource
-    if not writes or event.subresource in _BESIDE or was_dry_run(event):
+    """The versions that a successful write left behind or a read showed; nothing for refusals, dry runs and unfinished stages."""
+    final = event.succeeded and event.stage == "ResponseComplete" and event.resource.resource
+    if final and event.verb == "get" and not event.subresource:
+        yield from _read_version(event)
+    if not final or event.verb not in WRITE_VERBS or event.subresource in _BESIDE or was_dry_run(event):
         return
     if event.verb == "deletecollection":
         yield from _deleted_items(event)
@@ -59,6 +62,15 @@ def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
         yield key, version
         if version.form is not Form.OPAQUE and _ends_with(head, event):
             yield key, _version(event, Form.GONE, head)
+
+
+def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
+    """A recorded read is a version as well, though nobody wrote it then; as such it has no audit_id."""
+    head = head_of(event.response_raw)
+    if body_kind(head, event.response_raw) is BodyKind.OBJECT:
+        version = _version(event, Form.WHOLE, head, body=event.response_raw)
+        created = head.meta.creation_timestamp
+        yield key_of(event, head), replace(version, audit_id="", created=datetime.fromisoformat(created) if created else None)
 
 
 def was_dry_run(event: Event) -> bool:
@@ -123,7 +135,7 @@ def answered_metadata(event: Event) -> Object | None:
 
 
 def disturbance_of(event: Event) -> Disturbance | None:
-    """What a deletecollection may have done of which no list tells: one that was refused halfway, or recorded without its answer."""
+    """What a deletecollection may have done of which no list tells: one refused halfway, or recorded without its answer."""
     if event.verb != "deletecollection" or event.stage != "ResponseComplete" or event.subresource or was_dry_run(event):
         return None
     admission = outcome_of(event).admission
