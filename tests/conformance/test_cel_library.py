@@ -1,7 +1,7 @@
 """The Kubernetes function libraries against Kubernetes 1.35: 488 expressions of upstream's own tests.
 
-Value, type, error text and cost must be equal. What cannot or should not agree is in cel_library_disagreements.yaml, with its reason; a
-listed expression that agrees fails as well.
+Value, type, error text and cost must be equal. What cannot or should not agree is in cel_library_disagreements.yaml, with its
+reason; a listed expression that agrees fails as well.
 
 Costs are compared twice, because the recording of 1.35 ran without Kubernetes' own cost estimator (kubernetes/apiserver
 pkg/cel/library/cost.go): once with the estimator's charges left out, against the recording, and once with them, against the costs
