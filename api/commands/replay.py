@@ -12,7 +12,7 @@ import typer
 from api.context import Context
 from api.output import Column, Format, Table, render
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
+from pipeline.admission.policies import PolicySet, compile_policy, load_policy_set, parse_policy_set
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay
 from queries import open_lake
 
@@ -49,10 +49,12 @@ def make_plan(
 ) -> ReplayPlan:
     """The plan of the policies of `-f` over the window. Raises InputError without policies."""
     window = Window(*options.parse_window(since, until))
+    version = options.parse_version(kubernetes_version)
     policy_set = read_policies(policies)
+    refuse_uncompilable(policy_set, version)
     reader = open_lake(own.lake)
     try:
-        return plan_replay(reader, policy_set, window, options.parse_version(kubernetes_version))
+        return plan_replay(reader, policy_set, window, version)
     finally:
         reader.close()
 
@@ -68,6 +70,13 @@ def read_policies(paths: list[Path] | None) -> PolicySet:
             "policies are admissionregistration.k8s.io/v1 or v1beta1",
         )
     return found
+
+
+def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:
+    """Raise InputError with file and line of every expression that does not compile: an API server would not take such a policy."""
+    errors = [item for policy in policies.policies for item in compile_policy(policy, version).errors]
+    if errors:
+        raise InputError("\n".join(f"{item.source}: {item.error}" for item in errors))
 
 
 def run(own: Context, plan: ReplayPlan, workers: int | None) -> RunSummary:

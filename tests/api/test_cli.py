@@ -1,0 +1,249 @@
+"""The command line over the bundled log, and every kind of bad input: one clear line, the right exit code, nothing lost."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+import zstandard
+
+from api.cli import run
+from queries import open_lake
+
+DATA = Path(__file__).parents[2] / "api" / "demo"
+POLICIES = DATA / "policies"
+
+
+def events(lake: Path) -> int:
+    reader = open_lake(lake)
+    try:
+        return int(reader.sql("SELECT count(*) FROM events").fetchall()[0][0])
+    finally:
+        reader.close()
+
+
+@pytest.fixture
+def log_lines() -> list[bytes]:
+    """The first 300 lines of the bundled log."""
+    return zstandard.ZstdDecompressor().decompress((DATA / "audit.jsonl.zst").read_bytes()).split(b"\n")[:300]
+
+
+def test_the_demonstration_prints_what_the_data_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr()
+    # The counts of api/demo/README.md, in the order of the table's columns.
+    assert ["16,375", "919", "919", "657", "663", "638"] in [line.split() for line in shown.out.splitlines()]
+    assert "deny-external-ips" in shown.out
+    assert "NOT READY" in shown.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<script" not in page
+    assert "image-registry" in page
+    # A second demonstration replaces the first.
+    assert run(["-q", "demo", "--out", str(tmp_path / "out")]) == 0
+
+
+def test_the_demonstration_spares_a_folder_that_is_no_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake" / "mine.txt").write_text("x")
+    assert run(["demo", "--out", str(tmp_path)]) == 2
+    assert "is no lake" in capsys.readouterr().err
+    assert (tmp_path / "lake" / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("form", ["table", "wide", "json", "yaml", "markdown"])
+def test_violations_in_every_format(demo_lake: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    assert run(["--lake", str(demo_lake), "violations", "-o", form]) == 0
+    out = capsys.readouterr().out
+    if form in ("json", "yaml"):
+        data = json.loads(out) if form == "json" else yaml.safe_load(out)
+        assert sum(row["failures"] for row in data["failures"]) == 914  # 919 events, of which five CONNECTs left two each
+        assert sum(row["requests"] for row in data["denials"]) == 657
+        assert "first failure of a request" in data["notes"][0]
+    else:
+        assert "host-access" in out
+
+
+def test_violations_by_namespace_within_a_window(demo_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "violations",
+        "--by",
+        "user",
+        "-n",
+        "shop-prod",
+        "--since",
+        "2026-11-21T03:25:00Z",
+        "--until",
+        "2026-11-21T03:26:00",
+        "-o",
+        "json",
+    ]
+    assert run(["--lake", str(demo_lake), *arguments]) == 0
+    rows = json.loads(capsys.readouterr().out)["failures"]
+    assert rows
+    assert {row["namespace"] for row in rows} == {"shop-prod"}
+    assert all("2026-11-21T03:25" in row["first_ts"] for row in rows)
+
+
+def test_a_plan_is_printed_and_nothing_is_run(demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = tmp_path / "lake"
+    shutil.copytree(demo_lake, lake)
+    assert run(["--lake", str(lake), "replay", "-f", str(POLICIES), "--plan"]) == 0
+    out = capsys.readouterr().out
+    assert "deny-external-ips / deny-external-ips" in out
+    assert not list((lake / "runs").iterdir())
+
+
+def test_replay_twice_gives_one_run_and_equal_bytes(demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for name, workers in (("a", "1"), ("b", "2")):
+        lake = tmp_path / name
+        shutil.copytree(demo_lake, lake)
+        assert run(["-q", "--lake", str(lake), "replay", "-f", str(POLICIES), "--workers", workers, "-o", "json"]) == 0
+        (folder,) = (lake / "runs").iterdir()
+        found.append((capsys.readouterr().out, (folder / "verdicts.parquet").read_bytes(), (folder / "plan.json").read_bytes()))
+    assert found[0] == found[1]
+    rows = {row["policy"]: row for row in json.loads(found[0][0])["bindings"]}
+    assert rows["deny-external-ips"]["deny"] > 0
+    assert rows["image-registry"]["matched"] > 1000
+
+
+def test_readiness_in_every_format_and_as_a_gate(demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = tmp_path / "lake"
+    shutil.copytree(demo_lake, lake)
+    start = ["-q", "--lake", str(lake), "readiness", "-f", str(POLICIES / "deny-external-ips.yaml")]
+    for form, sign in (("table", "NOT READY"), ("markdown", "# Policy readiness"), ("html", "<!DOCTYPE html>"), ("json", '"kind"')):
+        assert run([*start, "-o", form, "--report-file", str(tmp_path / "r.html")]) == 0
+        assert sign in capsys.readouterr().out
+    assert "NOT READY" in (tmp_path / "r.html").read_text()
+    assert run([*start, "--exit-code"]) == 1
+    lenient = tmp_path / "rules.yaml"
+    lenient.write_text("denied_units_max: 1000\ndays_min: 100\n")
+    assert run([*start, "--exit-code", "--rules", str(lenient)]) == 3
+    lenient.write_text("denied_units_max: 1000\ndays_min: 0\nunknown_share_max: 1\n")
+    assert run([*start, "--exit-code", "--rules", str(lenient)]) == 0
+
+
+def test_a_bad_line_costs_only_itself(tmp_path: Path, log_lines: list[bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "audit.log"
+    log.write_bytes(b"\n".join([*log_lines[:5], b"I1121 not JSON", b'{"kind":"Pod"}', *log_lines[5:10]]) + b"\n")
+    lake = tmp_path / "lake"
+    assert run(["--lake", str(lake), "ingest", str(log), "-o", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)["files"][0]
+    assert (row["read"], row["stored"], row["quarantined"]) == (12, 10, 2)
+    assert run(["--lake", str(lake), "ingest", str(log), "-o", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)["files"][0]
+    assert (row["read"], row["stored"], row["known_lines"]) == (0, 0, 12)
+    assert events(lake) == 10
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_truncated_file_gives_what_is_before_the_damage(
+    tmp_path: Path, log_lines: list[bytes], capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    data = b"\n".join(log_lines) + b"\n"
+    packed = gzip.compress(data) if suffix == "gz" else zstandard.ZstdCompressor().compress(data)
+    log = tmp_path / f"audit.log.{suffix}"
+    log.write_bytes(packed[: len(packed) * 2 // 3])
+    lake = tmp_path / "lake"
+    assert run(["--lake", str(lake), "ingest", str(log)]) == 4
+    assert "breaks off" in capsys.readouterr().out
+    before = events(lake)
+    assert before < len(log_lines)
+    log.write_bytes(packed)
+    assert run(["--lake", str(lake), "ingest", str(log)]) == 0
+    assert events(lake) == len(log_lines)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"hello\nworld\n", "found text that is not JSON ('hello'), wanted audit events"),
+        (b'{"kind":"PodList","apiVersion":"v1","items":[]}\n', "found PodList of v1, wanted audit events"),
+        (b"\x00\x01\x02" * 100, "found binary data"),
+        (b'{\n "kind": "PodList",\n "apiVersion": "v1"\n}\n', "found PodList of v1"),
+        (b"\x1f\x8b\x08\x00garbage", "gzip stream"),
+    ],
+)
+def test_what_is_no_audit_log_is_refused_whole(
+    tmp_path: Path, log_lines: list[bytes], capsys: pytest.CaptureFixture[str], content: bytes, words: str
+) -> None:
+    good, bad = tmp_path / "audit.log", tmp_path / "other.log"
+    good.write_bytes(log_lines[0] + b"\n")
+    bad.write_bytes(content)
+    assert run(["--lake", str(tmp_path / "lake"), "ingest", str(good), str(bad)]) == 2
+    assert words in capsys.readouterr().err
+    assert events(tmp_path / "lake") == 0
+
+
+POLICY = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  matchConstraints:
+    resourceRules:
+      - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+  validations:
+    - expression: EXPRESSION
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["violations"], "there is no lake here"),
+        (["ingest", "nothing-here.log"], "nothing-here.log: no such file or folder"),
+        (["ingest", "--cluster", "../x", "nothing-here.log"], "does not name a cluster"),
+        (["violations", "--since", "soon"], "'soon' is no time"),
+        (["violations", "--since", "2026-01-02", "--until", "2026-01-01"], "is not before"),
+        (["replay"], "no policies are given"),
+        (["replay", "-f", "nothing-here.yaml"], "nothing-here.yaml: no such file or folder"),
+        (["readiness", "-f", "x.yaml", "--report-file", "report.pdf"], "ends in .pdf"),
+        (["readiness", "-f", "x.yaml", "--rules", "nothing-here.yaml"], "cannot read readiness rules"),
+        (["serve", "--host", "0.0.0.0"], "anybody there could write evidence"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert run(["--lake", str(tmp_path / "lake"), *arguments]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_unknown_commands_and_options_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["frobnicate"]) == 2
+    assert run(["violations", "--frobnicate"]) == 2
+    assert "No such" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "policies.yaml"),
+        ("kind: Pod\napiVersion: v1\nmetadata: {name: x}\n", "found no ValidatingAdmissionPolicy"),
+        (POLICY.replace("[CREATE]", "[]"), "policies.yaml:"),
+        (POLICY.replace("validations:", "validatons:"), "validatons"),
+    ],
+)
+def test_bad_policies_are_named_with_file_and_line(
+    demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(text)
+    assert run(["--lake", str(demo_lake), "replay", "-f", str(file), "--plan"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_policy_that_does_not_compile_is_refused_with_its_place(
+    demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(POLICY.replace("EXPRESSION", "object.spec.replicas <"))
+    assert run(["--lake", str(demo_lake), "replay", "-f", str(file), "--plan"]) == 2
+    assert "policies.yaml:9" in capsys.readouterr().err
