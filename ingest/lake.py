@@ -32,8 +32,8 @@ from .schema import EVENTS, OBJECTS, time_column
 MANIFEST = "manifest.sqlite"
 _SCHEMAS = {"events": EVENTS, "objects": OBJECTS}
 _ROW_GROUP_ROWS = 50_000
-# Bodies differ from each other too much for a dictionary; every other column gains from one.
-_BODIES = ("request_object", "response_object", "object")
+# Columns whose values hardly repeat lose by a dictionary; every other one gains.
+_DISTINCT = ("request_object", "response_object", "object", "audit_id", "stage_ts", "ts", "uid")
 
 
 class Lake:
@@ -170,20 +170,34 @@ def file_digest(path: Path) -> str:
 
 
 def _write_parquet(target: Path, table: pa.Table, level: int) -> None:
-    names = [name for name in table.column_names if name not in _BODIES]
-    scalars: Any = [field.name for field in table.schema if field.name in names and not pa.types.is_nested(field.type)]
+    leaves: Any = [leaf for field in table.schema if field.name not in _DISTINCT for leaf in _leaves(field)]
     # One audit ID is found in milliseconds through the bloom filter, for one percent of the size.
-    bloom = {"audit_id": {"ndv": max(table.num_rows, 1), "fpp": 0.01}} if "audit_id" in names else None
+    bloom = {"audit_id": {"ndv": max(table.num_rows, 1), "fpp": 0.01}} if "audit_id" in table.column_names else None
     pq.write_table(
         table,
         target,
         row_group_size=_ROW_GROUP_ROWS,
         compression="zstd",
         compression_level=level,
-        use_dictionary=scalars,
+        use_dictionary=leaves,
         write_page_index=True,
         bloom_filter_options=bloom,
     )
+
+
+def _leaves(field: pa.Field[Any], prefix: str = "") -> list[str]:
+    """The Parquet columns of a field, by the names of the format's nested types (parquet-format, LogicalTypes.md)."""
+    path = f"{prefix}{field.name}"
+    kind: Any = field.type
+    if pa.types.is_map(kind):
+        return _leaves(kind.key_field.with_name("key"), f"{path}.key_value.") + _leaves(
+            kind.item_field.with_name("value"), f"{path}.key_value."
+        )
+    if pa.types.is_list(kind):
+        return _leaves(kind.value_field.with_name("element"), f"{path}.list.")
+    if pa.types.is_struct(kind):
+        return [leaf for index in range(kind.num_fields) for leaf in _leaves(kind.field(index), f"{path}.")]
+    return [path]
 
 
 def _write_empty(path: Path, schema: pa.Schema) -> None:
