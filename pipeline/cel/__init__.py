@@ -8,10 +8,15 @@ from .environment import Environment, Program
 from .errors import CompileError, Issue, ProgramError
 from .explain import Finding
 from .readset import ReadSet
-from .types import ObjectType, Type
+from .types import BOOL, DOUBLE, DYN, INT, STRING, ObjectType, Type, list_of, map_of
 from .values import CelError, LazyMap, Opaque, Optional, Unknown, Value
 
 __all__ = [
+    "BOOL",
+    "DOUBLE",
+    "DYN",
+    "INT",
+    "STRING",
     "CelError",
     "CompileError",
     "Environment",
@@ -27,4 +32,6 @@ __all__ = [
     "Type",
     "Unknown",
     "Value",
+    "list_of",
+    "map_of",
 ]
