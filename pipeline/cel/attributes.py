@@ -13,7 +13,6 @@ from .types import Type
 from .values import NONE, CelError, CelMap, Duration, Opaque, Optional, Timestamp, UInt, Unknown, Value
 
 KEY_KINDS = frozenset((str, int, UInt, bool, float))
-_INDEX_KINDS = frozenset((int, UInt, float))
 # How Go names the types of CEL's values; these names show in a few messages.
 _GO_TYPES = {
     bool: "types.Bool",
@@ -142,9 +141,9 @@ def _look_up(operand: Value, key: Value) -> tuple[bool, Value]:
     if key.__class__ not in KEY_KINDS:
         raise CelError(f"invalid qualifier type: {go_type(key)}")
     if kind is list:
-        if key.__class__ not in _INDEX_KINDS:
+        if key.__class__ is bool or not isinstance(key, int | float):
             raise CelError(f"unsupported index type '{to_type(key).name}' in list")
-        if key.__class__ is float and not (key.is_integer() and abs(key) < 2**63):
+        if isinstance(key, float) and not (key.is_integer() and abs(key) < 2**63):
             raise CelError(f"unsupported index value {key_text(key)} in list")
         position = int(key)
         return (True, operand[position]) if 0 <= position < len(operand) else (False, None)

@@ -73,9 +73,9 @@ def to_int(value: Value) -> int:
             return int(value)
         raise _cannot(value, types.INT)
     if kind is Timestamp:
-        return value.ns // 10**9
+        return int(value.ns // 10**9)
     if kind is Duration:
-        return value.ns
+        return int(value.ns)
     raise no_such_overload("int", value)
 
 
@@ -130,10 +130,10 @@ def to_bool(value: Value) -> bool:
 
 def to_bytes(value: Value) -> bytes:
     """bytes()"""
-    if value.__class__ is bytes:
-        return value  # type: ignore[no-any-return]
-    if value.__class__ is str:
-        return value.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
     raise no_such_overload("bytes", value)
 
 

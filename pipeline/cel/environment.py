@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any
 
 from . import ast, standard, syntax
+from .bounds import Bounds
 from .constants import Constants
 from .costed import EXCEEDED, CostedPlanner, LimitExceededError, Meter
 from .errors import CompileError
@@ -93,6 +94,23 @@ class Program:
     def reads(self) -> ReadSet:
         """Which parts of the variables the result can depend on."""
         return on_fresh_stack(lambda: read_set(self.ast, self._names, self._constants))
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return on_fresh_stack(lambda: Bounds(self.ast, self._names, self._constants))
+
+    def cost_bound(self, sizes: Mapping[str, int]) -> int | None:
+        """An upper bound on the cost over variables whose JSON has at most so many bytes, or None (the rule is in `bounds.py`)."""
+        return self._bounds.cost(sizes)
+
+    def size_bound(self, sizes: Mapping[str, int]) -> int | None:
+        """An upper bound on the bytes of the result as JSON, or None: for the `sizes` of expressions that use it as a variable."""
+        return self._bounds.size(sizes)
+
+    def cost_may_exceed(self, limit: int, sizes: Mapping[str, int]) -> bool:
+        """False only where no evaluation over variables of these sizes can cost more than the limit: then `evaluate` is enough."""
+        bound = self.cost_bound(sizes)
+        return bound is None or bound > limit
 
     def explain(self, activation: Activation) -> list[Finding]:
         """The parts of the expression that made it what it is over these variables, with the values they saw."""

@@ -72,10 +72,10 @@ class Planner:
     # -- names and what is selected from them
 
     def ident(self, node: ast.Ident) -> Run:
-        slot = self.slots.get(node.name)
-        if slot is not None:
-            return lambda frame: frame[slot]
-        return variable(node.name.lstrip("."))
+        # A leading dot does not reach past loop variables (cel-go before v0.27).
+        name = node.name.lstrip(".")
+        slot = self.slots.get(name)
+        return variable(name) if slot is None else lambda frame: frame[slot]
 
     def dotted(self, node: ast.Expr) -> Run | None:
         """The variable whose name has dots that this chain of selections spells, if one is declared."""

@@ -30,7 +30,7 @@ def _json(depth: int) -> Any:
     if depth == 0:
         return _SCALAR
     inner = _json(depth - 1)
-    return _SCALAR | list[inner] | dict[str, inner]
+    return _SCALAR | list[inner] | dict[str, inner]  # type: ignore[valid-type]
 
 
 def decode(data: bytes) -> Value:

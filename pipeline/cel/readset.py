@@ -149,7 +149,8 @@ class _Analysis:
             return ()
         match node:
             case ast.Ident(name=name):
-                return scope[name] if name in scope else (self.root.at(name.lstrip(".")),)
+                name = name.lstrip(".")
+                return scope[name] if name in scope else (self.root.at(name),)
             case ast.Select(operand=operand, field=name) | ast.Has(operand=operand, field=name):
                 return self.select(node, operand, name, scope)
             case ast.Index():
