@@ -1,0 +1,171 @@
+"""Looking after a lake: compaction, retention, removal of what nobody reads any more, and checking what is there.
+
+Each step is one manifest transaction, so a reader sees the files of before or those of after, and a killed step leaves nothing but
+orphans, which the next writer sweeps. Files that a step replaced stay on disk for a while, because a reader may have listed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .errors import LakeError
+from .lake import Lake, LakeWriter, file_digest
+from .manifest import DataFile
+from .schema import EVENT_KEY, SORT_ORDER
+
+# Sorting needs about three times a unit's uncompressed size in memory.
+UNIT_ROWS_MAX = 150_000
+UNIT_BYTES_MAX = 256 << 20
+FILES_MIN = 8
+GRACE_SECONDS = 900.0
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What compaction did. `duplicate` rows should be none, because ingest stores each event once."""
+
+    units: int = 0
+    files_before: int = 0
+    files_after: int = 0
+    rows: int = 0
+    duplicate: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What retention took out of the lake."""
+
+    files: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A file that is not what the manifest says, and how it differs."""
+
+    path: str
+    reason: str
+
+
+def compact(writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN) -> Compacted:
+    """Rewrite small event files as larger ones sorted by object, unit by unit; `now_ts` is seconds since the epoch.
+
+    A unit lies within one cluster and one day. It is rewritten once it has `files_min` files, or once its day is over.
+    Raises LakeError when a file is damaged or the disk cannot take the result; the units before it are done, and nothing is lost.
+    """
+    done = Compacted()
+    today = datetime.fromtimestamp(now_ts, UTC).date().isoformat()
+    for unit in _units(writer.lake):
+        is_over = unit[0].dt < today and (len(unit) > 1 or not unit[0].compacted)
+        if len(unit) >= files_min or is_over:
+            _compact_unit(writer, unit, now_ts, done)
+    return done
+
+
+def expire(writer: LakeWriter, before: date, now_ts: float) -> Expired:
+    """Take the events of all UTC days before a date out of the lake; `remove_retired` deletes their files later."""
+    old = [file for file in writer.lake.manifest.files("events") if file.dt < before.isoformat()]
+    writer.commit(remove=[file.path for file in old], retired_ts=now_ts)
+    return Expired(len(old), sum(file.rows for file in old), sum(file.bytes for file in old))
+
+
+def remove_retired(writer: LakeWriter, now_ts: float, grace_seconds: float = GRACE_SECONDS) -> int:
+    """Delete files that were replaced or expired longer ago than a reader needs; returns how many. Raises LakeError."""
+    gone = writer.lake.manifest.retired(now_ts - grace_seconds)
+    for name in gone:
+        path = writer.lake.path / name
+        try:
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir() and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+        except OSError as error:
+            raise LakeError(f"{path}: cannot be deleted: {error.strerror}", "fix the owner of the lake") from error
+    writer.lake.manifest.forget(gone)
+    return len(gone)
+
+
+def verify(lake: Lake) -> list[Fault]:
+    """Read every file of the lake again and compare it with the checksum of when it was written; costs one reading of the disk."""
+    return [
+        Fault(file.path, reason)
+        for kind in ("events", "objects")
+        for file in lake.manifest.files(kind)
+        if (reason := _fault(lake.path, file)) is not None
+    ]
+
+
+def _units(lake: Lake) -> Iterator[list[DataFile]]:
+    """Event files that are to be one: neighbours in time of one cluster and day, as many as a unit may hold."""
+    files = sorted(lake.manifest.files("events"), key=lambda file: (file.cluster, file.dt, file.min_us, file.path))
+    for _, day in groupby(files, key=lambda file: (file.cluster, file.dt)):
+        unit: list[DataFile] = []
+        rows = size_bytes = 0
+        for file in day:
+            if file.compacted and file.rows >= UNIT_ROWS_MAX // 2:
+                continue  # Good as it is; taking it along again and again would rewrite the day many times.
+            file_bytes = _uncompressed_bytes(lake.path / file.path)
+            if unit and (rows + file.rows > UNIT_ROWS_MAX or size_bytes + file_bytes > UNIT_BYTES_MAX):
+                yield unit
+                unit, rows, size_bytes = [], 0, 0
+            unit.append(file)
+            rows += file.rows
+            size_bytes += file_bytes
+        if unit:
+            yield unit
+
+
+def _compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: Compacted) -> None:
+    lake = writer.lake
+    for file in unit:
+        if (reason := _fault(lake.path, file)) is not None:
+            raise LakeError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
+    table = pa.concat_tables([pq.read_table(lake.path / file.path, partitioning=None) for file in unit])
+    once = _once(table)
+    ordered = once.sort_by([(name, "ascending") for name in (*SORT_ORDER, "stage_ts")])
+    written = writer.write("events", unit[0].cluster, ordered, compacted=True)
+    writer.commit(written, [file.path for file in unit], retired_ts=now_ts)
+    done.units += 1
+    done.files_before += len(unit)
+    done.files_after += len(written)
+    done.rows += once.num_rows
+    done.duplicate += table.num_rows - once.num_rows
+    done.bytes_before += sum(file.bytes for file in unit)
+    done.bytes_after += sum(file.bytes for file in written)
+
+
+def _once(table: pa.Table) -> pa.Table:
+    """The first row of each key. Ingest already saw to it; this is the safety net."""
+    keys = table.select(EVENT_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+    first = keys.group_by(list(EVENT_KEY)).aggregate([("row", "min")])
+    return table if len(first) == table.num_rows else table.take(first.sort_by("row_min")["row_min"])
+
+
+def _uncompressed_bytes(path: Path) -> int:
+    try:
+        metadata = pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise LakeError(f"{path}: cannot be read: {error}", "`hindcast doctor` names every damaged file") from error
+    return sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+
+
+def _fault(folder: Path, file: DataFile) -> str | None:
+    path = folder / file.path
+    try:
+        found_bytes = path.stat().st_size
+        if found_bytes != file.bytes:
+            return f"has {found_bytes:,} bytes, the manifest says {file.bytes:,}"
+        return None if file_digest(path) == file.digest else "its content is not what was written: the checksum differs"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
