@@ -22,6 +22,7 @@ from .tls import NamedPeerProtocol, ServerCertificate
 _KEEP_ALIVE_SECONDS = 120
 _CERTIFICATE_CHECK_SECONDS = 2
 _BACKLOG_CONNECTIONS = 256
+_KEPT_BLOCK_BYTES = 8 * 1024 * 1024
 
 _log = structlog.get_logger("hindcast.server")
 
@@ -32,6 +33,7 @@ def serve(settings: Settings) -> int:
     Raises HindcastError when it cannot start: another server holds the spool, the address is taken, a file cannot be read.
     """
     logs.configure(settings.log_level, as_json=settings.log_json)
+    _keep_freed_memory()
     certificate = ServerCertificate.of(settings)
     listener = _listen(settings.host, settings.port)
     try:
@@ -45,6 +47,15 @@ def serve(settings: Settings) -> int:
     with _quiet_signals():
         server.run(sockets=[listener])
     return 0 if server.started else 1
+
+
+def _keep_freed_memory() -> None:
+    """Teach glibc to keep freed blocks of the size of a batch.
+
+    It raises its threshold for giving memory back to the kernel when a larger mapped block is freed (malloc(3), M_MMAP_THRESHOLD).
+    Otherwise the buffers of every batch are mapped, zeroed and unmapped again, which is a quarter of the CPU of an acknowledgement.
+    """
+    bytes(_KEPT_BLOCK_BYTES)
 
 
 def _config(settings: Settings, services: Services, certificate: ServerCertificate | None) -> uvicorn.Config:
