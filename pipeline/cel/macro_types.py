@@ -1,0 +1,145 @@
+"""The types of macros: each is checked as what cel-go expands it to.
+
+Sources: cel-go parser/macro.go, ext/comprehensions.go, ext/lists.go, cel/library.go. An expansion is a loop over an accumulator. What
+it calls binds type parameters like any other call, which is how `[].map(x, 1)` comes to be a `list(int)`, and complaints about it
+point to the macro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from . import ast
+from .scope import CONDITIONAL, MAP_INSERT
+from .types import BOOL, DYN, ERROR, INT, Type, list_of, map_of
+from .unify import is_loose
+
+if TYPE_CHECKING:
+    from .check import Checker
+
+SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
+
+
+def comprehension(checker: Checker, node: ast.Comprehension) -> Type:
+    """The type of a macro over a range."""
+    if node.macro == "sortBy":
+        return _sort_by(checker, node)
+    over = checker.bindings.resolve(checker.check(node.range))
+    return _EXPANSIONS[node.macro](checker, node, over, node.range.offset)
+
+
+def _variables(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> dict[str, Type]:
+    """The types of a macro's variables: elements or keys; where there are two, index and element, or key and value."""
+    if over.name == "list" and not over.is_parameter:
+        types = (INT, over.parameters[0])
+        single = over.parameters[0]
+    elif over.name == "map" and not over.is_parameter:
+        types = (over.parameters[0], over.parameters[1])
+        single = over.parameters[0]
+    elif is_loose(over) or over.is_parameter:
+        # Nothing else must be assigned to what was taken for a range.
+        checker.bindings.assignable(DYN, over)
+        types = (DYN, DYN)
+        single = DYN
+    else:
+        checker.complaints.no_range(range_offset, over)
+        types = (ERROR, ERROR)
+        single = ERROR
+    return dict(zip(node.variables, types if len(node.variables) == 2 else (single,), strict=True))
+
+
+def _loop(
+    checker: Checker, node: ast.Comprehension, over: Type, range_offset: int, accumulator: Type, step: Callable[[], Type]
+) -> Type:
+    """The accumulator's type, once `step`, checked with the macro's variables, has turned out to be of that type."""
+    with checker.declared(_variables(checker, node, over, range_offset)):
+        found = step()
+        if not checker.bindings.assignable(accumulator, found):
+            checker.complaints.type_mismatch(node, accumulator, found)
+    return checker.bindings.resolve(accumulator)
+
+
+def _quantifier(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+    """`all` and `exists`: the accumulator and the condition, joined by `&&` or `||`."""
+    (condition,) = node.arguments
+    return _loop(checker, node, over, range_offset, BOOL, lambda: checker.all_bool([condition], [checker.check(condition)]))
+
+
+def _exists_one(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+    """A counter, and whether it is 1 in the end."""
+    (condition,) = node.arguments
+
+    def step() -> Type:
+        return _apply(checker, node, CONDITIONAL, [checker.check(condition), INT, INT])
+
+    _loop(checker, node, over, range_offset, INT, step)
+    return BOOL
+
+
+def _collect(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+    """`map`, `filter` and `transformList`: a list of one element is added to the accumulator, under a condition if there is one."""
+    accumulator = list_of(checker.bindings.fresh())
+    *conditions, element = node.arguments if node.macro != "filter" else (*node.arguments, None)
+
+    def step() -> Type:
+        held = [checker.check(each) for each in conditions if each is not None]
+        found = checker.locals[node.variables[0]] if element is None else checker.check(element)
+        added = _apply(checker, node, "_+_", [accumulator, list_of(found)])
+        return _apply(checker, node, CONDITIONAL, [*held, added, accumulator]) if held else added
+
+    return _loop(checker, node, over, range_offset, accumulator, step)
+
+
+def _collect_entries(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+    """`transformMap` keeps the keys; `transformMapEntry` makes maps of entries of its own."""
+    accumulator = map_of(checker.bindings.fresh(), checker.bindings.fresh())
+    *conditions, transformation = node.arguments
+
+    def step() -> Type:
+        held = [checker.check(each) for each in conditions]
+        keys = [checker.locals[node.variables[0]]] if node.macro == "transformMap" else []
+        inserted = _apply(checker, node, MAP_INSERT, [accumulator, *keys, checker.check(transformation)])
+        return _apply(checker, node, CONDITIONAL, [*held, inserted, accumulator]) if held else inserted
+
+    return _loop(checker, node, over, range_offset, accumulator, step)
+
+
+_EXPANSIONS: dict[str, Callable[[Checker, ast.Comprehension, Type, int], Type]] = {
+    "all": _quantifier,
+    "exists": _quantifier,
+    "exists_one": _exists_one,
+    "map": _collect,
+    "filter": _collect,
+    "transformList": _collect,
+    "transformMap": _collect_entries,
+    "transformMapEntry": _collect_entries,
+}
+
+
+def _sort_by(checker: Checker, node: ast.Comprehension) -> Type:
+    """A list is bound to a name, its keys are computed by `map`, and both are handed to a hidden function."""
+    checker.bindings.fresh()
+    items = checker.check(node.range)
+    keys = _collect(checker, node, checker.bindings.resolve(items), node.offset)
+    result = checker.apply(node, SORT_BY_KEYS, [items, keys], is_member=True)
+    return checker.bindings.resolve(result)
+
+
+def optional_map(checker: Checker, node: ast.OptionalMap) -> Type:
+    """`target.hasValue() ? optional.of(body) : optional.none()`, where the variable is `target.value()`."""
+    condition = _apply(checker, node, "hasValue", [checker.check(node.target)], is_member=True)
+    checker.bindings.fresh()
+    # The expansion has the target twice, and so have the complaints about it.
+    value = _apply(checker, node, "value", [checker.check(node.target)], is_member=True)
+    with checker.declared({node.variable: value}):
+        body = checker.bindings.resolve(checker.check(node.body))
+    if not node.flat:
+        body = _apply(checker, node, "optional.of", [body])
+    nothing = _apply(checker, node, "optional.none", [])
+    return _apply(checker, node, CONDITIONAL, [condition, body, nothing])
+
+
+def _apply(checker: Checker, node: ast.Expr, name: str, types: Sequence[Type], is_member: bool = False) -> Type:
+    """The type of a call that the expansion makes."""
+    return checker.apply(node, name, types, is_member, note=False)

@@ -1,0 +1,207 @@
+"""How CEL types relate: which may stand for which, and what the type parameters of overloads turn out to be.
+
+Mirrors cel-go checker/types.go, quirks included, because what it accepts is what kube-apiserver accepts. Wrappers, such as
+`wrapper(int)` of google.protobuf.Int64Value, are their inner type or null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .types import BOOL, BYTES, DOUBLE, DYN, ERROR, INT, NULL, STRING, UINT, Type, parameter
+
+ANY = Type("google.protobuf.Any")
+WRAPPER = "wrapper"
+_SCALARS = frozenset(kind.name for kind in (BOOL, BYTES, DOUBLE, INT, STRING, UINT))
+_NEVER_NULL = _SCALARS | {"list", "map", "type"}
+# How messages spell these; everywhere else they have their full names (cel-go checker/format.go).
+_SHOWN = {
+    "google.protobuf.Any": "any",
+    "google.protobuf.Duration": "duration",
+    "google.protobuf.Timestamp": "timestamp",
+    "null_type": "null",
+}
+
+
+def shown(type_: Type) -> str:
+    """The type as messages of the checker print it: `timestamp`, `list(null)`; not always as `str()` does."""
+    if not type_.parameters:
+        return type_.name if type_.is_parameter else _SHOWN.get(type_.name, type_.name)
+    return f"{type_.name}({', '.join(map(shown, type_.parameters))})"
+
+
+def is_dyn(type_: Type) -> bool:
+    """Whether nothing is known of the type."""
+    return type_.name in ("dyn", ANY.name) and not type_.is_parameter
+
+
+def is_loose(type_: Type) -> bool:
+    """Whether the type agrees with all others: dyn, or the type of what is wrong already."""
+    return is_dyn(type_) or type_.name == ERROR.name
+
+
+def unwrapped(type_: Type) -> Type:
+    """The type itself, or what a wrapper wraps."""
+    return type_.parameters[0] if type_.name == WRAPPER else type_
+
+
+def is_same(left: Type, right: Type) -> bool:
+    """Whether two types are exactly the same; that one may be null makes no difference."""
+    if left == right:
+        return True
+    left, right = unwrapped(left), unwrapped(right)
+    return (
+        left.name == right.name
+        and left.is_parameter == right.is_parameter
+        and len(left.parameters) == len(right.parameters)
+        and all(map(is_same, left.parameters, right.parameters))
+    )
+
+
+def is_equivalent(left: Type, right: Type) -> bool:
+    """As `is_same`, with any type parameter the same as any other."""
+    if left.is_parameter or right.is_parameter:
+        return left.is_parameter and right.is_parameter
+    left, right = unwrapped(left), unwrapped(right)
+    return (
+        left.name == right.name
+        and len(left.parameters) == len(right.parameters)
+        and all(map(is_equivalent, left.parameters, right.parameters))
+    )
+
+
+def _is_less_specific(left: Type, right: Type) -> bool:
+    """Whether `left` is `right`, or says less."""
+    if is_dyn(left) or left.is_parameter:
+        return True
+    if is_dyn(right) or right.is_parameter:
+        return False
+    left, right = unwrapped(left), unwrapped(right)
+    if left.name != right.name or left.name == "type":
+        return left.name == right.name
+    return len(left.parameters) == len(right.parameters) and all(map(_is_less_specific, left.parameters, right.parameters))
+
+
+def more_general(left: Type, right: Type) -> Type:
+    """That one of two types that agree which says less."""
+    return left if _is_less_specific(left, right) else right
+
+
+def _may_be_null(type_: Type) -> bool:
+    return type_.name not in _NEVER_NULL
+
+
+class Bindings:
+    """What the type parameters that occur in one expression stand for.
+
+    Only a test that succeeds leaves bindings behind: a trail of what was bound allows to go back.
+    """
+
+    def __init__(self) -> None:
+        self._bound: dict[str, Type] = {}
+        self._trail: list[tuple[str, Type | None]] = []
+        self._count = 0
+
+    def fresh(self) -> Type:
+        """A type parameter that nothing has used yet."""
+        self._count += 1
+        return parameter(f"_var{self._count - 1}")
+
+    def assignable(self, target: Type, source: Type) -> bool:
+        """Whether the types agree, binding what has to be bound for that."""
+        return self.all_assignable((target,), (source,))
+
+    def all_assignable(self, targets: Sequence[Type], sources: Sequence[Type]) -> bool:
+        """Whether the types agree pair by pair. As many of one as of the other are needed."""
+        mark = len(self._trail)
+        if len(targets) == len(sources) and all(map(self._agree, targets, sources)):
+            return True
+        while len(self._trail) > mark:
+            name, before = self._trail.pop()
+            if before is None:
+                del self._bound[name]
+            else:
+                self._bound[name] = before
+        return False
+
+    def resolve(self, type_: Type, free: Type | None = None) -> Type:
+        """The type with all that is bound put in; parameters that are not bound become `free` where it is given."""
+        while type_.is_parameter:
+            bound = self._bound.get(type_.name)
+            if bound is None:
+                return type_ if free is None else free
+            type_ = bound
+        if not type_.parameters:
+            return type_
+        return Type(type_.name, tuple(self.resolve(each, free) for each in type_.parameters))
+
+    def instance(self, types: Sequence[Type]) -> tuple[Type, ...]:
+        """The types of a signature with fresh parameters for the declared ones."""
+        renamed: dict[str, Type] = {}
+        return tuple(self._renamed(each, renamed) for each in types)
+
+    def _renamed(self, type_: Type, renamed: dict[str, Type]) -> Type:
+        if type_.is_parameter:
+            if type_.name not in renamed:
+                renamed[type_.name] = self.fresh()
+            return renamed[type_.name]
+        if not type_.parameters:
+            return type_
+        return Type(type_.name, tuple(self._renamed(each, renamed) for each in type_.parameters))
+
+    def _bind(self, name: str, type_: Type) -> None:
+        self._trail.append((name, self._bound.get(name)))
+        self._bound[name] = type_
+
+    def _agree(self, left: Type, right: Type) -> bool:
+        if right.is_parameter:
+            valid, was_bound = self._substitutes(left, right)
+            if valid or was_bound:
+                return valid
+        if left.is_parameter:
+            return self._substitutes(right, left)[0]
+        if is_loose(left) or is_loose(right):
+            return True
+        if left.name == NULL.name:
+            return _may_be_null(right)
+        if right.name == NULL.name:
+            return _may_be_null(left)
+        left, right = unwrapped(left), unwrapped(right)
+        if left.name != right.name or left.name == "type":
+            return left.name == right.name
+        return len(left.parameters) == len(right.parameters) and all(map(self._agree, left.parameters, right.parameters))
+
+    def _substitutes(self, type_: Type, free: Type) -> tuple[bool, bool]:
+        """Whether `type_` may stand for the parameter `free`, and whether that was bound; the more general type stays bound."""
+        if type_.is_parameter and type_.name == free.name:
+            return True, True
+        bound = self._bound.get(free.name)
+        if bound is None:
+            if self._occurs(free, type_):
+                return False, False
+            self._bind(free.name, type_)
+            return True, False
+        if is_same(type_, bound):
+            return True, True
+        if not self._agree(type_, bound):
+            return False, True
+        general = more_general(type_, bound)
+        if not self._occurs(free, general):
+            self._bind(free.name, general)
+        return True, True
+
+    def _occurs(self, free: Type, within: Type) -> bool:
+        """Whether a parameter is part of a type; binding it to that type would make the type endless."""
+        while within.is_parameter:
+            if within.name == free.name:
+                return True
+            bound = self._bound.get(within.name)
+            if bound is None:
+                return False
+            within = bound
+        return any(self._occurs(free, each) for each in within.parameters)
+
+
+def as_dyn(type_: Type) -> Type:
+    """The type with every free parameter replaced by dyn."""
+    return Bindings().resolve(type_, DYN)
