@@ -1,8 +1,8 @@
 """The types of macros: each is checked as what cel-go expands it to.
 
-Sources: cel-go parser/macro.go, ext/comprehensions.go, ext/lists.go, cel/library.go. An expansion is a loop over an accumulator. What
-it calls binds type parameters like any other call, which is how `[].map(x, 1)` comes to be a `list(int)`, and complaints about it
-point to the macro.
+Sources: cel-go parser/macro.go, ext/comprehensions.go, ext/lists.go, cel/library.go. An expansion is a loop over an accumulator.
+What it calls binds type parameters like any other call, which is how `[].map(x, 1)` comes to be a `list(int)`, and complaints
+about it point to the macro.
 """
 
 from __future__ import annotations

@@ -49,17 +49,24 @@ OPAQUE_TYPES = frozenset(("net.IP", "net.CIDR"))
 class Scope:
     """What an expression may use. `types` are the names that stand for types where no variable has them.
 
-    `dot_is_root`: that `.x` is never a variable of a macro, and that such a variable hides what has a dotted name; not so before the
-    cel-go of Kubernetes 1.37.
+    `dot_is_root`: `.x` is never a variable of a macro, and such a variable hides everything with a dotted name that begins with it;
+    not so before the cel-go of Kubernetes 1.37.
     """
 
     variables: Mapping[str, Type] = field(default_factory=dict)
     functions: Mapping[str, Function] = field(default_factory=dict)
     objects: Mapping[str, ObjectType] = field(default_factory=dict)
     types: Mapping[str, Type] = field(default_factory=dict)
+    dot_is_root: bool = True
 
     @classmethod
-    def of(cls, variables: Mapping[str, Type], functions: Mapping[str, Function], object_types: Iterable[ObjectType] = ()) -> Scope:
+    def of(
+        cls,
+        variables: Mapping[str, Type],
+        functions: Mapping[str, Function],
+        object_types: Iterable[ObjectType] = (),
+        dot_is_root: bool = True,
+    ) -> Scope:
         """The scope of an environment with these declarations."""
         objects = {each.name: each for each in object_types}
         types = TYPE_NAMES | {name: message.type for name, message in MESSAGES.items()}
