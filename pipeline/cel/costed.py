@@ -235,6 +235,11 @@ def presence(operand: Run, field: str) -> Run:
     return run
 
 
+def measurable(value: Value) -> Value:
+    """A value for cost functions: cel-go gives whatever failed the size of a scalar."""
+    return None if value.__class__ in FAILED else value
+
+
 def metered_call(function: Function, arguments: list[Run], cost: Cost | None) -> Run:
     """A call that is charged once all its arguments were evaluated, failed or not."""
     apply = application(function)
@@ -243,7 +248,7 @@ def metered_call(function: Function, arguments: list[Run], cost: Cost | None) ->
         values, failure = evaluate_arguments(arguments, frame)
         result = apply(*values) if failure is None else failure
         if len(values) == len(arguments):
-            frame[METER].charge(1 if cost is None else cost(tuple(values), result))
+            frame[METER].charge(1 if cost is None else cost(tuple(map(measurable, values)), measurable(result)))
         return result
 
     return run
@@ -333,7 +338,8 @@ def metered_sort(over: Run, slot: int, keys: Run, function: Function, cost: Cost
 
     def run(frame: Frame) -> Value:
         value = plain(frame)
-        frame[METER].charge(1 if cost is None else cost((frame[slot], frame[slot]), value))
+        listed = measurable(frame[slot])
+        frame[METER].charge(1 if cost is None else cost((listed, listed), measurable(value)))
         return value
 
     return run
