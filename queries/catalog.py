@@ -103,6 +103,7 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     """
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
+    connection.execute("SET enable_progress_bar = false")  # it would print into the results of a command
     install_files(connection, files)
     for statement in statements():
         if statement.kind == "view":

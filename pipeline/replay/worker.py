@@ -23,9 +23,11 @@ from ..history.world import LogHistory
 from ..history.writes import versions_of
 from ..request import GroupVersionResource
 from .past import load_history, param_kinds_of, rows_of_query, snapshot_rows
-from .plan import Part, ReplayPlan, RequestClass, Window, register_classes
+from .plan import Part, ReplayPlan, RequestClass, register_classes
 from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
+from .sql import statement
 from .verdicts import VerdictBuilder
+from .worlds import Worlds
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Replayer:
         self._reader = reader
         self._classes = plan.classes
         self._history, self._policies = _past(plan, reader)
+        self._worlds = Worlds(self._history)
         register_classes(reader, plan.classes)
 
     def replay(self, part: Part) -> PartResult:
@@ -53,32 +56,30 @@ class Replayer:
         builder = VerdictBuilder()
         evaluated = 0
         not_evaluated: Counter[str] = Counter()
-        planned, versions = self._read(part)
-        for row in planned:
+        versions = self._versions(part)
+        for row in rows_of_query(self._reader, "planned", self._parameters(part)):
             found = admission_requests(row, versions, self._history)
             if isinstance(found, NotReplayed):
                 not_evaluated[found.reason] += 1
                 continue
             evaluated += 1
             for request in found:
-                builder.add(request, self._policies.evaluate(request, self._history.at(request.cluster, request.ts)))
+                builder.add(request, self._policies.evaluate(request, self._worlds.at(request.cluster, request.ts)))
         return PartResult(builder.table(self._run_id), evaluated, not_evaluated)
 
-    def _read(self, part: Part) -> tuple[list[dict[str, Any]], LogVersions]:
-        """The planned rows, and the versions of the objects whose earlier state will be asked for."""
-        planned: list[dict[str, Any]] = []
+    def _versions(self, part: Part) -> LogVersions:
+        """The versions of the objects of a part whose earlier state will be asked for."""
         versions = LogVersions()
-        any_asked = False
-        for row in rows_of_query(self._reader, "rows", part_parameters(part, self._window)):
-            if row.pop("is_asked"):
-                any_asked = True
-                for key, version in versions_of(Event.from_row(row)):
-                    versions.add(key, version)
-            if row.pop("is_planned"):
-                planned.append(row)
-        if any_asked:
-            self._add_snapshots(part, versions)
-        return planned, versions
+        parameters = self._parameters(part)
+        self._reader.connection.execute(statement("asked"), parameters)
+        if not self._reader.connection.execute("FROM asked LIMIT 1").fetchall():
+            return versions
+        needed = ("cluster", "first_resource", "last_resource", "until")
+        for row in rows_of_query(self._reader, "past_writes", {name: parameters[name] for name in needed}):
+            for key, version in versions_of(Event.from_row(row)):
+                versions.add(key, version)
+        self._add_snapshots(part, versions)
+        return versions
 
     def _add_snapshots(self, part: Part, versions: LogVersions) -> None:
         resources = {
@@ -95,6 +96,19 @@ class Replayer:
         )
         for key, version in snapshot_versions(rows, lambda group, kind: resources.get((group, kind))):
             versions.add(key, version)
+
+    def _parameters(self, part: Part) -> dict[str, Any]:
+        """A part as named SQL parameters."""
+        return {
+            **self._window.parameters,
+            "cluster": part.cluster,
+            "first_resource": part.first[0],
+            "first_namespace": part.first[1],
+            "last_resource": part.last[0],
+            "last_namespace": part.last[1],
+            "after_name": part.after_name,
+            "last_name": part.last_name,
+        }
 
     def _kind(self, item: RequestClass) -> tuple[str, str] | None:
         """The (group, kind) under which snapshots list a resource."""
@@ -119,17 +133,3 @@ def _past(plan: ReplayPlan, reader: LakeReader) -> tuple[LogHistory, Policies]:
 def open_replayer(plan: ReplayPlan, lake: Path) -> Replayer:
     """A replayer over a lake, for one worker: its queries run on one thread."""
     return Replayer(plan, open_lake(lake, threads=1))
-
-
-def part_parameters(part: Part, window: Window) -> dict[str, Any]:
-    """A part as named SQL parameters."""
-    return {
-        **window.parameters,
-        "cluster": part.cluster,
-        "first_resource": part.first[0],
-        "first_namespace": part.first[1],
-        "last_resource": part.last[0],
-        "last_namespace": part.last[1],
-        "after_name": part.after_name,
-        "last_name": part.last_name,
-    }

@@ -1,6 +1,6 @@
 -- one row per part of one large (cluster, resource, namespace): the last name in it, parts of about equal numbers of requests
 WITH names AS (
-    SELECT coalesce(events.name, response_object ->> '$.metadata.name', '') AS name, count(*) AS requests
+    SELECT object_name(events.name, events.verb, response_object) AS name, count(*) AS requests
     FROM events JOIN planned_classes AS planned
         ON planned.cluster = events.cluster AND planned.api_group = events.api_group AND planned.api_version = events.api_version
         AND planned.resource = events.resource AND planned.subresource = coalesce(events.subresource, '') AND planned.verb = events.verb
