@@ -176,6 +176,6 @@ def _unwrap_array(value: bytes) -> list[bytes] | None:
 # (whether the first bytes of a value look like the envelope, the events inside or None where it is another value after all).
 # Exports of managed clusters, which wrap each event in a log entry of the provider, are further rows of this table.
 ENVELOPES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], list[bytes] | None]], ...] = (
-    (lambda start: b'"EventList"' in start, _unwrap_event_list),
+    (lambda start: b'"EventList"' in start or b'"items"' in start, _unwrap_event_list),
     (lambda start: start.lstrip()[:1] == b"[", _unwrap_array),
 )
