@@ -4,9 +4,10 @@
 The room is liftable: it imports nothing else of the project, does no input or output, and knows no Kubernetes objects.
 """
 
-from .environment import Environment, Program
-from .errors import CompileError, Issue, ProgramError
+from .environment import Environment
+from .errors import CompileError, Issue, ProgramError, ResultTypeError
 from .explain import Finding
+from .program import Program
 from .readset import ReadSet
 from .types import BOOL, DOUBLE, DYN, INT, STRING, ObjectType, Type, list_of, map_of
 from .values import CelError, LazyMap, Opaque, Optional, Unknown, Value
@@ -29,6 +30,7 @@ __all__ = [
     "Program",
     "ProgramError",
     "ReadSet",
+    "ResultTypeError",
     "Type",
     "Unknown",
     "Value",

@@ -159,10 +159,10 @@ class Bounds:
             return constant(0), constant(json_size(value))
         match node:
             case ast.Ident(name=name):
-                name = name.lstrip(".")
-                return constant(1), scope[name] if name in scope else symbol(name)
+                local = self.names.local(name)
+                return constant(1), scope[local] if local in scope else symbol(name.lstrip("."))
             case ast.Select(operand=operand, field=field) | ast.Has(operand=operand, field=field):
-                if isinstance(operand, ast.Ident) and operand.name.lstrip(".") not in scope:
+                if isinstance(operand, ast.Ident) and self.names.local(operand.name) not in scope:
                     return constant(2), symbol(f"{operand.name.lstrip('.')}.{field}")
                 cost, size = self.of(operand, scope)
                 return cost + constant(2), size + constant(_SCALAR)

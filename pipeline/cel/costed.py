@@ -102,7 +102,7 @@ class CostedPlanner(Planner):
 
     def ident(self, node: ast.Ident) -> Run:
         run = super().ident(node)
-        late = self.late.get(self.slots.get(node.name.lstrip("."), -1))
+        late = self.late.get(self.slot(node) or 0)
         if late is None:
             return run
         read_slot, target = late

@@ -7,123 +7,17 @@ compiles each text once. A `Program` evaluates one expression over an activation
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
 from threading import Lock
-from typing import Any
 
-from . import ast, standard, syntax
-from .bounds import Bounds
-from .constants import Constants
-from .costed import EXCEEDED, CostedPlanner, LimitExceededError, Meter
-from .errors import CompileError
-from .exact import Planner, Run
-from .explain import Finding, explain
-from .functions import Function, Version, merge
-from .generate import generate
-from .library import LIBRARIES
+from .check import check
+from .errors import CompileError, ResultTypeError
+from .functions import Function, Version
 from .names import Names
-from .readset import ReadSet, read_set
+from .program import Program
 from .stack import on_fresh_stack
-from .types import DYN, ObjectType, Type
-from .values import CelError, Unknown, Value
-
-Activation = Mapping[str, Value]
-Overloads = Mapping[int, tuple[str, ...]]
-COST_LIMIT = 1_000_000  # of one expression: apiserver pkg/apis/cel/config.go PerCallLimit
-TOO_DEEP = "data nested deeper than can be evaluated"
-
-
-class Program:
-    """One compiled expression, immutable and safe to share between threads."""
-
-    def __init__(
-        self, text: str, tree: ast.Expr, names: Names, result_type: Type = DYN, overloads: Overloads | None = None
-    ) -> None:
-        self.text = text
-        self.ast = tree
-        self.result_type = result_type
-        self._names = names
-        constants = self._constants = Constants(names, overloads or {}, loop_variables(tree))
-        planner = Planner(names, constants)
-        self._exact = planner.plan(tree)
-        self._frame_tail: list[Any] = [None] * (planner.slot_count - 1)
-        self._fast = generate(tree, names, constants)
-
-    def evaluate(self, activation: Activation) -> Value | CelError | Unknown:
-        """The expression's value over these variables, or the error or the unknown it results in. Raises nothing."""
-        if self._fast is not None:
-            try:
-                return self._fast(activation)
-            except Exception:
-                pass  # Anything unusual: the exact tier finds out what it is.
-        return self.evaluate_exactly(activation)
-
-    def evaluate_exactly(self, activation: Activation) -> Value | CelError | Unknown:
-        """As `evaluate`, by the exact tier alone."""
-        try:
-            return self._exact([activation, *self._frame_tail])
-        except RecursionError:
-            return on_fresh_stack(lambda: self._exact([activation, *self._frame_tail]), Unknown(TOO_DEEP))
-        except Exception as problem:
-            # A fault in a function or in the data is this evaluation's result, not the end of the run (cel-go cel/program.go Eval).
-            return CelError(f"internal error: {problem.__class__.__name__}: {problem}")
-
-    def evaluate_with_cost(self, activation: Activation, limit: int = COST_LIMIT) -> tuple[Value | CelError | Unknown, int]:
-        """As `evaluate`, with what kube-apiserver would have charged for it. Beyond the limit the result is an error."""
-        meter = Meter(limit)
-        try:
-            return on_fresh_stack(lambda: self._costed(activation, meter), Unknown(TOO_DEEP)), meter.cost
-        except LimitExceededError:
-            return CelError(EXCEEDED), meter.cost
-        except Exception as problem:
-            return CelError(f"internal error: {problem.__class__.__name__}: {problem}"), meter.cost
-
-    def _costed(self, activation: Activation, meter: Meter) -> Value:
-        meter.cost = 0
-        run, size = self._costed_plan
-        return run([activation, meter, *[None] * (size - 2)])
-
-    @cached_property
-    def _costed_plan(self) -> tuple[Run, int]:
-        """The costed tier is only planned if it is needed."""
-        planner = CostedPlanner(self._names, self._constants)
-        run = planner.plan(self.ast)
-        return run, planner.slot_count
-
-    @cached_property
-    def reads(self) -> ReadSet:
-        """Which parts of the variables the result can depend on."""
-        return on_fresh_stack(lambda: read_set(self.ast, self._names, self._constants))
-
-    @cached_property
-    def _bounds(self) -> Bounds:
-        return on_fresh_stack(lambda: Bounds(self.ast, self._names, self._constants))
-
-    def cost_bound(self, sizes: Mapping[str, int]) -> int | None:
-        """An upper bound on the cost over variables whose JSON has at most so many bytes, or None (the rule is in `bounds.py`)."""
-        return self._bounds.cost(sizes)
-
-    def size_bound(self, sizes: Mapping[str, int]) -> int | None:
-        """An upper bound on the bytes of the result as JSON, or None: for the `sizes` of expressions that use it as a variable."""
-        return self._bounds.size(sizes)
-
-    def cost_may_exceed(self, limit: int, sizes: Mapping[str, int]) -> bool:
-        """False only where no evaluation over variables of these sizes can cost more than the limit: then `evaluate` is enough."""
-        bound = self.cost_bound(sizes)
-        return bound is None or bound > limit
-
-    def explain(self, activation: Activation) -> list[Finding]:
-        """The parts of the expression that made it what it is over these variables, with the values they saw."""
-
-        def evaluate(node: ast.Expr, scope: Activation) -> Value:
-            planner = Planner(self._names, self._constants)
-            run = planner.plan(node)
-            return run([scope, *[None] * (planner.slot_count - 1)])
-
-        return on_fresh_stack(lambda: explain(self.ast, activation, evaluate))
-
-    def __repr__(self) -> str:
-        return f"Program({self.text!r})"
+from .syntax import parse
+from .types import ObjectType, Type
+from .versions import release
 
 
 class Environment:
@@ -136,66 +30,32 @@ class Environment:
         object_types: Sequence[ObjectType] = (),
         functions: Iterable[Function] = (),
     ) -> None:
-        self.version = version
-        self.variables = dict(variables or {})
-        self.object_types = tuple(object_types)
-        declared = functions_of(version, tuple(functions))
-        self.names = Names(declared, frozenset(self.variables), type_names(declared.values()))
-        self._programs: dict[tuple[str, tuple[Type, ...] | None], Program | CompileError] = {}
+        self.release = release(version)
+        self.scope = self.release.scope(dict(variables or {}), tuple(object_types), tuple(functions))
+        self.names = Names(self.scope.functions, frozenset(self.scope.variables), self.scope.types, self.release.dot_is_root)
+        self._programs: dict[str, Program | CompileError] = {}
         self._lock = Lock()
 
     def compile(self, text: str, expected: Sequence[Type] | None = None) -> Program:
-        """The program of an expression. Raises CompileError where a server of this version would refuse it."""
-        key = (text, None if expected is None else tuple(expected))
+        """The program of an expression, made once. Raises CompileError where a server of this version refuses it.
+
+        `expected` are the types that the result may have; `dyn` is none of them unless it is listed.
+        """
         with self._lock:
-            known = self._programs.get(key)
+            known = self._programs.get(text)
         if known is None:
             known = on_fresh_stack(lambda: self._compile(text))
             with self._lock:
-                self._programs[key] = known
+                known = self._programs.setdefault(text, known)
         if isinstance(known, CompileError):
             raise known.with_traceback(None)
+        if expected is not None and known.result_type not in expected:
+            raise ResultTypeError(text, known.result_type, expected)
         return known
 
     def _compile(self, text: str) -> Program | CompileError:
         try:
-            return Program(text, syntax.parse(text), self.names)
+            tree = parse(text, self.release.macros, self.release.quoted_identifiers)
+            return Program(text, tree, self.names, check(tree, self.scope, text))
         except CompileError as problem:
             return problem
-
-
-def loop_variables(tree: ast.Expr) -> frozenset[str]:
-    """Every name that a macro anywhere in the expression binds."""
-    found: set[str] = set()
-    pending = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Comprehension):
-            found.update(node.variables)
-        elif isinstance(node, ast.OptionalMap):
-            found.add(node.variable)
-        pending.extend(ast.children(node))
-    return frozenset(found)
-
-
-@cache
-def functions_of(version: Version, extra: tuple[Function, ...] = ()) -> dict[str, Function]:
-    """The functions of one version by name; several of one name become one."""
-    by_name: dict[str, list[Function]] = {}
-    for each in (standard.LIBRARY, *LIBRARIES):
-        if each.present_in(version):
-            for function in each.functions:
-                by_name.setdefault(function.name, []).append(function)
-    for function in extra:
-        by_name.setdefault(function.name, []).append(function)
-    return {name: merge(found) for name, found in by_name.items()}
-
-
-def type_names(functions: Iterable[Function]) -> dict[str, Type]:
-    """The names that stand for types: the standard ones, and what the libraries' functions return."""
-    found = dict(standard.TYPE_NAMES)
-    for function in functions:
-        for overload in function.overloads:
-            if "." in overload.result.name:
-                found.setdefault(overload.result.name, Type(overload.result.name))
-    return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from .types import Type
 
 # cel-go common/error.go: longer lines are not shown, and issues beyond the limit are only counted.
 SNIPPET_BYTES_MAX = 16384
@@ -69,6 +71,17 @@ class ProgramError(CompileError):
 
     def __init__(self, message: str) -> None:
         super().__init__("", [Issue(-1, -1, -1, message)])
+
+    def __str__(self) -> str:
+        return self.issues[0].message
+
+
+class ResultTypeError(CompileError):
+    """An expression that is well typed and of the wrong type. `str()` is kube-apiserver's text (pkg/admission/plugin/cel/compile.go)."""
+
+    def __init__(self, text: str, found: Type, expected: Sequence[Type]) -> None:
+        wanted = str(expected[0]) if len(expected) == 1 else f"one of [{' '.join(map(str, expected))}]"
+        super().__init__(text, [Issue(-1, -1, -1, f"must evaluate to {wanted} but got {found}")])
 
     def __str__(self) -> str:
         return self.issues[0].message

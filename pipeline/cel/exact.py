@@ -72,10 +72,13 @@ class Planner:
     # -- names and what is selected from them
 
     def ident(self, node: ast.Ident) -> Run:
-        # A leading dot does not reach past loop variables (cel-go before v0.27).
-        name = node.name.lstrip(".")
-        slot = self.slots.get(name)
-        return variable(name) if slot is None else lambda frame: frame[slot]
+        slot = self.slot(node)
+        return variable(node.name.lstrip(".")) if slot is None else lambda frame: frame[slot]
+
+    def slot(self, node: ast.Ident) -> int | None:
+        """Where the frame has a loop variable; None for variables of the activation."""
+        name = self.names.local(node.name)
+        return None if name is None else self.slots.get(name)
 
     def dotted(self, node: ast.Expr) -> Run | None:
         """The variable whose name has dots that this chain of selections spells, if one is declared."""

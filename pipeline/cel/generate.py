@@ -119,10 +119,10 @@ class Generator:
         return code.text if code.kind == "bool" else f"boolean({code.text})"
 
     def variable(self, name: str) -> Code:
-        name = name.lstrip(".")
-        local = self.loop_variables.get(name)
+        local = self.loop_variables.get(self.names.local(name) or "")
         if local is not None:
             return local
+        name = name.lstrip(".")
         if name not in self.variables:
             self.variables[name] = self.fresh("v")
         return Code(self.variables[name])

@@ -22,11 +22,19 @@ def qualified_name(node: ast.Expr | None) -> str | None:
 
 @dataclass(frozen=True)
 class Names:
-    """What one environment declares. `types` are the names that stand for types where no variable has them."""
+    """What one environment declares. `types` are the names that stand for types where no variable has them.
+
+    With `dot_is_root` a leading dot reaches past the variables of macros.
+    """
 
     functions: Mapping[str, Function]
     variables: Collection[str] = ()
     types: Mapping[str, Type] = field(default_factory=dict)
+    dot_is_root: bool = True
+
+    def local(self, name: str) -> str | None:
+        """The name under which macros may have bound an identifier; None if it means the environment's variable in any case."""
+        return None if self.dot_is_root and name.startswith(".") else name.lstrip(".")
 
     def function(self, node: ast.Call) -> tuple[Function, list[ast.Expr]]:
         """The function of a call and its arguments, receiver first. Raises CompileError where nothing has that name."""

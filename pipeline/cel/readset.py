@@ -149,8 +149,8 @@ class _Analysis:
             return ()
         match node:
             case ast.Ident(name=name):
-                name = name.lstrip(".")
-                return scope[name] if name in scope else (self.root.at(name),)
+                local = self.names.local(name)
+                return scope[local] if local in scope else (self.root.at(name.lstrip(".")),)
             case ast.Select(operand=operand, field=name) | ast.Has(operand=operand, field=name):
                 return self.select(node, operand, name, scope)
             case ast.Index():

@@ -1,0 +1,129 @@
+"""A compiled expression and the ways to evaluate it: fast, exact, with its cost, and with an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from . import ast
+from .bounds import Bounds
+from .check import Checked
+from .constants import Constants
+from .costed import EXCEEDED, CostedPlanner, LimitExceededError, Meter
+from .exact import Planner, Run
+from .explain import Finding, explain
+from .generate import generate
+from .names import Names
+from .readset import ReadSet, read_set
+from .stack import on_fresh_stack
+from .values import CelError, Unknown, Value
+
+Activation = Mapping[str, Value]
+COST_LIMIT = 1_000_000  # of one expression: apiserver pkg/apis/cel/config.go PerCallLimit
+TOO_DEEP = "data nested deeper than can be evaluated"
+
+
+class Program:
+    """One compiled expression, immutable and safe to share between threads."""
+
+    def __init__(self, text: str, tree: ast.Expr, names: Names, checked: Checked) -> None:
+        self.text = text
+        self.ast = tree
+        self.result_type = checked.result_type
+        self._names = names
+        self._constants = Constants(names, checked.overloads, loop_variables(tree))
+        planner = Planner(names, self._constants)
+        self._exact = planner.plan(tree)
+        self._frame_tail: list[Any] = [None] * (planner.slot_count - 1)
+        self._fast = generate(tree, names, self._constants)
+
+    def evaluate(self, activation: Activation) -> Value | CelError | Unknown:
+        """The expression's value over these variables, or the error or the unknown it results in. Raises nothing."""
+        if self._fast is not None:
+            try:
+                return self._fast(activation)
+            except Exception:
+                pass  # Anything unusual: the exact tier finds out what it is.
+        return self.evaluate_exactly(activation)
+
+    def evaluate_exactly(self, activation: Activation) -> Value | CelError | Unknown:
+        """As `evaluate`, by the exact tier alone."""
+        try:
+            return self._exact([activation, *self._frame_tail])
+        except RecursionError:
+            return on_fresh_stack(lambda: self._exact([activation, *self._frame_tail]), Unknown(TOO_DEEP))
+        except Exception as problem:
+            # A fault in a function or in the data is this evaluation's result, not the end of the run (cel-go cel/program.go Eval).
+            return CelError(f"internal error: {problem.__class__.__name__}: {problem}")
+
+    def evaluate_with_cost(self, activation: Activation, limit: int = COST_LIMIT) -> tuple[Value | CelError | Unknown, int]:
+        """As `evaluate`, with what kube-apiserver would have charged for it. Beyond the limit the result is an error."""
+        meter = Meter(limit)
+        try:
+            return on_fresh_stack(lambda: self._costed(activation, meter), Unknown(TOO_DEEP)), meter.cost
+        except LimitExceededError:
+            return CelError(EXCEEDED), meter.cost
+        except Exception as problem:
+            return CelError(f"internal error: {problem.__class__.__name__}: {problem}"), meter.cost
+
+    def _costed(self, activation: Activation, meter: Meter) -> Value:
+        meter.cost = 0
+        run, size = self._costed_plan
+        return run([activation, meter, *[None] * (size - 2)])
+
+    @cached_property
+    def _costed_plan(self) -> tuple[Run, int]:
+        """The costed tier is only planned if it is needed."""
+        planner = CostedPlanner(self._names, self._constants)
+        run = planner.plan(self.ast)
+        return run, planner.slot_count
+
+    @cached_property
+    def reads(self) -> ReadSet:
+        """Which parts of the variables the result can depend on."""
+        return on_fresh_stack(lambda: read_set(self.ast, self._names, self._constants))
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        return on_fresh_stack(lambda: Bounds(self.ast, self._names, self._constants))
+
+    def cost_bound(self, sizes: Mapping[str, int]) -> int | None:
+        """An upper bound on the cost over variables whose JSON has at most so many bytes, or None (the rule is in `bounds.py`)."""
+        return self._bounds.cost(sizes)
+
+    def size_bound(self, sizes: Mapping[str, int]) -> int | None:
+        """An upper bound on the bytes of the result as JSON, or None: for the `sizes` of expressions that use it as a variable."""
+        return self._bounds.size(sizes)
+
+    def cost_may_exceed(self, limit: int, sizes: Mapping[str, int]) -> bool:
+        """False only where no evaluation over variables of these sizes can cost more than the limit: then `evaluate` is enough."""
+        bound = self.cost_bound(sizes)
+        return bound is None or bound > limit
+
+    def explain(self, activation: Activation) -> list[Finding]:
+        """The parts of the expression that made it what it is over these variables, with the values they saw."""
+
+        def evaluate(node: ast.Expr, scope: Activation) -> Value:
+            planner = Planner(self._names, self._constants)
+            run = planner.plan(node)
+            return run([scope, *[None] * (planner.slot_count - 1)])
+
+        return on_fresh_stack(lambda: explain(self.ast, activation, evaluate))
+
+    def __repr__(self) -> str:
+        return f"Program({self.text!r})"
+
+
+def loop_variables(tree: ast.Expr) -> frozenset[str]:
+    """Every name that a macro anywhere in the expression binds."""
+    found: set[str] = set()
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Comprehension):
+            found.update(node.variables)
+        elif isinstance(node, ast.OptionalMap):
+            found.add(node.variable)
+        pending.extend(ast.children(node))
+    return frozenset(found)
