@@ -1,71 +1,99 @@
-"""The second process of `serve`: stores what the spool holds, until the server that started it goes away.
+"""The second process of `serve`: stores in the lake what the spool holds. Started by the supervisor as `python -m api.drainer`.
 
-It reads its settings from the environment. Its standard input is a pipe that nobody writes to; when that closes the server is gone.
+It may be killed at any moment. It ends when it is told to, after storing what is sealed, and at once when the server is gone.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
-from types import FrameType
+import threading
+import time
 
 import structlog
 
 from ingest.drain import drain
-from ingest.errors import HindcastError
+from ingest.errors import HindcastError, LakeError
 from ingest.lake import Lake
+from ingest.spool import sealed_segments
 
 from . import logs
 from .settings import Settings
 
-_NICENESS = 10  # acknowledgements go first
+_NICENESS = 10  # acknowledging comes first: what waits in the spool is safe
+_LOOK_SECONDS = 0.25
+_RETRY_SECONDS = 5.0
+# Less than the supervisor's patience, so that a long backlog is left in an orderly way.
+_LAST_PASS_SECONDS = 8.0
+
 _log = structlog.get_logger("hindcast.drain")
 
 
 class _Stop:
-    """True once a signal came or the server's end of the pipe closed."""
+    """A termination signal, and whether the time for finishing is over."""
 
     def __init__(self) -> None:
-        self._signalled = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
+        self.event = threading.Event()
+        self._since = 0.0
 
-    def __call__(self) -> bool:
-        return self._signalled or self._parent_is_gone(0.0)
+    def __call__(self, number: int, frame: object) -> None:
+        self._since = time.monotonic()
+        self.event.set()
 
-    def wait(self, seconds: float) -> bool:
-        """Sleep until the time is over or there is a reason to stop."""
-        return self._signalled or self._parent_is_gone(seconds) or self._signalled
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._signalled = True
-
-    def _parent_is_gone(self, seconds: float) -> bool:
-        readable, _, _ = select.select([sys.stdin], [], [], seconds)
-        return bool(readable) and not os.read(sys.stdin.fileno(), 1)
+    def is_overdue(self) -> bool:
+        return self.event.is_set() and time.monotonic() - self._since > _LAST_PASS_SECONDS
 
 
 def main() -> int:
-    """Drain until told to stop; a last round stores what the server sealed while it ended. Returns an exit code."""
+    """Drain until told to stop; returns an exit code."""
     settings = Settings.read(os.environ)
     logs.configure(settings.log_level, as_json=settings.log_json)
     os.nice(_NICENESS)
     stop = _Stop()
+    signal.signal(signal.SIGTERM, stop)
+    # Ctrl-C reaches the whole terminal; the server then tells this process in its own time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_server, daemon=True).start()
     try:
-        with Lake.create(settings.lake).writer() as writer:
-            while True:
-                stopping = stop()
-                counts = drain(writer, settings.spool, stop if not stopping else lambda: False)
-                if counts.read:
-                    _log.info("stored", events=counts.stored, duplicate=counts.duplicate, quarantined=counts.quarantined)
-                if stopping:
-                    return 0
-                stop.wait(settings.drain_interval_seconds / 4)
+        lake = Lake.create(settings.lake)
     except HindcastError as error:
-        _log.error("drain_failed", error=str(error))
+        _log.error("drain_cannot_start", error=str(error))
         return error.exit_code
+    while True:
+        last_pass = stop.event.is_set()
+        pause_seconds = _pass(lake, settings, stop)
+        if last_pass:
+            return 0
+        stop.event.wait(pause_seconds)
+
+
+def _pass(lake: Lake, settings: Settings, stop: _Stop) -> float:
+    """Store what is sealed now; returns the seconds to wait before the next look."""
+    if not sealed_segments(settings.spool):
+        return _LOOK_SECONDS
+    started = time.monotonic()
+    try:
+        with lake.writer() as writer:
+            counts = drain(writer, settings.spool, stop.is_overdue)
+    except LakeError as error:
+        # Another process may be ingesting files, or the disk may be full. What is acknowledged waits in the spool.
+        _log.error("drain_failed", error=str(error), again_in_seconds=_RETRY_SECONDS)
+        return _RETRY_SECONDS
+    _log.info(
+        "drained",
+        stored=counts.stored,
+        duplicate=counts.duplicate,
+        quarantined=counts.quarantined,
+        seconds=round(time.monotonic() - started, 3),
+    )
+    return 0.0 if counts.read else _LOOK_SECONDS
+
+
+def _end_with_server() -> None:
+    """Wait for the end of the pipe that the server holds open, and end with it, whatever is being done."""
+    sys.stdin.buffer.read()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,11 @@ from ingest.errors import InputError
 
 from . import logs
 from .app import create_app
+from .connection import KEEP_ALIVE_SECONDS, connection_type
 from .services import Services, open_services
 from .settings import Settings
-from .tls import NamedPeerProtocol, ServerCertificate
+from .tls import ServerCertificate
 
-# An API server closes an idle connection after 90 s. Being the first to close would race with its next batch.
-_KEEP_ALIVE_SECONDS = 120
 _CERTIFICATE_CHECK_SECONDS = 2
 _BACKLOG_CONNECTIONS = 256
 _KEPT_BLOCK_BYTES = 8 * 1024 * 1024
@@ -65,7 +64,7 @@ def _config(settings: Settings, services: Services, certificate: ServerCertifica
 
     return uvicorn.Config(
         create_app(settings, services),
-        http=NamedPeerProtocol,
+        http=connection_type(settings.body_seconds_max),
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -76,7 +75,7 @@ def _config(settings: Settings, services: Services, certificate: ServerCertifica
         proxy_headers=False,
         limit_concurrency=settings.connections_max,
         backlog=_BACKLOG_CONNECTIONS,
-        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.shutdown_seconds,
         timeout_notify=_CERTIFICATE_CHECK_SECONDS,
         callback_notify=renew_certificate,

@@ -48,7 +48,7 @@ class Settings:
     backlog_bytes_max: Annotated[int, "the compressed bytes that may wait for the drain"] = _LIMITS.backlog_bytes_max
     disk_free_bytes_min: Annotated[int, "the free space below which senders are asked to wait"] = _LIMITS.disk_free_bytes_min
     body_seconds_max: Annotated[float, "how long a body may take to arrive; the API server gives up after 30"] = 25.0
-    shutdown_seconds: Annotated[int, "how long to finish what has begun after a termination signal"] = 20
+    shutdown_seconds: Annotated[int, "how long to finish what has begun after a termination signal"] = 10
     connections_max: Annotated[int, "connections that are served at one time"] = 512
     log_level: Annotated[str, "debug, info, warning or error"] = "info"
     log_json: Annotated[bool, "one JSON object a line on standard error; otherwise text"] = True

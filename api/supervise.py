@@ -25,7 +25,8 @@ BACKOFF_SECONDS_MIN = 0.5
 BACKOFF_SECONDS_MAX = 30.0
 # A drain that ran for so long was well; its end is a new trouble and not the old one.
 _WELL_AFTER_SECONDS = 60.0
-_STOP_SECONDS = 20.0
+# With `shutdown_seconds` less than the 30 s that Kubernetes gives a pod to end.
+_STOP_SECONDS = 12.0
 
 _log = structlog.get_logger("hindcast.drain")
 
@@ -53,7 +54,7 @@ class DrainSupervisor:
         self._task = asyncio.create_task(self._supervise())
 
     async def stop(self) -> None:
-        """Ask the drain to store what is sealed and to end; after 20 s it is killed, and the next one goes on."""
+        """Ask the drain to store what is sealed and to end; after 12 s it is killed, and the next one goes on."""
         self._stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):

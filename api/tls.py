@@ -1,13 +1,11 @@
-"""TLS of the server: its certificate, which may be renewed while it runs, and the names in client certificates."""
+"""TLS of the server: its certificate, which may be renewed while it runs."""
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from pathlib import Path
 
 import structlog
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ingest.errors import InputError
 
@@ -56,20 +54,6 @@ class ServerCertificate:
             return
         self._stamps = stamps
         _log.info("certificate_reloaded", certificate=str(self._files[0]))
-
-
-class NamedPeerProtocol(HttpToolsProtocol):
-    """HTTP/1.1 that tells the routes, in the scope's state, the common name of a verified client certificate."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Called once the TLS handshake, with the verification, is done."""
-        super().connection_made(transport)
-        certificate = transport.get_extra_info("peercert")
-        self.app_state = {**self.app_state, "certificate_name": _common_name(certificate) if certificate else None}
-
-
-def _common_name(certificate: dict[str, tuple[tuple[tuple[str, str], ...], ...]]) -> str | None:
-    return next((value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"), None)
 
 
 def _stamps(files: tuple[Path, ...]) -> list[tuple[int, int]]:

@@ -149,7 +149,7 @@ class Sink:
         self._flight_lock = threading.Lock()
         self._in_flight_bytes = 0
         self._stopping = False
-        self._disk_is_short = False
+        self._disk_trouble = ""
         self._digests = DigestWindow(self.limits.digest_seconds, self.limits.digests_max)
         for header in spool.headers():
             self._digests.add(header.cluster, header.digest, header.received_ts)
@@ -192,19 +192,17 @@ class Sink:
 
     def look_around(self) -> None:
         """Look at the disk and at what the drain has done; call it every second or so."""
+        directory = self._spool.directory
         try:
-            free_bytes = shutil.disk_usage(self._spool.directory).free
+            free_bytes = shutil.disk_usage(directory).free
             self.metrics.backlog_bytes.set(self._spool.measure_backlog())
+            short = free_bytes < self.limits.disk_free_bytes_min
+            trouble = f"{directory}: less than {self.limits.disk_free_bytes_min} bytes are free" if short else ""
         except OSError as error:
-            self._disk_is_short = True
-            _log.error("spool_unreadable", directory=str(self._spool.directory), error=str(error))
-            return
-        short = free_bytes < self.limits.disk_free_bytes_min
-        if short != self._disk_is_short:
-            _log.warning(
-                "disk_short" if short else "disk_recovered", free_bytes=free_bytes, needed_bytes=self.limits.disk_free_bytes_min
-            )
-        self._disk_is_short = short
+            trouble = f"{directory}: the spool cannot be read: {error.strerror or error}"
+        if trouble != self._disk_trouble:
+            _log.warning("disk_trouble" if trouble else "disk_recovered", trouble=trouble or self._disk_trouble)
+        self._disk_trouble = trouble
 
     def stop_accepting(self) -> None:
         """Refuse every new body from now on; those that have begun to arrive are finished."""
@@ -212,8 +210,8 @@ class Sink:
 
     def why_not_ready(self) -> Refused | None:
         """The reason for which a batch of any size would be refused now, or None."""
-        if self._disk_is_short:
-            return refuse("disk_full", f"{self._spool.directory}: less than {self.limits.disk_free_bytes_min} bytes are free")
+        if self._disk_trouble:
+            return refuse("disk_full", self._disk_trouble)
         if self._spool.backlog_bytes > self.limits.backlog_bytes_max:
             return refuse(
                 "backlog_full",

@@ -16,6 +16,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,8 +116,7 @@ class Spool:
 
     def measure_backlog(self) -> int:
         """Look at the directory again, because the drain removes segments; returns compressed bytes."""
-        with self._disk_lock:
-            self._backlog_bytes = sum(entry.stat().st_size for entry in _listing(self.directory))
+        self._backlog_bytes = sum(_sizes_bytes(self.directory))
         return self._backlog_bytes
 
     def append(self, cluster: str, digest: str, received_ts: float, lines: list[bytes]) -> None:
@@ -237,11 +237,10 @@ class Spool:
         try:
             os.close(segment.handle)
         finally:
-            try:
+            # If that fails, too, it is still there under its open name, and the next start repairs it.
+            with suppress(OSError):
                 os.truncate(segment.path, segment.size_bytes)
                 self._repair(segment.path)
-            except OSError:
-                pass  # It is still there under its open name, and the next start repairs it.
 
     def _repair(self, path: Path) -> RepairedSegment:
         kept, cut = repair_segment(path)
@@ -272,10 +271,12 @@ def _take_directory(directory: Path) -> int:
     return handle
 
 
-def _listing(directory: Path) -> Iterator[Path]:
+def _sizes_bytes(directory: Path) -> Iterator[int]:
     for path in directory.iterdir():
-        if path.name.endswith((SEALED_SUFFIX, OPEN_SUFFIX)) and path.exists():
-            yield path
+        if path.name.endswith((SEALED_SUFFIX, OPEN_SUFFIX)):
+            # The drain may remove a segment, or another sender seal it, between the listing and this look.
+            with suppress(FileNotFoundError):
+                yield path.stat().st_size
 
 
 def _sealed_name(path: Path) -> Path:

@@ -285,6 +285,10 @@ def test_hostile_requests_harm_nobody(tmp_path: Path) -> None:
             slow.sendall(raw_request(more="Content-Length: 100\r\n", body=b"{"))
             assert server.post("neighbour", event_list([{"auditID": "during"}]))[0] == 200
             assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+        # So do headers that stop arriving.
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
+            slow.sendall(b"POST /audit/lab-1 HTTP/1.1\r\nHost: x\r\n")
+            assert slow.recv(100) == b""
         assert server.get("/healthz") == (200, b"ok\n")
         assert server.get("/readyz")[0] == 200
         assert server.stop() == 0

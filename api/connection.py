@@ -1,0 +1,55 @@
+"""One HTTP connection: who is at the other end, and how long it may say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+# An API server closes an idle connection after 90 s. Being the first to close would race with its next batch.
+KEEP_ALIVE_SECONDS = 120
+
+
+class SinkConnection(HttpToolsProtocol):
+    """HTTP/1.1 that tells the routes the common name of a verified client certificate, and that ends when no request comes.
+
+    `first_request_seconds` is the time for the first request's headers. Without it, whoever opens connections and sends nothing
+    could take all that the server has, before it has to show who it is.
+    """
+
+    first_request_seconds: float
+    _look_later: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Called once the TLS handshake, with the verification, is done."""
+        super().connection_made(transport)
+        certificate = transport.get_extra_info("peercert")
+        self.app_state = {**self.app_state, "certificate_name": _common_name(certificate) if certificate else None}
+        self._look_later = self.loop.call_later(self.first_request_seconds, self._end_if_silent, None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called when either side has closed."""
+        super().connection_lost(exc)
+        if self._look_later is not None:
+            self._look_later.cancel()
+
+    def _end_if_silent(self, request_before: object) -> None:
+        """Close the connection when no request has begun since the last look; bytes of unfinished headers are none."""
+        waiting = self.cycle is None or self.cycle.response_complete
+        if waiting and self.cycle is request_before:
+            self.transport.close()
+        else:
+            self._look_later = self.loop.call_later(KEEP_ALIVE_SECONDS, self._end_if_silent, self.cycle)
+
+
+def connection_type(first_request_seconds: float) -> type[SinkConnection]:
+    """The connections of one server; uvicorn makes them itself, from a class and nothing else."""
+    seconds = first_request_seconds
+
+    class Connection(SinkConnection):
+        first_request_seconds = seconds
+
+    return Connection
+
+
+def _common_name(certificate: dict[str, tuple[tuple[tuple[str, str], ...], ...]]) -> str | None:
+    return next((value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"), None)
