@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 # An API server closes an idle connection after 90 s. Being the first to close would race with its next batch.
