@@ -16,7 +16,7 @@ from .types import BOOL, DYN, ERROR, INT, Type, list_of, map_of
 from .unify import is_loose
 
 if TYPE_CHECKING:
-    from .check import Checker
+    from .checker import Checker
 
 SORT_BY_KEYS: Final = "@sortByAssociatedKeys"
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from .types import BOOL, BYTES, DOUBLE, DYN, ERROR, INT, NULL, STRING, UINT, Type, parameter
 
 ANY = Type("google.protobuf.Any")
-WRAPPER = "wrapper"
+WRAPPER, OPTIONAL = "wrapper", "optional_type"
 _SCALARS = frozenset(kind.name for kind in (BOOL, BYTES, DOUBLE, INT, STRING, UINT))
 _NEVER_NULL = _SCALARS | {"list", "map", "type"}
 # How messages spell these; everywhere else they have their full names (cel-go checker/format.go).

@@ -6,20 +6,32 @@ cel/validator.go, ext/formatting.go).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from . import ast, conversions
-from .check import OPTIONAL, Checked
 from .complaints import Complaints
 from .library.formatting import parse_clause
 from .patterns import compiled
 from .types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, UINT, Type
-from .unify import is_equivalent, unwrapped
+from .unify import OPTIONAL, is_equivalent, unwrapped
 from .values import CelError, Value
 
 
-def validate(tree: ast.Expr, checked: Checked, text: str) -> None:
-    """Raises CompileError if the expression has a literal that can only fail, or one of mixed types."""
+@dataclass(frozen=True)
+class _Facts:
+    """What type checking found out, by node id."""
+
+    types: Mapping[int, Type]
+    overloads: Mapping[int, tuple[str, ...]]
+
+
+def validate(tree: ast.Expr, types: Mapping[int, Type], overloads: Mapping[int, tuple[str, ...]], text: str) -> None:
+    """Raises CompileError if the expression has a literal that can only fail, or one of mixed types.
+
+    `types` and `overloads` are those of its nodes, by id.
+    """
+    checked = _Facts(types, overloads)
     complaints = Complaints(text)
     nodes = list(_walk(tree))
     for validator in _VALIDATORS:
@@ -39,13 +51,13 @@ def _walk(tree: ast.Expr) -> Iterator[tuple[ast.Expr, bool]]:
         pending.extend((each, inside) for each in reversed(list(ast.children(node))))
 
 
-def _literal_argument(function: str, test: Callable[[Value], object]) -> Callable[[ast.Expr, Checked, Complaints], None]:
+def _literal_argument(function: str, test: Callable[[Value], object]) -> Callable[[ast.Expr, _Facts, Complaints], None]:
     """Complains where the first argument of a function is a literal that does not pass `test`, which raises CelError then.
 
     The first argument, also of a global call: `matches(text, pattern)` has its text tested.
     """
 
-    def validator(node: ast.Expr, checked: Checked, complaints: Complaints) -> None:
+    def validator(node: ast.Expr, checked: _Facts, complaints: Complaints) -> None:
         if not isinstance(node, ast.Call) or node.function.removeprefix(".") != function or not node.arguments:
             return
         argument = node.arguments[0]
@@ -58,7 +70,7 @@ def _literal_argument(function: str, test: Callable[[Value], object]) -> Callabl
     return validator
 
 
-def _same_types(node: ast.Expr, checked: Checked, complaints: Complaints) -> None:
+def _same_types(node: ast.Expr, checked: _Facts, complaints: Complaints) -> None:
     """Elements of a literal must be of one type, and dyn is a type of its own here."""
     match node:
         case ast.ListLiteral(elements=elements, optional=optional):
@@ -81,7 +93,7 @@ def _held(type_: Type, optional: bool) -> Type:
     return type_.parameters[0] if optional and type_.name == OPTIONAL else type_
 
 
-def _format_call(node: ast.Expr, checked: Checked, complaints: Complaints) -> None:
+def _format_call(node: ast.Expr, checked: _Facts, complaints: Complaints) -> None:
     """`'literal'.format([...])`: every clause needs an argument of a type it can print, and every argument a clause."""
     match node:
         case ast.Call(
@@ -93,7 +105,7 @@ def _format_call(node: ast.Expr, checked: Checked, complaints: Complaints) -> No
                 complaints.add(node.offset, message)
 
 
-def _clauses(node: ast.Expr, text: str, arguments: tuple[ast.Expr, ...], checked: Checked, complaints: Complaints) -> int | None:
+def _clauses(node: ast.Expr, text: str, arguments: tuple[ast.Expr, ...], checked: _Facts, complaints: Complaints) -> int | None:
     """How many arguments the format uses; None after a complaint."""
     used = position = 0
     while (percent := text.find("%", position)) >= 0:
@@ -118,13 +130,13 @@ def _clauses(node: ast.Expr, text: str, arguments: tuple[ast.Expr, ...], checked
     return used
 
 
-def _unless(node: ast.Expr, checked: Checked, kinds: frozenset[str]) -> ast.Expr | None:
+def _unless(node: ast.Expr, checked: _Facts, kinds: frozenset[str]) -> ast.Expr | None:
     """The node, unless it is of one of these kinds of types."""
     type_ = unwrapped(checked.types[node.id])
     return None if type_ == DYN or type_.name in kinds else node
 
 
-def _first_unprintable(node: ast.Expr, checked: Checked) -> ast.Expr | None:
+def _first_unprintable(node: ast.Expr, checked: _Facts) -> ast.Expr | None:
     """The first value that `%s` cannot print, in literals of literals too."""
     if _unless(node, checked, _TEXTUAL) is not None:
         return node
