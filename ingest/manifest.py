@@ -55,26 +55,32 @@ class Manifest:
             self._connection.execute("PRAGMA journal_mode = WAL")
             # An acknowledged event may live only here and in its file: every commit reaches the disk.
             self._connection.execute("PRAGMA synchronous = FULL")
-            with self.transaction():
-                self._prepare(path, create)
+            if create:
+                with self.transaction():
+                    self._make_tables()
+            self._check_version(path)
         except sqlite3.Error as error:
             raise LakeError(
                 f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
             ) from error
 
-    def _prepare(self, path: Path, create: bool) -> None:
-        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if not tables and create:
+    def _make_tables(self) -> None:
+        if not self._has_tables():
             for statement in _TABLES.split(";"):
                 self._connection.execute(statement)
             self._connection.execute("INSERT INTO meta VALUES ('version', ?)", (str(MANIFEST_VERSION),))
-            return
-        found = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() if "meta" in tables else None
+
+    def _check_version(self, path: Path) -> None:
+        """Only reads, because a reader must not wait for a writer."""
+        found = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() if self._has_tables() else None
         if found != (str(MANIFEST_VERSION),):
             raise LakeError(
                 f"{path.parent}: the lake has version {found[0] if found else 'none'}, this program reads {MANIFEST_VERSION}",
                 "use the program that wrote it, or ingest into a new lake",
             )
+
+    def _has_tables(self) -> bool:
+        return self._connection.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone() is not None
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

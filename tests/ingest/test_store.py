@@ -1,0 +1,108 @@
+"""Once only: whatever comes again, in whatever order and after whatever restart, is stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.lake import Lake
+from ingest.quarantine import read_quarantine
+from ingest.store import Counts, EventStore, Lines
+
+Event = Callable[..., bytes]
+
+
+def store(lake: Lake, *lines: bytes, cluster: str = "c") -> Counts:
+    with lake.writer() as writer:
+        stored = EventStore(writer)
+        try:
+            return stored.store([Lines(cluster, "test", 0.0, lines, lambda index: f"FILE:{index + 1}")], {}, "q")
+        finally:
+            stored.close()
+
+
+# A unit is a list of (cluster, event number, variant of its content).
+EVENTS = st.tuples(st.sampled_from("ab"), st.sampled_from([0, 1, 2, 3, 3599, 86_399, 86_400]), st.sampled_from("xxy"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(units=st.lists(st.lists(EVENTS, max_size=8), max_size=6), restarts=st.sets(st.integers(0, 6)))
+def test_any_interleaving_of_duplicates_and_restarts_stores_each_event_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    event: Event,
+    rows: Callable[[Lake], list[dict[str, Any]]],
+    units: list[list[tuple[str, int, str]]],
+    restarts: set[int],
+) -> None:
+    path = tmp_path_factory.mktemp("lake")
+    lake = Lake.create(path)
+    kept: dict[tuple[str, str], str] = {}
+    for index, unit in enumerate(units):
+        if index in restarts:
+            lake.close()
+            lake = Lake.open(path)
+        counts = Counts()
+        expected = Counts(read=len(unit))
+        for cluster in "ab":
+            lines = [event(number, verb=variant) for name, number, variant in unit if name == cluster]
+            counts.add(store(lake, *lines, cluster=cluster))
+        for cluster, number, variant in unit:
+            key = (cluster, f"id-{number}")
+            if key in kept:
+                expected.duplicate += 1
+                expected.conflicting += kept[key] != variant
+            else:
+                expected.stored += 1
+                kept[key] = variant
+        assert counts == expected
+    assert {(row["cluster"], row["audit_id"]): row["verb"] for row in rows(lake)} == kept
+    assert len(rows(lake)) == len(kept)
+    lake.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "stored"),
+    [
+        ({"auditID": "other"}, 1),
+        ({"stage": "Panic"}, 1),
+        ({"stageTimestamp": "2026-11-01T00:00:01.000001Z"}, 1),
+        ({"requestObject": None}, 0),
+        ({"annotations": {"a": "b"}}, 0),
+    ],
+)
+def test_identity_is_cluster_audit_id_stage_and_stage_time(lake: Lake, event: Event, change: dict[str, Any], stored: int) -> None:
+    store(lake, event(1))
+    assert store(lake, event(1, **change)) == Counts(read=1, stored=stored, duplicate=1 - stored, conflicting=1 - stored)
+
+
+def test_the_first_copy_of_an_event_stays(lake: Lake, event: Event, rows: Callable[[Lake], list[dict[str, Any]]]) -> None:
+    store(lake, event(1, verb="get"), event(1, verb="list"))
+    store(lake, event(1, verb="watch"))
+    assert [row["verb"] for row in rows(lake)] == ["get"]
+
+
+def test_what_is_no_event_costs_no_neighbour_and_is_kept(lake: Lake, event: Event) -> None:
+    broken = b'{"auditID":"\xff'
+    assert store(lake, event(1), broken, event(2)) == Counts(read=3, stored=2, quarantined=1)
+    (kept,) = read_quarantine(lake.path / "quarantine")
+    assert (kept.raw, kept.cluster, kept.source) == (broken, "c", "test")
+    assert kept.reason == "FILE:2: no JSON: Input data was truncated"
+
+
+def test_several_clusters_in_one_unit(lake: Lake, event: Event, ids: Callable[[Lake], list[str]]) -> None:
+    with lake.writer() as writer:
+        parts = [Lines(cluster, "test", 0.0, [event(1), event(2)]) for cluster in ("a", "b", "a")]
+        assert EventStore(writer).store(parts, {"mark": "1"}, "q") == Counts(read=6, stored=4, duplicate=2)
+    assert ids(lake) == ["id-1", "id-1", "id-2", "id-2"]
+    assert lake.manifest.prop("mark") == "1"
+
+
+def test_a_unit_of_nothing_still_leaves_its_mark(lake: Lake, tmp_path: Path) -> None:
+    with lake.writer() as writer:
+        assert EventStore(writer).store([], {"mark": "1"}, "q") == Counts()
+    assert lake.manifest.prop("mark") == "1"
