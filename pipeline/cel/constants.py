@@ -1,7 +1,7 @@
 """Constant folding, as kube-apiserver has cel-go do it: literals, aggregates of constants, and conversions of constants.
 
-A conversion that fails makes the program fail before it runs, even in a branch that would never be taken (cel-go interpreter
-decOptimize). Everything else is computed at run time, `1 + 1` included, and costs what it costs.
+A conversion or pattern that fails makes the program fail before it runs, even in a branch that would never be taken (cel-go
+interpreter decOptimize). Everything else is computed at run time, `1 + 1` included, and costs what it costs.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from .attributes import KEY_KINDS, go_type
 from .equality import equal
 from .errors import ProgramError
 from .names import Names
+from .patterns import compiled
 from .values import CelError, CelMap, Optional, UInt, Value
 
 CONVERSIONS = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"))
+PATTERN_FUNCTIONS = frozenset(("matches", "find", "findAll"))
 _SET_MEMBERS = frozenset((bool, int, UInt, float, str, None.__class__))
 
 
@@ -54,6 +56,9 @@ class Constants:
                 return (True, self._convert(node, value)) if found else (False, None)
             case ast.Call() if self.overloads.get(node.id) == ("in_list",) and self.of(node.arguments[1]) == (True, []):
                 return True, False
+            case ast.Call(function=function) if function in PATTERN_FUNCTIONS:
+                self._check_pattern(node)
+                return False, None
             case _:
                 return False, None
 
@@ -73,6 +78,17 @@ class Constants:
             return self.names.functions[node.function].call(value)
         except CelError as problem:
             raise ProgramError(problem.message) from None
+
+    def _check_pattern(self, node: ast.Call) -> None:
+        """A constant pattern is compiled beforehand, and must be one (cel-go interpreter decRegexOptimizer)."""
+        arguments = node.arguments if node.target is None else (node.target, *node.arguments)
+        if len(arguments) > 1:
+            found, pattern = self.of(arguments[1])
+            if found and pattern.__class__ is str:
+                try:
+                    compiled(pattern)
+                except CelError as problem:
+                    raise ProgramError(problem.message) from None
 
     def check_key(self, node: ast.Index) -> None:
         """Raises ProgramError for a constant that can be no key (cel-go refuses to plan it)."""
