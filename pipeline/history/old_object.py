@@ -30,26 +30,43 @@ class Met:
 
     @property
     def resource_version(self) -> str:
-        """Empty where it is not known."""
-        return self.version.resource_version if self.version else ""
+        """Empty where it is not known for sure."""
+        return self.version.resource_version if self.version and self.grade is not Grade.PARTIAL else ""
 
 
 def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     """The version of its object that a write met.
 
-    A successful write is found in the order of versions, unless it crossed one of unknown resourceVersion. Of a refused one the
-    version is told by the resourceVersion in its body, else by time; another write that was under way at the same time makes that
-    uncertain.
+    An update tells the version by the resourceVersion in its body. Other successful writes are found in the order of versions,
+    unless they crossed a write of unknown resourceVersion; refused ones by time, unless another write was under way.
     """
+    body = head_of(event.request_raw)
+    sent = body.meta.resource_version if event.verb == "update" and body.meta.resource_version != "0" else ""
+    if sent and (version := versions.at(key, sent, but=event.audit_id) or _unchanged(event, key, sent, versions)):
+        return Met(key, version, Grade.INFERRED)
     if event.succeeded and not was_dry_run(event):
         crossed = versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id, numbered=False)
-        return Met(key, versions.before_write(key, event.audit_id), Grade.PARTIAL if crossed else Grade.INFERRED)
-    body = head_of(event.request_raw)
-    sent = body.meta.resource_version if event.verb == "update" else ""
-    if sent and sent != "0" and (version := versions.at(key, sent)):
-        return Met(key, version, Grade.INFERRED)
+        found = versions.before_write(key, event.audit_id)
+        if sent and found and found.resource_version:
+            found = None  # the client said which version it met, and that one was not recorded
+        answered = head_of(event.response_raw).meta.resource_version
+        if found and not found.audit_id and answered and found.resource_version == answered:
+            # The lists of a snapshot are not of one moment: it may show what this write made, unless the write changed nothing.
+            return Met(key, found.previous, Grade.PARTIAL)
+        return Met(key, found, Grade.PARTIAL if crossed else Grade.INFERRED)
     contended = versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id)
     return Met(key, versions.current(key, event.ts), Grade.PARTIAL if contended else Grade.INFERRED)
+
+
+def _unchanged(event: Event, key: ObjectKey, sent: str, versions: Versions) -> Version | None:
+    """The version that an update left if it changed nothing: the answer is then the old object too.
+
+    Nothing was changed if the resourceVersion stayed, unless the update removed the last finalizer, which deletes the object.
+    """
+    answer = head_of(event.response_raw)
+    if not event.succeeded or answer.meta.resource_version != sent or answer.meta.deletion_timestamp is not None:
+        return None
+    return versions.at(key, sent)
 
 
 def old_object_of(event: Event, met: Met, decode: Decode) -> Evidence[Object | None]:

@@ -96,8 +96,8 @@ class Versions(Protocol):
         """The version that a recorded, successful write replaced."""
         ...
 
-    def at(self, key: ObjectKey, resource_version: str) -> Version | None:
-        """The version with this resourceVersion."""
+    def at(self, key: ObjectKey, resource_version: str, *, but: str = "") -> Version | None:
+        """The version with this resourceVersion, `but` not as one event tells it."""
         ...
 
     def current(self, key: ObjectKey, moment: datetime) -> Version | None:
@@ -161,9 +161,10 @@ class LogVersions:
                 return version.previous
         return None
 
-    def at(self, key: ObjectKey, resource_version: str) -> Version | None:
+    def at(self, key: ObjectKey, resource_version: str, *, but: str = "") -> Version | None:
         """See Versions. Of several records of one version, a whole body is the best."""
-        found = [version for version in self.timeline(key) if version.resource_version == resource_version]
+        timeline = self.timeline(key)
+        found = [each for each in timeline if each.resource_version == resource_version and (not but or each.audit_id != but)]
         whole = [version for version in found if version.form is Form.WHOLE]
         return next(iter(whole or found), None)
 
@@ -196,13 +197,22 @@ class LogVersions:
 def _ordered(entries: list[Version]) -> list[Version]:
     """By time, and where both tell it by resourceVersion: responses of concurrent writes may be recorded in any order."""
     by_time = sorted(entries, key=lambda version: version.since)
-    numbered = iter(sorted((v for v in by_time if v.resource_version_number is not None), key=_number))
-    return [version if version.resource_version_number is None else next(numbered) for version in by_time]
+    numbered = [version for version in by_time if version.resource_version_number is not None]
+    in_order = iter(sorted(numbered, key=lambda version: _order(version, numbered)))
+    return [version if version.resource_version_number is None else next(in_order) for version in by_time]
 
 
-def _number(version: Version) -> tuple[int, bool, datetime]:
-    # A version that ends the object shares its number with the last body.
-    return (version.resource_version_number or 0, version.form is Form.GONE, version.since)
+def _order(version: Version, numbered: list[Version]) -> tuple[int, bool, datetime, bool]:
+    """Where a version stands among those with a number.
+
+    A version that ends the object shares its number with the last body; a write that changed nothing, and a snapshot, share theirs
+    with the write before. A snapshot comes after the writes that had begun when it was taken.
+    """
+    number, since = version.resource_version_number or 0, version.since
+    if not version.audit_id:
+        same = [other.since for other in numbered if other.resource_version_number == number and other.began < version.since]
+        since = max([since, *same])
+    return (number, version.form is Form.GONE, since, not version.audit_id)
 
 
 def _linked(entries: list[Version]) -> list[Version]:
