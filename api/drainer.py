@@ -1,6 +1,6 @@
-"""The second process of `serve`: stores in the lake what the spool holds. Started by the supervisor as `python -m api.drainer`.
+"""The second process of `serve`: stores in the lake what the spool holds, and looks after the lake.
 
-It may be killed at any moment. It ends when it is told to, after storing what is sealed, and at once when the server is gone.
+The supervisor starts it as `python -m api.drainer`. It may be killed at any moment. It ends when it is told to, after storing what is sealed, and at once when the server is gone.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import signal
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
 from ingest.drain import drain
 from ingest.errors import HindcastError, LakeError
 from ingest.lake import Lake
+from ingest.maintain import compact, expire, remove_retired
 from ingest.spool import sealed_segments
 
 from . import logs
@@ -60,11 +62,16 @@ def main() -> int:
     except HindcastError as error:
         _log.error("drain_cannot_start", error=str(error))
         return error.exit_code
+    maintained = time.monotonic()
     while True:
         last_pass = stop.event.is_set()
         pause_seconds = _pass(lake, settings, stop)
         if last_pass:
             return 0
+        # What waits in the spool comes first; a lake of many small files only answers more slowly.
+        if pause_seconds and 0 < settings.maintain_interval_seconds <= time.monotonic() - maintained:
+            _maintain(lake, settings)
+            maintained = time.monotonic()
         stop.event.wait(pause_seconds)
 
 
@@ -88,6 +95,23 @@ def _pass(lake: Lake, settings: Settings, stop: _Stop) -> float:
         seconds=round(time.monotonic() - started, 3),
     )
     return 0.0 if counts.read else _LOOK_SECONDS
+
+
+def _maintain(lake: Lake, settings: Settings) -> None:
+    """Merge small files, and remove what is too old or was replaced a while ago."""
+    now_ts = time.time()
+    try:
+        with lake.writer() as writer:
+            merged = compact(writer, now_ts)
+            if settings.retention_days:
+                first_day = datetime.fromtimestamp(now_ts, UTC).date() - timedelta(days=settings.retention_days)
+                expired = expire(writer, first_day, now_ts)
+                _log.info("expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
+            removed = remove_retired(writer, now_ts)
+    except LakeError as error:
+        _log.error("maintenance_failed", error=str(error))
+        return
+    _log.info("maintained", files_before=merged.files_before, files_after=merged.files_after, files_removed=removed)
 
 
 def _end_with_server() -> None:

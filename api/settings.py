@@ -16,6 +16,7 @@ from ingest.redact import DEFAULT_RESOURCES
 from ingest.sink import SinkLimits
 
 ENV_PREFIX = "HINDCAST_"
+RETENTION_DAYS_MAX = 36_500
 _TRUE = ("1", "true", "yes", "on")
 _LIMITS = SinkLimits()
 _FALSE = ("0", "false", "no", "off", "")
@@ -43,6 +44,10 @@ class Settings:
     drain: Annotated[bool, "store what the spool holds in the lake, in a second process"] = True
     drain_interval_seconds: Annotated[float, "how long an event waits in the spool at most before the views may show it"] = 10.0
     drain_stuck_seconds: Annotated[float, "not ready when the drain has stored nothing for so long although segments wait"] = 300.0
+    maintain_interval_seconds: Annotated[float, "how often small files are merged and old ones removed; 0 leaves that to you"] = (
+        600.0
+    )
+    retention_days: Annotated[int, "how many whole UTC days of events are kept before today; 0 keeps everything"] = 0
     body_bytes_max: Annotated[int, "the largest body that is taken"] = _LIMITS.body_bytes_max
     in_flight_bytes_max: Annotated[int, "the bytes of all bodies that are being taken at one time"] = _LIMITS.in_flight_bytes_max
     backlog_bytes_max: Annotated[int, "the compressed bytes that may wait for the drain"] = _LIMITS.backlog_bytes_max
@@ -134,6 +139,11 @@ def _check(settings: Settings) -> None:
     for name in ("drain_interval_seconds", "drain_stuck_seconds", "body_bytes_max", "body_seconds_max"):
         if getattr(settings, name) <= 0:
             raise InputError(f"{name} is {getattr(settings, name)}, it must be above 0")
+    for name in ("maintain_interval_seconds", "retention_days"):
+        if getattr(settings, name) < 0:
+            raise InputError(f"{name} is {getattr(settings, name)}, it must not be below 0")
+    if settings.retention_days > RETENTION_DAYS_MAX:
+        raise InputError(f"retention_days is {settings.retention_days}, the most is {RETENTION_DAYS_MAX}", "0 keeps everything")
     if is_loopback(settings.host) or settings.insecure:
         return
     missing = [

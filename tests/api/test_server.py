@@ -170,6 +170,22 @@ def test_recorded_posts_show_in_the_lake_within_the_interval(tmp_path: Path) -> 
         assert server.stop() == 0
 
 
+def test_small_files_are_merged_while_it_serves(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, drain_interval_seconds=0.05, maintain_interval_seconds=2.0, retention_days=36_500)
+    with RunningServer(settings, tmp_path / "server.log") as server:
+        for number in range(9):
+            assert server.post("lab-1", event_list([{**recorded_items()[0], "auditID": str(number)}]))[0] == 200
+            _wait_until_drained(settings)
+        deadline = time.monotonic() + 20
+        while not any(entry["files_before"] for entry in server.lines("maintained")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert server.stop() == 0
+    assert len(Lake.open(settings.lake).files()) < 9
+    assert set(stored_ids(settings.lake).values()) == {1}
+    assert len(stored_ids(settings.lake)) == 9
+
+
 def test_a_drain_that_was_killed_is_noticed_and_replaced(tmp_path: Path) -> None:
     with RunningServer(settings_for(tmp_path), tmp_path / "server.log") as server:
         first = server.drain_pid

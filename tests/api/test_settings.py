@@ -55,6 +55,8 @@ def test_every_setting_says_what_it_is_for() -> None:
         ({"tls_certificate": Path("c")}, "both a certificate and its key"),
         ({"client_ca": Path("ca")}, "only over TLS"),
         ({"redact_mode": "blur"}, "'blur' is unknown"),
+        ({"retention_days": 1_000_000}, "the most is 36500"),
+        ({"maintain_interval_seconds": -1.0}, "must not be below 0"),
         ({"drain_interval_seconds": 0.0}, "drain_interval_seconds is 0.0"),
     ],
 )
