@@ -20,6 +20,7 @@ RECORD_BYTES_MAX = 256 << 20  # one line; an event of an API server has at most 
 DOCUMENT_BYTES_MAX = 1 << 30  # one value over many lines, which has to be read whole
 _PROBE_LINES = 100
 _HEAD_BYTES = 200
+_CLOSES = {b"{": b"}", b"[": b"]"}
 
 Layout = Literal["lines", "documents"]
 
@@ -62,7 +63,7 @@ class LineReader:
 
 
 def documents(path: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The values of a stream of JSON documents: each ends with a bracket that stands alone at the start of a line.
+    """The values of a stream of JSON documents: each ends with its bracket, alone at the start of a line.
 
     Raises InputError for a document of more than DOCUMENT_BYTES_MAX.
     """
@@ -71,9 +72,11 @@ def documents(path: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
     size_bytes = 0
     for found in reader:
         for line in found:
+            if not lines and not line.strip():
+                continue
             lines.append(line)
             size_bytes += len(line) + 1
-            if line.rstrip() in (b"}", b"]"):
+            if line.rstrip() == _CLOSES.get(lines[0].lstrip()[:1]):
                 yield b"\n".join(lines)
                 lines, size_bytes = [], 0
         if size_bytes > DOCUMENT_BYTES_MAX:
@@ -100,13 +103,14 @@ def layout(probe: bytes) -> Layout | None:
 
     One event among the first lines is enough, so that the others are damage and not a mistake.
     """
-    if any(_is_audit(line) for line in probe.split(b"\n", _PROBE_LINES)[:_PROBE_LINES]):
-        return "lines"
-    begins_a_value = probe.lstrip()[:1] in (b"{", b"[")
+    start = probe.lstrip()
+    first = start.split(b"\n", 1)[0].rstrip()
+    # The first line of a value over many lines ends where another value has to follow.
+    begins_document = first[:1] in (b"{", b"[") and first[-1:] in (b"{", b"[", b",", b":")
+    if not begins_document:
+        return "lines" if any(_is_audit(line) for line in probe.split(b"\n", _PROBE_LINES)[:_PROBE_LINES]) else None
     # The first document may be longer than the probe, so its names have to do.
-    if begins_a_value and (b'"EventList"' in probe or (b'"auditID"' in probe and b'"stageTimestamp"' in probe)):
-        return "documents"
-    return None
+    return "documents" if b'"EventList"' in probe or (b'"auditID"' in probe and b'"stageTimestamp"' in probe) else None
 
 
 def _is_audit(line: bytes) -> bool:
