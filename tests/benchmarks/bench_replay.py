@@ -1,0 +1,77 @@
+"""Replay of the recorded churn, from Parquet to verdicts, beside the API server's own Go engine on the same log (govap.json)."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ingest.files import ingest_files
+from ingest.lake import Lake
+from ingest.schema import SORT_ORDER
+from pipeline import load_policy_set, plan_replay, run_replay
+from queries import open_lake
+
+CHURN = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "churn"
+
+
+def run() -> list[dict[str, Any]]:
+    """Events of the log per second, with one worker and with one per core; plan and process start-up are in the time."""
+    if not CHURN.exists():
+        return []
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="hindcast-bench-") as folder:
+        lake, events = _lake(Path(folder))
+        for policies in (1, 12):
+            for workers in sorted({1, os.cpu_count() or 1}):
+                rows += _measure(lake, events, policies, workers)
+    return rows
+
+
+def _lake(folder: Path) -> tuple[Path, int]:
+    """The churn in one compacted file."""
+    once, lake = Lake.create(folder / "once"), Lake.create(folder / "lake")
+    ingest_files(once, [CHURN / "audit.jsonl.zst"], "churn", received_ts=0.0)
+    table = pa.concat_tables([pq.read_table(file) for file in once.files()]).sort_by([(name, "ascending") for name in SORT_ORDER])
+    with lake.writer() as writer:
+        writer.commit(writer.write("events", "churn", table, compacted=True))
+    return lake.path, table.num_rows
+
+
+def _measure(lake: Path, events: int, policies: int, workers: int) -> list[dict[str, Any]]:
+    started = time.perf_counter()
+    reader = open_lake(lake)
+    # Another size of parts is another run, so nothing is taken from the one before.
+    plan = plan_replay(reader, load_policy_set([CHURN / f"perf-policies-{policies}.yaml"]), part_requests=4_000 + workers)
+    reader.close()
+    summary = run_replay(plan, lake, workers)
+    seconds = time.perf_counter() - started
+    name = f"replay, {policies} {'policies' if policies > 1 else 'policy'}, {workers} {'workers' if workers > 1 else 'worker'}"
+    detail = f"{summary.evaluated:,} of {events:,} events evaluated, {summary.verdicts:,} verdicts, {seconds:.1f} s"
+    return [
+        {"name": name, "value": events / seconds, "unit": "events/s", "detail": detail},
+        {
+            "name": f"{name}, evaluated",
+            "value": summary.evaluated / seconds,
+            "unit": "events/s",
+            "detail": "requests that policies saw",
+        },
+        {
+            "name": f"{name}, to the Go engine",
+            "value": events / seconds / _go(policies, workers),
+            "unit": "times",
+            "detail": "its faster decoder",
+        },
+    ]
+
+
+def _go(policies: int, cores: int) -> float:
+    """Events per second of the Go engine, recorded on the same kind of machine."""
+    runs = json.loads((CHURN / "govap.json").read_text())
+    return float(max(r["events_per_s"] for r in runs if r["policies"] == policies and r["gomaxprocs"] == min(cores, 2)))
