@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ...cel import types
-from ...cel.environment import Environment, Program
-from ...cel.errors import CompileError, ProgramError
+from ...cel import CompileError, Environment, Program, ProgramError, types
+from ...cel.errors import ResultTypeError
 from ...cel.types import DYN, Type
 from ...request import Grade
 from .environments import environment
+from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, Limits
 from .messages import trimmed
 from .model import NamedExpression, Policy
 from .outcome import ADMIT, Evaluation, Outcome
@@ -82,17 +82,19 @@ class CompiledPolicy:
         self.validation_roots = _request_roots(checks)
         self.message_roots = _request_roots(messages)
         self.annotation_roots = _request_roots(self.audit_annotations)
+        self.later_roots = self.validation_roots | self.message_roots | self.annotation_roots
         self.reads_authorizer = any("authorizer" in each.reads.roots for each in (*self.match_conditions, *checks))
         self.roots_by_validation = tuple(self.condition_roots | _request_roots([each]) for each in checks)
         self.all_roots = self.reads.roots & _REQUEST_ROOTS
-        self.may_exceed_limits = False
+        programs = {name: each.program for name, each in self.variables.items() if each.program}
+        self.condition_limits = Limits([(BUDGET_MATCH_CONDITIONS, _programs(self.match_conditions))], programs)
+        self.limits = Limits(
+            [(BUDGET, [*_programs(checks), *_programs(messages)]), (BUDGET, _programs(self.audit_annotations))],
+            programs,
+        )
         self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
         self.is_simple = not (
-            self.binds_names
-            or self.audit_annotations
-            or self.errors
-            or "namespaceObject" in self.condition_roots
-            or self.may_exceed_limits
+            self.binds_names or self.audit_annotations or self.errors or "namespaceObject" in self.condition_roots
         )
         self.exact_grades = (Grade.EXACT,) * (len(checks) + 1)
 
@@ -111,6 +113,10 @@ class CompiledPolicy:
 def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy:
     """Compiles a policy as a server of this minor version has it in memory. Never raises for an expression."""
     return CompiledPolicy(policy, version)
+
+
+def _programs(expressions: Iterable[CompiledExpression]) -> list[Program]:
+    return [each.program for each in expressions if each.program is not None]
 
 
 def _request_roots(expressions: Iterable[CompiledExpression]) -> frozenset[str]:
@@ -155,14 +161,13 @@ class _Compiler:
         self, text: str, expected: Sequence[Type] | None, source: str, name: str = "", *, has_authorizer: bool = True
     ) -> CompiledExpression:
         try:
-            program = self._environment(has_authorizer).compile(text)
+            program = self._environment(has_authorizer).compile(text, expected)
+        except ResultTypeError as error:
+            return CompiledExpression(text, source, name, error=str(error))
         except ProgramError as error:
             return CompiledExpression(text, source, name, error=f"program instantiation failed: {error}")
         except CompileError as error:
             return CompiledExpression(text, source, name, error=f"compilation failed: {error}")
-        if expected is not None and program.result_type not in expected and program.result_type != DYN:
-            wanted = f"{expected[0]}" if len(expected) == 1 else f"one of [{' '.join(map(str, expected))}]"
-            return CompiledExpression(text, source, name, error=f"must evaluate to {wanted} but got {program.result_type}")
         trees = {each: variable.program.ast for each, variable in self.variables.items() if variable.program}
         return CompiledExpression(text, source, name, program, reads=reads_of(program.ast, trees))
 

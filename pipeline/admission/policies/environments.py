@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...cel.environment import Environment
-from ...cel.types import DYN, Type
+from ...cel import Environment, Type
+from .declarations import scope_for
 
 
 @cache
@@ -13,7 +13,5 @@ def environment(
     version: tuple[int, int], *, has_params: bool, has_authorizer: bool, variables: tuple[tuple[str, Type], ...] = ()
 ) -> Environment:
     """The environment of one version for a policy with or without params, and with these `variables` and their types."""
-    names = ["object", "oldObject", "request", "namespaceObject", "variables"]
-    names += ["params"] if has_params else []
-    names += ["authorizer", "authorizer.requestResource"] if has_authorizer else []
-    return Environment(version, dict.fromkeys(names, DYN))
+    declared = scope_for(has_params=has_params, has_authorizer=has_authorizer, variables=dict(variables))
+    return Environment(version, declared.variables, declared.object_types)

@@ -13,13 +13,11 @@ from ...cel.values import Unknown as CelUnknown
 from ...matching import Match
 from .compile import CompiledExpression, CompiledPolicy, CompiledValidation
 from .inputs import Inputs, View
+from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, Limits
 from .messages import REASON_INVALID, cut_annotation, trimmed, usable_message
 from .model import FailurePolicy
 from .outcome import ADMIT, Annotations, Evaluation, Outcome
 from .verdict import Decision
-
-BUDGET = 10_000_000  # validations and messages of one (policy, binding, param): about one second on an API server
-BUDGET_MATCH_CONDITIONS = 2_500_000
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
@@ -87,8 +85,12 @@ class Case:
     match: Match | None
     param: Any  # an object, None or a CEL Unknown
 
-    def step(self, names: frozenset[str], budget: int, view: View = View.PLAIN, *, has_authorizer: bool = False) -> Step:
-        """A new context over these roots. Raises NamespaceNotFoundError."""
+    def is_counted(self, limits: Limits, names: frozenset[str]) -> bool:
+        """Whether costs must be counted, because some limit could be exceeded."""
+        return not self.inputs.are_within(limits, names, self.param)
+
+    def step(self, names: frozenset[str], budget: int | None, view: View = View.PLAIN, *, has_authorizer: bool = False) -> Step:
+        """A new context over these roots. Without a budget nothing is counted. Raises NamespaceNotFoundError."""
         policy = self.policy
         if self.match is None and (view is View.PLAIN or "namespaceObject" not in names):
             roots = self.inputs.plain(names)
@@ -100,7 +102,7 @@ class Case:
             roots["params"] = self.param
         if has_authorizer and policy.reads_authorizer:
             roots.update(self.inputs.authorizer_values())
-        return Step(policy, roots, budget if policy.may_exceed_limits else None)
+        return Step(policy, roots, budget)
 
 
 def evaluate_policy(case: Case) -> Evaluation:
@@ -115,25 +117,30 @@ def evaluate_policy(case: Case) -> Evaluation:
         if unmatched is not None:
             return unmatched
     outcomes: tuple[Outcome, ...] = ()
+    budget = BUDGET if case.is_counted(policy.limits, policy.later_roots) else None
     if policy.validations:
-        step = case.step(policy.validation_roots, BUDGET, has_authorizer=True)
+        step = case.step(policy.validation_roots, budget, has_authorizer=True)
         try:
             results = [step.run(validation.expression) for validation in policy.validations]
         except OutOfBudgetError:
             return Evaluation(Outcome(Decision.ERROR, OUT_OF_BUDGET, why="validations: cost budget"))
         outcomes = _outcomes(case, results, step.budget)
     if policy.audit_annotations:
-        return _annotated(case, outcomes)
+        return _annotated(case, outcomes, budget)
     return policy.admitted if outcomes is policy.admitted.outcomes else Evaluation(None, outcomes)
 
 
 def _simple(policy: CompiledPolicy, inputs: Inputs) -> Evaluation | None:
     """The two commonest results without any ado; None if it is neither."""
+    if policy.match_conditions and not inputs.are_within(policy.condition_limits, policy.condition_roots, None):
+        return None
     roots = inputs.plain(policy.condition_roots)
     for condition in policy.match_conditions:
         value = condition.program.evaluate(roots)  # type: ignore[union-attr]
         if value is not True:
             return policy.unmatched[condition.name] if value is False else None
+    if not inputs.are_within(policy.limits, policy.later_roots, None):
+        return None
     roots = inputs.plain(policy.validation_roots)
     for validation in policy.validations:
         if validation.expression.program.evaluate(roots) is not True:  # type: ignore[union-attr]
@@ -144,7 +151,8 @@ def _simple(policy: CompiledPolicy, inputs: Inputs) -> Evaluation | None:
 def _match_conditions(case: Case) -> Evaluation | None:
     """None if the policy goes on. Follows kubernetes/apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go."""
     policy = case.policy
-    step = case.step(policy.condition_roots, BUDGET_MATCH_CONDITIONS, View.CONDITIONS, has_authorizer=True)
+    budget = BUDGET_MATCH_CONDITIONS if case.is_counted(policy.condition_limits, policy.condition_roots) else None
+    step = case.step(policy.condition_roots, budget, View.CONDITIONS, has_authorizer=True)
     errors: list[tuple[str, str]] = []
     unknown: CelUnknown | None = None
     false: str | None = None
@@ -240,16 +248,15 @@ class _Messages:
             return None
         if index not in self._results:
             if self._step is None:
-                self._step = self._case.step(policy.message_roots, BUDGET)
-                self._step.budget = self._budget
+                self._step = self._case.step(policy.message_roots, self._budget)
             self._results[index] = self._step.run(expression)
         return self._results[index]
 
 
-def _annotated(case: Case, outcomes: tuple[Outcome, ...]) -> Evaluation:
+def _annotated(case: Case, outcomes: tuple[Outcome, ...], budget: int | None) -> Evaluation:
     # Annotations get the full budget again, not the remainder, and the raw namespace. They compile with an authorizer and run
     # without one.
-    step = case.step(case.policy.annotation_roots, BUDGET, View.RAW)
+    step = case.step(case.policy.annotation_roots, budget, View.RAW)
     values: dict[str, str] = {}
     failed: dict[str, str] = {}
     unknown: dict[str, str] = {}

@@ -27,7 +27,9 @@ from ...request import (
 )
 from ...world import World
 from .conversions import convert
+from .limits import Limits, Measured, Together
 
+NULL_PARAM = Measured("params", None)
 # Who answers authorization checks: may this user do that?
 AuthorizeUser: TypeAlias = Callable[[UserInfo, Attributes], Answer]
 
@@ -52,6 +54,8 @@ class Inputs:
         self.world = world
         self._authorize = authorize or _nobody_knows
         self._plain: dict[str, Any] = {}
+        self._measures: dict[str, Measured] = {}
+        self._measured: dict[frozenset[str], Together] = {}
         self._values: dict[object, Any] = {}
         self._grades: dict[frozenset[str], Grade] = {}
         self._namespace: Evidence[Object | None] | None = None
@@ -98,6 +102,23 @@ class Inputs:
                 if isinstance(self._namespace, Known) and self._namespace.value is None:
                     raise NamespaceNotFoundError(f'namespaces "{name}" not found')
         return self._namespace
+
+    def are_within(self, limits: Limits, names: frozenset[str], param: Any) -> bool:
+        """Whether expressions that look at these roots and this param are sure to stay within their cost limits."""
+        found = self._measured.get(names)
+        if found is None:
+            found = self._measured[names] = Together([NULL_PARAM, *(self._measure(name) for name in names)])
+        if param is not None and param.__class__ is not CelUnknown:
+            found = found.and_also(Measured("params", param))
+        return limits.allow(found)
+
+    def _measure(self, name: str) -> Measured:
+        found = self._measures.get(name)
+        if found is None:
+            value = self.plain(frozenset([name]))[name]
+            # What is unknown costs nothing to look at.
+            found = self._measures[name] = Measured(name, None if value.__class__ is CelUnknown else value)
+        return found
 
     def authorizer_values(self) -> dict[str, Any]:
         """`authorizer` and `authorizer.requestResource`, which asks about the resource as it was received, whatever matched."""

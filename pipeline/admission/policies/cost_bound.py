@@ -1,0 +1,170 @@
+"""A second upper bound on what an expression can cost: from the longest list and the longest string of the data.
+
+The bound of the CEL room knows only how many bytes there are. It is quick to ask and too high where loops are nested, as in
+`containers.all(c, registries.exists(r, c.image.startsWith(r)))`. This one looks at the data. It takes every loop over data to be
+over the longest list or map there is, and every string to be as long as the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...cel import ast
+
+_UNBOUNDED = frozenset(["lists.range"])  # the result can be as long as a number says
+_TRAVERSALS = frozenset(["sum", "min", "max", "indexOf", "lastIndexOf", "includes", "isSorted"])  # every character of every element
+_SEARCHES = frozenset(["matches", "find", "findAll"])
+_QUADRATIC = frozenset(
+    ["sets.contains", "sets.equivalent", "sets.intersects", "contains", "equivalent", "intersects", "distinct", "sort"]
+)
+_COMPARISONS = frozenset(["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"])
+_LOOP_COST = 40  # per iteration of any macro, beside what its arguments cost
+_LITERAL_COST = 40  # of a list, map or struct that is built
+_CHECK_COST = 350_000
+_FORMAT_PATTERN = 1103 / 4  # the longest of the formats' own patterns
+
+
+class Extent(NamedTuple):
+    """The length of the longest string and the entries of the longest list or map that are anywhere in a value."""
+
+    length: float
+    entries: float
+
+
+_SCALAR = Extent(0, 0)
+_LOOKED_INTO = (str, dict, list)
+
+
+def extent_of(value: Any, skipped: str = "") -> Extent:
+    """The extent of a JSON value, without what is below keys named `skipped`."""
+    length = entries = 0
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        kind = each.__class__
+        if kind is str:
+            if len(each) > length:
+                length = len(each)
+        elif kind is dict:
+            if len(each) > entries:
+                entries = len(each)
+            for key, item in each.items():
+                if len(key) > length:
+                    length = len(key)
+                if item.__class__ in _LOOKED_INTO and key != skipped:
+                    pending.append(item)
+        elif kind is list:
+            if len(each) > entries:
+                entries = len(each)
+            pending += each
+    return Extent(length, entries)
+
+
+def largest(extents: Iterable[Extent]) -> Extent:
+    """An extent that none of these exceeds."""
+    found = [_SCALAR, *extents]
+    return Extent(max(each.length for each in found), max(each.entries for each in found))
+
+
+def is_bounded(trees: Iterable[ast.Expr]) -> bool:
+    """Whether there is a bound at all."""
+    pending = list(trees)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call) and node.function in _UNBOUNDED:
+            return False
+        pending.extend(ast.children(node))
+    return True
+
+
+class CostBound:
+    """Walks an expression and adds up the most that each node can cost, as often as it can be evaluated."""
+
+    def __init__(self, tree: ast.Expr, data: Extent, variables: Mapping[str, Extent]) -> None:
+        """`data` is the extent of everything but the `variables`, `extent` becomes that of the result."""
+        self.cost = 0.0
+        self._data = data
+        self._variables = variables
+        self.extent = self._of(tree, 1, {})
+
+    def _of(self, node: ast.Expr, times: float, scope: Mapping[str, Extent]) -> Extent:
+        """The extent of a node's value. `times` is how often the node is evaluated."""
+        match node:
+            case ast.Literal(value=value):
+                return Extent(len(value), 0) if isinstance(value, str | bytes) else _SCALAR
+            case ast.Ident(name=name):
+                self.cost += times
+                return scope.get(name, self._data)
+            case ast.Select(operand=ast.Ident(name="variables"), field=name) if name in self._variables:
+                self.cost += 2 * times
+                return self._variables[name]
+            case ast.Comprehension():
+                return self._loop(node, times, scope)
+            case ast.Call(target=target, arguments=arguments):
+                operands = [*([target] if target is not None else []), *arguments]
+                extents = [self._of(each, times, scope) for each in operands]
+                self.cost += times * _call_cost(node.function, operands, extents)
+                return _call_extent(node.function, extents)
+            case ast.OptionalMap(target=target, variable=variable, body=body):
+                self.cost += 5 * times
+                # The target may be evaluated again where the body reads it.
+                inner = self._of(target, 2 * times, scope)
+                return self._of(body, times, {**scope, variable: inner})
+        extents = [self._of(child, times, scope) for child in ast.children(node)]
+        is_built = isinstance(node, ast.ListLiteral | ast.MapLiteral | ast.Struct)
+        self.cost += times * (_LITERAL_COST if is_built else 2)
+        found = largest(extents)
+        return Extent(found.length, max(found.entries, len(extents))) if is_built else found
+
+    def _loop(self, node: ast.Comprehension, times: float, scope: Mapping[str, Extent]) -> Extent:
+        over = self._of(node.range, times, scope)
+        inner = {**scope, **dict.fromkeys(node.variables, over)}
+        loops = times * over.entries
+        found = largest([over, *(self._of(each, loops, inner) for each in node.arguments)])
+        self.cost += 4 * times + loops * _LOOP_COST + (3 * times * over.entries**2 if node.macro == "sortBy" else 0)
+        return found
+
+
+def _call_extent(function: str, extents: Sequence[Extent]) -> Extent:
+    length, entries = largest(extents)
+    match function:
+        case "_+_":
+            return Extent(sum(each.length for each in extents), sum(each.entries for each in extents))
+        case "format":
+            return Extent(sum(each.length for each in extents) + (length + 40) * (entries + 1), 0)
+        case "join":
+            return Extent((length * 2 + 1) * (entries + 1), 0)
+        case "replace":
+            return Extent((length + 1) ** 2, 0)
+        case "strings.quote":
+            return Extent(2 * length + 2, 0)
+        case "flatten":
+            return Extent(length, entries**2)
+        case "split" | "findAll":
+            return Extent(length, max(entries, length + 1))
+    # Numbers become strings of at most 25 characters.
+    return Extent(max(length, 40), entries)
+
+
+def _call_cost(function: str, operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> float:
+    length, entries = largest(extents)
+    scan = 1 + length / 10
+    literal = next((each.value for each in reversed(operands) if isinstance(each, ast.Literal)), None)
+    if function == "check":
+        return _CHECK_COST
+    if function in _SEARCHES:
+        return scan * (1 + (len(literal) if isinstance(literal, str) else length) / 4)
+    if function in ("fieldSelector", "labelSelector"):
+        return 10 + 26 * length
+    if function == "validate":
+        return scan * _FORMAT_PATTERN
+    if function == "contains" and isinstance(literal, str):
+        return scan * (1 + len(literal) / 10)
+    if function in _QUADRATIC:
+        return 12 + 3 * entries**2 + scan**2
+    if function in _COMPARISONS and literal is not None:
+        return 1 + (len(literal) / 10 if isinstance(literal, str) else 0)
+    if function in ("join", "replace", "format"):
+        return 12 + 2 * _call_extent(function, extents).length
+    return 12 + (2 * scan * (1 + entries) if function in _TRAVERSALS else 2 * scan + entries)
