@@ -161,7 +161,9 @@ class Bounds:
             case ast.Ident(name=name):
                 local = self.names.local(name)
                 return constant(1), scope[local] if local in scope else symbol(name.lstrip("."))
-            case ast.Select(operand=operand, field=field) | ast.Has(operand=operand, field=field):
+            case ast.Has(operand=operand):
+                return self.of(operand, scope)[0] + constant(2), constant(_SCALAR)
+            case ast.Select(operand=operand, field=field):
                 if isinstance(operand, ast.Ident) and self.names.local(operand.name) not in scope:
                     return constant(2), symbol(f"{operand.name.lstrip('.')}.{field}")
                 cost, size = self.of(operand, scope)

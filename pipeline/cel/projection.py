@@ -19,8 +19,12 @@ from .values import INT_MAX, INT_MIN, Value
 
 _Int64 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
 _SCALAR: Any = None | bool | _Int64 | float | str
-# Deeper values than this are decoded the slow way.
-_DEPTH_MAX = 7
+# Values that are read as a whole are looked at this deep by a projected decoder; deeper ones make it decode everything. The type
+# that does so doubles with each level.
+_DEPTH_MAX = 3
+# Every digit becomes 0, everything else a space: then a number too long for int64 is easy to find.
+_DIGITS = bytes(0x30 if 0x30 <= octet <= 0x39 else 0x20 for octet in range(256))
+_LONG_NUMBER = b"0" * len(str(INT_MAX))
 _decode_any = msgspec.json.Decoder().decode
 
 
@@ -40,7 +44,7 @@ def decode(data: bytes) -> Value:
     except msgspec.DecodeError:
         # Half of a surrogate pair: Go reads U+FFFD, msgspec nothing at all.
         value = _without_surrogates(json.loads(data))
-    return _with_doubles(value)
+    return _with_doubles(value) if _LONG_NUMBER in data.translate(_DIGITS) else value
 
 
 def decoder(reads: Reads) -> Callable[[bytes], Value]:

@@ -197,7 +197,7 @@ class _Builder:
     def dot_ident(self, children: list[Any]) -> Expr:
         if children[1] in RESERVED:
             return self.fail(_at(children[0]), f"reserved identifier: {children[1]}")
-        return self.made(ast.Ident, _at(children[0]), f".{children[1]}")  # type: ignore[no-any-return]
+        return self.made(ast.Ident, _at(children[1]), f".{children[1]}")  # type: ignore[no-any-return]
 
     def _name(self, token: lark.Token) -> str:
         """A field's name, which may be quoted in backquotes from the cel-go of Kubernetes 1.37 on."""

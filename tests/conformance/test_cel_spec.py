@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from pipeline.cel import CelError, CompileError, Environment, ProgramError
+from pipeline.cel.conversions import to_string
 from pipeline.cel.library import LIBRARIES
 from pipeline.cel.names import Names
 from pipeline.cel.types import Type
@@ -87,7 +88,10 @@ def answers(environment: Environment, case: Mapping[str, Any]) -> dict[str, tupl
     compared: dict[str, tuple[Any, Any]] = {"type": (str(program.result_type), case["staticType"])}
     if isinstance(result, CelError) or "value" not in case:
         shown = result.message if isinstance(result, CelError) else text_of_value(result, case)
-        compared["error" if "string" not in case else "value"] = (shown, case.get("error", case.get("programError", case.get("string"))))
+        compared["error" if "string" not in case else "value"] = (
+            shown,
+            case.get("error", case.get("programError", case.get("string"))),
+        )
     else:
         compared["value"] = ((runtime_type(result).name, plain(result)), (case["type"], case["value"]))
     if "cost" in case:
@@ -107,7 +111,9 @@ def text_of_value(result: Any, case: Mapping[str, Any]) -> Any:
     """A value as the recording writes what JSON cannot hold; None where it says nothing but the type."""
     if "string" not in case:
         return None
-    return result.name if isinstance(result, Type) else str(result)
+    if isinstance(result, Type):
+        return result.name
+    return to_string(result) if isinstance(result, float) else str(result)
 
 
 def plain(value: Any) -> Any:
