@@ -1,4 +1,4 @@
-"""Which policies and bindings the server enforced at a moment.
+"""Which policies, bindings and other configuration the server enforced at a moment.
 
 A written policy is not in force at once: the server rebuilds what it enforces once a second from what its informers have seen
 (kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_source.go). Requests within that span may have met either version.
@@ -24,7 +24,7 @@ _ABSENT: Known[Object | None] = Known(None, "not created yet")
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """One policy or binding as of a moment.
+    """One policy, binding or other object of configuration as of a moment.
 
     `object` is the version that had settled; Known(None) if there was none. `others` are versions that may have been in force
     instead, because they were written just then: empty at most moments. Versions that say the same as the settled one are left out.
@@ -64,31 +64,34 @@ class PolicyTimeline:
         return self._at(BINDINGS, ts)
 
     def _at(self, resource: ResourceName, ts: datetime) -> Sequence[InForce]:
-        found = [self._one(key, ts) for key in sorted(self._history.keys(self._cluster, resource))]
+        keys = sorted(self._history.keys(self._cluster, resource))
+        found = [in_force(self._history, key, ts, self._delay) for key in keys]
         return [item for item in found if item is not None]
 
-    def _one(self, key: ObjectKey, ts: datetime) -> InForce | None:
-        settled = self._settled(key, ts)
-        others = [self._history.object_of(version) for version in self._in_flight(key, ts)]
-        kept = tuple(other for other in others if not _say_the_same(settled, other))
-        if isinstance(settled, Known) and settled.value is None and not kept:
-            return None
-        return InForce(key.name, settled, kept)
 
-    def _settled(self, key: ObjectKey, ts: datetime) -> Evidence[Object | None]:
-        version = self._history.versions.current(key, ts - self._delay)
-        if version is not None:
-            return self._history.object_of(version)
-        found = self._history.object_at(key, ts - self._delay)
-        # The first thing that the log says of a policy is often its creation; before that there was none.
-        return _ABSENT if isinstance(found, Known) else found
+def in_force(history: LogHistory, key: ObjectKey, ts: datetime, delay: timedelta) -> InForce | None:
+    """One object of configuration as a request received at `ts` met it, where changes take up to `delay`; None if there was none."""
+    settled = _settled(history, key, ts - delay)
+    others = [history.object_of(version) for version in _in_flight(history, key, ts, delay)]
+    kept = tuple(other for other in others if not _say_the_same(settled, other))
+    if isinstance(settled, Known) and settled.value is None and not kept:
+        return None
+    return InForce(key.name, settled, kept)
 
-    def _in_flight(self, key: ObjectKey, ts: datetime) -> list[Version]:
-        return [
-            version
-            for version in self._history.versions.timeline(key)
-            if version.audit_id and version.began <= ts < version.since + self._delay
-        ]
+
+def _settled(history: LogHistory, key: ObjectKey, moment: datetime) -> Evidence[Object | None]:
+    version = history.versions.current(key, moment)
+    if version is not None:
+        return history.object_of(version)
+    found = history.object_at(key, moment)
+    # The first thing that the log says of a policy is often its creation; before that there was none.
+    return _ABSENT if isinstance(found, Known) else found
+
+
+def _in_flight(history: LogHistory, key: ObjectKey, ts: datetime, delay: timedelta) -> list[Version]:
+    return [
+        version for version in history.versions.timeline(key) if version.audit_id and version.began <= ts < version.since + delay
+    ]
 
 
 def _say_the_same(left: Evidence[Object | None], right: Evidence[Object | None]) -> bool:
@@ -96,4 +99,9 @@ def _say_the_same(left: Evidence[Object | None], right: Evidence[Object | None])
         return False
     if left.value is None or right.value is None:
         return left.value is right.value
-    return bool(left.value.get("spec") == right.value.get("spec"))
+    return _said(left.value) == _said(right.value)
+
+
+def _said(value: Object) -> Object:
+    """What an object says, apart from who it is and how it fares."""
+    return {name: part for name, part in value.items() if name not in ("apiVersion", "metadata", "status")}

@@ -88,11 +88,15 @@ class LogHistory:
 
     def is_listed(self, cluster: str, name: ResourceName, moment: datetime) -> bool:
         """Whether absence means something: the resource was listed by then, or its kind was itself defined in the log."""
-        since = self._listed.get((cluster, name))
+        since = self.listed_since(cluster, name)
         if since is not None and since <= moment:
             return True
         crd = object_key(cluster, *CRDS, "", f"{name.resource}.{name.group}")
         return any(version.creates for version in self.versions.timeline(crd))
+
+    def listed_since(self, cluster: str, name: ResourceName) -> datetime | None:
+        """When the first snapshot that lists a resource was taken; None if there is none."""
+        return self._listed.get((cluster, name))
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
         """The kind of a custom resource; see Discovery. Its definition is the one at that moment, or the earliest known."""

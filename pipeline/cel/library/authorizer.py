@@ -57,10 +57,13 @@ class Attributes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an authorizer says. `allowed` is None if nobody knows; `reason` then says why. `error` is empty if there was none."""
+    """What an authorizer says. `allowed` is None if nobody knows; `reason` then says why. `error` is empty if there was none.
+
+    `reason` is None where the decision is known and nobody can tell which of several reasons was given.
+    """
 
     allowed: bool | None
-    reason: str = ""
+    reason: str | None = ""
     error: str = ""
 
 
@@ -170,6 +173,11 @@ def check_resource(check: ResourceCheck, verb: str) -> Value:
     return check.authorizer.check(check.attributes._replace(verb=verb))
 
 
+def _reason(decision: Decision) -> Value:
+    reason = decision.answer.reason
+    return Unknown("authorizer: the reason of its decision") if reason is None else reason
+
+
 def _check_cost(arguments: tuple[Value, ...], result: Value) -> int:
     """One expression can pay for two checks."""
     return CHECK_COST
@@ -194,7 +202,7 @@ LIBRARY = Library(
             cost=_check_cost,
         ),
         function("allowed", member("decision_allowed", (Decision,), BOOL, lambda decision: decision.answer.allowed)),
-        function("reason", member("decision_reason", (Decision,), STRING, lambda decision: decision.answer.reason)),
+        function("reason", member("decision_reason", (Decision,), STRING, _reason)),
         function("errored", member("decision_errored", (Decision,), BOOL, lambda decision: bool(decision.answer.error))),
         function("error", member("decision_error", (Decision,), STRING, lambda decision: decision.answer.error)),
     ),

@@ -1,0 +1,185 @@
+"""What the authorizers of a server were asked about a request: read from its URL, as the server does.
+
+Follows kubernetes/apiserver pkg/endpoints/request/requestinfo.go and pkg/endpoints/filters/authorization.go. objectRef of an audit
+event is no substitute: the server fills it up from bodies, which no authorizer sees. The name of a create is empty here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote
+
+from ..cel.library.authorizer import Attributes
+
+_METHOD_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+# The method behind a recorded verb. Reads may have been HEAD as well, which makes no difference.
+_VERB_METHODS = {
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+}
+_PREFIXES = ("api", "apis")
+# Verbs that old URLs have in their path: /api/v1/watch/pods.
+_PATH_VERBS = ("proxy", "watch")
+# What follows a namespace's name and is no namespaced resource.
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+_SELECTING_VERBS = ("list", "watch", "deletecollection")
+_INT64 = re.compile(r"[+-]?[0-9]+")
+_TERM = re.compile(r"(?s)(.*?)(!=|==|=)(.*)")
+_ESCAPED = re.compile(r"(?s)\\(.)")
+
+Query = dict[str, list[str]]
+
+
+class RequestInfo(NamedTuple):
+    """A URL as the server takes it apart. `path` is decoded; everything from `group` on is empty unless it names a resource."""
+
+    verb: str
+    path: str
+    is_resource_request: bool = False
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+    @property
+    def attributes(self) -> Attributes:
+        """As authorizers are asked. A path matters only where the request is for no resource, and a version never."""
+        if not self.is_resource_request:
+            return Attributes(self.verb, self.path)
+        return Attributes(
+            self.verb,
+            "",
+            self.group,
+            self.resource,
+            self.subresource,
+            self.namespace,
+            self.name,
+            self.field_selector,
+            self.label_selector,
+        )
+
+
+def request_info(method: str, uri: str) -> RequestInfo | None:
+    """Take a request apart. None for the few URLs of which the server makes nothing: it answers those with 500, unaudited."""
+    raw_path, _, raw_query = uri.partition("?")
+    path = unquote(raw_path)
+    other = RequestInfo(method.lower(), path)
+    stripped = path.strip("/")
+    parts = stripped.split("/") if stripped else []
+    if len(parts) < 3 or parts[0] not in _PREFIXES:
+        return other
+    group = ""
+    if parts[0] == "apis":
+        if len(parts) < 4:
+            return other
+        group = parts.pop(1)
+    version, *parts = parts[1:]
+    return _resource_request(method, path, group, version, parts, parse_qs(raw_query, keep_blank_values=True))
+
+
+def _resource_request(method: str, path: str, group: str, version: str, parts: list[str], query: Query) -> RequestInfo | None:
+    verb = _METHOD_VERBS.get(method, "")
+    has_path_verb = parts[0] in _PATH_VERBS
+    if has_path_verb:
+        if len(parts) < 2:
+            return None
+        verb, *parts = parts
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 1:
+        # A Namespace is in the namespace of its own name, as far as authorizers are concerned.
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+            parts = parts[2:]
+    name = parts[1] if len(parts) > 1 else ""
+    subresource = parts[2] if len(parts) > 2 and verb != "proxy" else ""
+    if not name and verb == "get":
+        verb, name = _list_or_watch(query)
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    selects = verb in _SELECTING_VERBS and not has_path_verb
+    return RequestInfo(
+        verb,
+        path,
+        True,
+        group,
+        version,
+        parts[0],
+        subresource,
+        namespace,
+        name,
+        query.get("fieldSelector", [""])[0] if selects else "",
+        query.get("labelSelector", [""])[0] if selects else "",
+    )
+
+
+def recorded_attributes(verb: str, request_uri: str) -> Attributes | None:
+    """The attributes of an audit event; None where the server makes nothing of the URL."""
+    info = request_info(_VERB_METHODS.get(verb, verb.upper()), request_uri)
+    if info is None:
+        return None
+    # The recorded verb is the one that was authorized: the method behind it is only a guess.
+    return info.attributes._replace(verb=verb)
+
+
+def _list_or_watch(query: Query) -> tuple[str, str]:
+    """The verb of a GET without a name, and the name that a field selector asks for."""
+    # Whatever is not a no is a yes: apimachinery pkg/runtime/conversion.go.
+    verb = "watch" if "watch" in query and query["watch"][0].lower() not in ("false", "0") else "list"
+    # Options that cannot be read cost the name. A bad label selector does so too and is not looked for: it is answered with 400.
+    if not all(_is_int64(query[option][0]) for option in ("limit", "timeoutSeconds") if option in query):
+        return verb, ""
+    name = _selected_name(query.get("fieldSelector", [""])[0])
+    # apimachinery pkg/api/validate/content/path.go
+    is_segment = name not in (".", "..") and "/" not in name and "%" not in name
+    return verb, name if is_segment else ""
+
+
+def _is_int64(text: str) -> bool:
+    return bool(_INT64.fullmatch(text)) and -(2**63) <= int(text) < 2**63
+
+
+def _selected_name(selector: str) -> str:
+    """The one value of metadata.name that a field selector admits, or nothing. Follows apimachinery pkg/fields/selector.go."""
+    names = []
+    for term in sorted(filter(None, _terms(selector))):
+        match = _TERM.fullmatch(term)
+        value = _unescaped(match[3]) if match else None
+        if match is None or value is None:
+            return ""
+        if match[1] == "metadata.name" and match[2] != "!=":
+            names.append(value)
+    return names[0] if names else ""
+
+
+def _terms(selector: str) -> Iterator[str]:
+    """Split at commas that are not escaped."""
+    start, is_escaped = 0, False
+    for index, character in enumerate(selector):
+        if is_escaped:
+            is_escaped = False
+        elif character == "\\":
+            is_escaped = True
+        elif character == ",":
+            yield selector[start:index]
+            start = index + 1
+    yield selector[start:]
+
+
+def _unescaped(value: str) -> str | None:
+    """The value without its escapes; None where the server refuses it."""
+    rest = _ESCAPED.sub("", value)
+    if any(character in rest for character in "\\,=") or any(match[1] not in "\\,=" for match in _ESCAPED.finditer(value)):
+        return None
+    return _ESCAPED.sub(r"\1", value)

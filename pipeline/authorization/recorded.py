@@ -1,0 +1,178 @@
+"""The RBAC objects of recorded clusters, as each request met them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ..cel.library.authorizer import Answer, Attributes
+from ..history.in_force import in_force
+from ..history.snapshots import ResourceName
+from ..history.versions import ObjectKey, object_key
+from ..history.world import LogHistory
+from ..request import Evidence, Known, Object, Unknown, UserInfo
+from .authorizer import OtherAuthorizers, answer
+from .documents import binding_from_object, rules_from_object
+from .rbac import Binding, Bindings, Rules, Versions
+
+GROUP = "rbac.authorization.k8s.io"
+# An authorizer sees a change as soon as its informer does: milliseconds, and more while a server is busy.
+CHANGE_DELAY = timedelta(seconds=1)
+
+T = TypeVar("T")
+
+
+class RecordedRbac:
+    """Who was allowed what at any moment, in the clusters of a history. Computes only what is asked for, and that once."""
+
+    def __init__(
+        self, history: LogHistory, others: Mapping[str, OtherAuthorizers] | None = None, delay: timedelta = CHANGE_DELAY
+    ) -> None:
+        """`others` says which further authorizers a cluster has (a cluster that is not in it may have any)."""
+        self._history = history
+        self._others = dict(others or {})
+        self._delay = delay
+        self._bindings: dict[tuple[str, str], _Epochs[Bindings]] = {}
+        self._roles: dict[tuple[str, str, str], _Epochs[Versions[Rules]]] = {}
+        self._keys: dict[tuple[str, str], dict[str, list[ObjectKey]]] = {}
+        self._since: dict[tuple[str, str], datetime | None] = {}
+        self._read: dict[int, tuple[Object, Any]] = {}  # by id of the object, which the history keeps
+
+    def authorize(self, cluster: str, ts: datetime, user: UserInfo, asked: Attributes) -> Answer:
+        """What the authorizers of a cluster would have said to a user at a moment."""
+        return answer(self.at(cluster, ts), self._others.get(cluster, OtherAuthorizers.ANY), user, asked)
+
+    def at(self, cluster: str, ts: datetime) -> RbacAt:
+        """The RBAC objects that a request received at `ts` met."""
+        return RbacAt(self, cluster, ts)
+
+    def bindings(self, cluster: str, namespace: str, ts: datetime) -> Bindings:
+        """See RbacObjects."""
+        epochs = self._bindings.get((cluster, namespace))
+        if epochs is None:
+            resource = "rolebindings" if namespace else "clusterrolebindings"
+            keys = self._keys_of(cluster, resource).get(namespace, [])
+            epochs = _Epochs(self._boundaries(cluster, resource, keys), lambda moment: self._index(cluster, resource, keys, moment))
+            self._bindings[cluster, namespace] = epochs
+        return epochs.at(ts)
+
+    def role(self, cluster: str, namespace: str, name: str, ts: datetime) -> Versions[Rules]:
+        """See RbacObjects."""
+        epochs = self._roles.get((cluster, namespace, name))
+        if epochs is None:
+            resource = "roles" if namespace else "clusterroles"
+            key = object_key(cluster, GROUP, resource, namespace, name)
+            epochs = _Epochs(self._boundaries(cluster, resource, [key]), lambda moment: self._rules(key, moment))
+            self._roles[cluster, namespace, name] = epochs
+        return epochs.at(ts)
+
+    def _index(self, cluster: str, resource: str, keys: Iterable[ObjectKey], ts: datetime) -> Bindings:
+        found = (self._versions(key, ts, binding_from_object) for key in keys)
+        since = self._complete_since(cluster, resource)
+        missing = (
+            "" if since is not None and since <= ts else f"no snapshot lists {resource}, and the log does not begin early enough"
+        )
+        bindings: Iterable[Versions[Binding]] = (versions for versions in found if versions)
+        return Bindings(bindings, missing)
+
+    def _rules(self, key: ObjectKey, ts: datetime) -> Versions[Rules]:
+        if self._history.versions.timeline(key):
+            return self._versions(key, ts, rules_from_object) or (Known(None, "not there then"),)
+        since = self._complete_since(key.cluster, key.resource)
+        if since is not None and since <= ts:
+            return (Known(None, "neither in a snapshot nor in the log"),)
+        return (Unknown(f"nothing is recorded of {key.resource} {key.namespace}/{key.name}".replace(" /", " ")),)
+
+    def _versions(self, key: ObjectKey, ts: datetime, read: Callable[[Object, str], T]) -> Versions[T]:
+        """What an object may have been for a request at `ts`; nothing if it was not there."""
+        found = in_force(self._history, key, ts, self._delay)
+        return tuple(self._value(evidence, read) for evidence in (found.object, *found.others)) if found else ()
+
+    def _value(self, evidence: Evidence[Object | None], read: Callable[[Object, str], T]) -> Evidence[T | None]:
+        if isinstance(evidence, Unknown):
+            return evidence
+        value = evidence.value
+        if value is None:
+            return Known(None, evidence.source, evidence.grade)
+        if id(value) not in self._read:
+            self._read[id(value)] = (value, read(value, evidence.source))
+        return Known(self._read[id(value)][1], evidence.source, evidence.grade)
+
+    def _keys_of(self, cluster: str, resource: str) -> dict[str, list[ObjectKey]]:
+        """The objects of a resource by namespace."""
+        found = self._keys.get((cluster, resource))
+        if found is None:
+            found = self._keys[cluster, resource] = {}
+            for key in sorted(self._history.keys(cluster, ResourceName(GROUP, resource))):
+                found.setdefault(key.namespace, []).append(key)
+        return found
+
+    def _complete_since(self, cluster: str, resource: str) -> datetime | None:
+        """From when on every object of a resource is known by name: from the first snapshot, or from the beginning of the log.
+
+        A snapshot that was taken later will do, because the log tells what was deleted in between. So will a log that shows how
+        the server made its first roles, before which there were none.
+        """
+        if (cluster, resource) not in self._since:
+            self._since[cluster, resource] = self._find_since(cluster, resource)
+        return self._since[cluster, resource]
+
+    def _find_since(self, cluster: str, resource: str) -> datetime | None:
+        history = self._history
+        listed = history.listed_since(cluster, ResourceName(GROUP, resource))
+        began = [
+            version.began
+            for key in history.versions.objects()
+            if key.cluster == cluster
+            for version in history.versions.timeline(key)
+            if version.audit_id
+        ]
+        # kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy: an empty cluster gets these first.
+        first = [object_key(cluster, GROUP, resource, "", "cluster-admin") for resource in ("clusterroles", "clusterrolebindings")]
+        is_new = all(any(version.creates for version in history.versions.timeline(key)[:1]) for key in first)
+        reaches_back = listed is not None or is_new
+        return min([*([listed] if listed else []), *(began if reaches_back else [])], default=None)
+
+    def _boundaries(self, cluster: str, resource: str, keys: Iterable[ObjectKey]) -> list[datetime]:
+        """The moments at which something about these objects changes, or becomes known."""
+        moments: set[datetime | None] = {self._complete_since(cluster, resource)}
+        listed = self._history.listed_since(cluster, ResourceName(GROUP, resource))
+        moments |= {listed, listed + self._delay if listed else None}
+        for version in (version for key in keys for version in self._history.versions.timeline(key)):
+            moments |= {version.began, version.since, version.since + self._delay}
+            moments |= {version.created, version.created + self._delay} if version.created else set()
+        return sorted(moment for moment in moments if moment is not None)
+
+
+class RbacAt(NamedTuple):
+    """One moment of a RecordedRbac; implements RbacObjects."""
+
+    recorded: RecordedRbac
+    cluster: str
+    ts: datetime
+
+    def bindings(self, namespace: str) -> Bindings:
+        """See RbacObjects."""
+        return self.recorded.bindings(self.cluster, namespace, self.ts)
+
+    def role(self, namespace: str, name: str) -> Versions[Rules]:
+        """See RbacObjects."""
+        return self.recorded.role(self.cluster, namespace, name, self.ts)
+
+
+class _Epochs(Generic[T]):
+    """A value that changes at some moments only; computed once for each span between two of them."""
+
+    def __init__(self, boundaries: list[datetime], make: Callable[[datetime], T]) -> None:
+        self._boundaries = boundaries
+        self._make = make
+        self._values: dict[int, T] = {}
+
+    def at(self, ts: datetime) -> T:
+        epoch = bisect_right(self._boundaries, ts)
+        value = self._values.get(epoch)
+        if value is None:
+            value = self._values[epoch] = self._make(ts)
+        return value
