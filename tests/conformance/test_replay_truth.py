@@ -1,4 +1,4 @@
-"""The replay of the policies that were bound at the time, from the log and the first snapshot alone, against what the server decided.
+"""The policies that were bound at the time, replayed from the log and the first snapshot alone, against what the server decided.
 
 `../shared/data/control-plane-a`: audit.jsonl.zst and snapshots/1-before-policies go into a lake; truth.jsonl.zst has what the live
 control plane decided. Every row that the replay does not call unknown is compared: decision, effect, message and reason.
@@ -117,7 +117,7 @@ class Comparison:
         self.problems: list[str] = []
 
     def request(self, audit_id: str, ours: Passes, theirs: Passes) -> None:
-        """The server's passes of one request replace each other, so any of them is taken; those of a deletecollection are objects."""
+        """The server's passes of one request replace each other: any is taken. Ours are the objects of a deletecollection."""
         candidates = list(theirs.values()) or [{}]
         for rows in ours.values():
             undecided = {key[:2] for key, facts in rows.items() if facts["decision"] == "unknown"}
