@@ -1,4 +1,4 @@
-"""The bundled audit log as a lake, made once for all tests of the front doors."""
+"""The bundled audit log as a lake, made once for all tests that want a real log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.snapshot import ingest_snapshot
 
-DATA = Path(__file__).parents[2] / "api" / "demo"
+DATA = Path(__file__).parents[1] / "api" / "demo"
 
 
 @pytest.fixture(scope="session")
