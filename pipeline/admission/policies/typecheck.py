@@ -1,0 +1,141 @@
+"""Type checking of policies against the schemas of what they are for, as kube-controller-manager does it.
+
+Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/typechecking.go. The outcome is informational: an API server
+never looks at it, and an expression with a warning may well work for the objects that it meets, such as one that looks at the kind
+first. Only validations and their messages are checked; variables are, as far as they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...cel import CompileError, Environment
+from ...cel.check import check
+from ...cel.schema_types import SchemaType, schema_type
+from ...cel.stack import on_fresh_stack
+from ...cel.syntax import parse
+from ...cel.types import DYN, Type
+from ...matching import Rule
+from ...request import GroupVersionKind, GroupVersionResource
+from .declarations import Declarations, scope_for
+from .model import Policy
+from .schemas import Schemas
+
+KINDS_MAX = 10  # of one rule; what comes after is not checked
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionWarning:
+    """One entry of status.typeChecking.expressionWarnings. `warning` has a block for each kind that the expression is wrong for."""
+
+    field_ref: str
+    warning: str
+
+
+def expression_warnings(policy: Policy, schemas: Schemas, version: tuple[int, int]) -> tuple[ExpressionWarning, ...]:
+    """What a controller of this Kubernetes version would write into the status of a policy."""
+    checkers = [_KindChecker(policy, kind, schemas, version) for kind in kinds_to_check(policy, schemas)]
+    found: list[ExpressionWarning] = []
+    for index, validation in enumerate(policy.validations):
+        for name, text in (("expression", validation.expression), ("messageExpression", validation.message_expression)):
+            issues = [f"{_shown(checker.kind)}: {issue}\n" for checker in checkers if text and (issue := checker.issue(text))]
+            if issues:
+                found.append(ExpressionWarning(f"spec.validations[{index}].{name}", "\n".join(issues)))
+    return tuple(found)
+
+
+def kinds_to_check(policy: Policy, schemas: Schemas) -> list[GroupVersionKind]:
+    """The kinds with a schema that a policy's rules name, sorted. Rules with wildcards and subresources name none."""
+    if policy.match_constraints is None:
+        return []
+    kinds: set[GroupVersionKind] = set()
+    for rule in policy.match_constraints.resource_rules:
+        found = [kind for resource in _resources(rule) for kind in schemas.kinds_of(resource)][:KINDS_MAX]
+        kinds.update(found)
+        if len(found) == KINDS_MAX:
+            break  # Upstream returns here, so that later rules are not looked at.
+    return sorted((kind for kind in kinds if _root_type(kind, schemas) is not None), key=_order)
+
+
+def _resources(rule: Rule) -> Iterator[GroupVersionResource]:
+    if any("*" in name for name in (*rule.api_groups, *rule.api_versions)):
+        return
+    for group in sorted(rule.api_groups):
+        for version in sorted(rule.api_versions):
+            for resource in sorted(rule.resources):
+                if not set("*/") & set(resource):
+                    yield GroupVersionResource(group, version, resource)
+
+
+def _order(kind: GroupVersionKind) -> tuple[str, str, str]:
+    return kind.group, kind.version, kind.kind
+
+
+def _shown(kind: GroupVersionKind) -> str:
+    return f"{kind.group}/{kind.version}, Kind={kind.kind}"
+
+
+def _root_type(kind: GroupVersionKind, schemas: Schemas) -> SchemaType | None:
+    schema = schemas.schema_of(kind)
+    return None if schema is None else schema_type(schema, kind.kind)
+
+
+class _KindChecker:
+    """Checks expressions of one policy for objects of one kind."""
+
+    def __init__(self, policy: Policy, kind: GroupVersionKind, schemas: Schemas, version: tuple[int, int]) -> None:
+        self.kind = kind
+        self._has_params = policy.param_kind is not None
+        self._version = version
+        self._object = _root_type(kind, schemas)
+        self._params = _params_type(policy, schemas)
+        self._variables: dict[str, Type] = {}
+        for variable in policy.variables:
+            # A variable that is wrong is dyn to those who use it; nobody complains of it.
+            checked = self._check(variable.expression)
+            self._variables[variable.name] = DYN if isinstance(checked, CompileError) else checked
+
+    def issue(self, text: str) -> str | None:
+        """Why an expression does not compile for objects of this kind; None if it does."""
+        checked = self._check(text)
+        return str(checked) if isinstance(checked, CompileError) else None
+
+    def _check(self, text: str) -> Type | CompileError:
+        declared = self._declarations()
+        environment = Environment(self._version, declared.variables, declared.object_types)
+
+        def work() -> Type:
+            # Programs are not made: constants that cannot be converted go unnoticed here.
+            tree = parse(text, environment.release.macros, environment.release.quoted_identifiers)
+            return check(tree, environment.scope, text).result_type
+
+        try:
+            return on_fresh_stack(work)
+        except CompileError as refusal:
+            return refusal
+
+    def _declarations(self) -> Declarations:
+        typed = [each for each in (self._object, self._params) if each is not None]
+        object_types = {each.name: each for root in typed for each in root.object_types()}
+        declared = scope_for(
+            has_params=self._has_params,
+            has_authorizer=True,
+            variables=self._variables,
+            object_type=self._object.type if self._object else DYN,
+            params_type=self._params.type if self._params else DYN,
+            object_types=tuple(object_types.values()),
+        )
+        # The controller declares the authorizer alone.
+        variables = {name: type_ for name, type_ in declared.variables.items() if name != "authorizer.requestResource"}
+        return Declarations(variables, declared.object_types)
+
+
+def _params_type(policy: Policy, schemas: Schemas) -> SchemaType | None:
+    if policy.param_kind is None:
+        return None
+    group, _, version = policy.param_kind.api_version.rpartition("/")
+    kind = GroupVersionKind(group, version, policy.param_kind.kind)
+    schema = schemas.schema_of(kind)
+    # Types are told apart by their names, and a param may be of the kind that is checked.
+    return None if schema is None else schema_type(schema, f"params.{kind.kind}")

@@ -1,0 +1,58 @@
+"""Type checking of policies against schemas: the warnings that a live Kubernetes 1.36 wrote into the status of policies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+import zstandard
+
+from pipeline.admission.policies.load import load_policy_set, parse_policy_set
+from pipeline.admission.policies.model import Policy
+from pipeline.admission.policies.schemas import Schemas
+from pipeline.admission.policies.typecheck import expression_warnings
+
+pytestmark = pytest.mark.conformance
+
+NATIVE = Path(__file__).parents[1] / "cases" / "policies" / "typecheck" / "native_schemas.yaml"
+VERSION = (1, 36)
+
+
+def listed(snapshot: Path, name: str) -> list[dict[str, Any]]:
+    data = (snapshot / f"{name}.json.zst").read_bytes()
+    return list(json.loads(zstandard.ZstdDecompressor().decompress(data, max_output_size=1 << 30))["items"])
+
+
+def policy_of(document: dict[str, Any]) -> Policy:
+    text = json.dumps({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", **document})
+    return parse_policy_set([("recorded", text)]).policies[0]
+
+
+@pytest.mark.parametrize("moment", ["2-audit", "5-end"])
+def test_recorded_warnings(shared: Path, moment: str) -> None:
+    snapshot = shared / "data" / "control-plane-a" / "snapshots" / moment
+    schemas = Schemas(listed(snapshot, "customresourcedefinitions"), yaml.safe_load(NATIVE.read_text()))
+    policies = listed(snapshot, "validatingadmissionpolicys")
+    warned = 0
+    for document in policies:
+        recorded = document["status"].get("typeChecking", {}).get("expressionWarnings", [])
+        found = expression_warnings(policy_of(document), schemas, VERSION)
+        assert [{"fieldRef": each.field_ref, "warning": each.warning} for each in found] == recorded, document["metadata"]["name"]
+        warned += len(recorded)
+    assert warned >= 13
+
+
+def test_wrong_policy_of_the_documentation(shared: Path, tmp_path: Path) -> None:
+    """It reads object.replicas where deployments have object.spec.replicas."""
+    documents = yaml.safe_load_all((shared / "corpora" / "k8s-website" / "vap-examples.yaml").read_text())
+    wrong = [each for each in documents if each and each["metadata"]["name"] == "replica-policy.example.com"]
+    file = tmp_path / "policy.yaml"
+    file.write_text(yaml.safe_dump_all(wrong))
+    (policy,) = load_policy_set([file]).policies
+    (warning,) = expression_warnings(policy, Schemas((), yaml.safe_load(NATIVE.read_text())), VERSION)
+    assert warning.field_ref == "spec.validations[0].expression"
+    issue = "ERROR: <input>:1:7: undefined field 'replicas'\n | object.replicas > 1\n | ......^\n"
+    assert warning.warning == f"apps/v1, Kind=Deployment: {issue}\napps/v1, Kind=ReplicaSet: {issue}"
