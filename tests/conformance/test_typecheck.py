@@ -17,7 +17,7 @@ from pipeline.admission.policies.typecheck import expression_warnings
 
 pytestmark = pytest.mark.conformance
 
-NATIVE = Path(__file__).parents[1] / "cases" / "policies" / "typecheck" / "native_schemas.yaml"
+NATIVE = Path(__file__).parents[1] / "cases" / "typecheck" / "native_schemas.yaml"
 VERSION = (1, 36)
 
 
