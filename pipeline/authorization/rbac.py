@@ -77,7 +77,7 @@ class Binding:
     role_name: str
     subjects: tuple[Subject, ...]
 
-    def keys(self) -> Iterator[tuple[str, str]]:
+    def subject_keys(self) -> Iterator[tuple[str, str]]:
         """What a user must be or belong to for each subject, in their order: see keys_of."""
         for kind, name, namespace in self.subjects:
             if kind in ("User", "Group"):
@@ -89,7 +89,7 @@ class Binding:
 
     def subject_of(self, keys: frozenset[tuple[str, str]]) -> Subject | None:
         """The first subject that a user with these keys is."""
-        found = (subject for subject, key in zip(self.subjects, self.keys(), strict=True) if key in keys)
+        found = (subject for subject, key in zip(self.subjects, self.subject_keys(), strict=True) if key in keys)
         return next(found, None)
 
     def allowing(self, subject: Subject) -> str:
@@ -126,7 +126,7 @@ class Bindings:
                 self._for_anyone.append(versions)
                 continue
             known = (version.value for version in versions if isinstance(version, Known) and version.value is not None)
-            for key in dict.fromkeys(key for binding in known for key in binding.keys() if key[0]):
+            for key in dict.fromkeys(key for binding in known for key in binding.subject_keys() if key[0]):
                 self._by_key.setdefault(key, []).append(versions)
 
     def of(self, keys: frozenset[tuple[str, str]]) -> Sequence[Versions[Binding]]:
@@ -182,7 +182,8 @@ class _Visit:
         is_sure = False
         for versions in bindings.of(self._keys):
             # A binding that is being changed allows for sure only if it does so before and after.
-            is_sure |= all([self._version(version) for version in versions])
+            allowances = [self._version(version) for version in versions]
+            is_sure |= all(allowances)
         return is_sure
 
     def _version(self, version: Evidence[Binding | None]) -> bool:
@@ -197,7 +198,8 @@ class _Visit:
             self.errors.add(f"unsupported role reference kind: {quoted(binding.role_kind)}")
             return False
         rules = self._objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
-        return all([self._rules(binding, subject, each) for each in rules])
+        allowances = [self._rules(binding, subject, each) for each in rules]
+        return all(allowances)
 
     def _rules(self, binding: Binding, subject: Subject, rules: Evidence[Rules | None]) -> bool:
         if isinstance(rules, Unknown):

@@ -78,7 +78,7 @@ class RecordedRbac:
         return Bindings(bindings, missing)
 
     def _rules(self, key: ObjectKey, ts: datetime) -> Versions[Rules]:
-        if self._history.versions.timeline(key):
+        if any(self._history.versions.timeline(key)):
             return self._versions(key, ts, rules_from_object) or (Known(None, "not there then"),)
         since = self._complete_since(key.cluster, key.resource)
         if since is not None and since <= ts:
@@ -131,9 +131,14 @@ class RecordedRbac:
         ]
         # kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy: an empty cluster gets these first.
         first = [object_key(cluster, GROUP, resource, "", "cluster-admin") for resource in ("clusterroles", "clusterrolebindings")]
-        is_new = all(any(version.creates for version in history.versions.timeline(key)[:1]) for key in first)
+        is_new = all(self._is_created(key) for key in first)
         reaches_back = listed is not None or is_new
         return min([*([listed] if listed else []), *(began if reaches_back else [])], default=None)
+
+    def _is_created(self, key: ObjectKey) -> bool:
+        """Whether the log begins with the creation of an object."""
+        first = next(iter(self._history.versions.timeline(key)), None)
+        return first is not None and first.creates
 
     def _boundaries(self, cluster: str, resource: str, keys: Iterable[ObjectKey]) -> list[datetime]:
         """The moments at which something about these objects changes, or becomes known."""

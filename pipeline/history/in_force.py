@@ -70,7 +70,7 @@ class PolicyTimeline:
 
 
 def in_force(history: LogHistory, key: ObjectKey, ts: datetime, delay: timedelta) -> InForce | None:
-    """One object of configuration as a request received at `ts` met it, where changes take up to `delay`; None if there was none."""
+    """One object of configuration as a request received at `ts` met it, if it was there. Changes take up to `delay`."""
     settled = _settled(history, key, ts - delay)
     others = [history.object_of(version) for version in _in_flight(history, key, ts, delay)]
     kept = tuple(other for other in others if not _say_the_same(settled, other))
