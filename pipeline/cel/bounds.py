@@ -159,7 +159,7 @@ class Bounds:
             return constant(0), constant(json_size(value))
         match node:
             case ast.Ident(name=name):
-                local = self.names.local(name)
+                local = self.names.local(name) or ""
                 return constant(1), scope[local] if local in scope else symbol(name.lstrip("."))
             case ast.Has(operand=operand):
                 return self.of(operand, scope)[0] + constant(2), constant(_SCALAR)

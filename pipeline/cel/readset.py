@@ -149,7 +149,7 @@ class _Analysis:
             return ()
         match node:
             case ast.Ident(name=name):
-                local = self.names.local(name)
+                local = self.names.local(name) or ""
                 return scope[local] if local in scope else (self.root.at(name.lstrip(".")),)
             case ast.Select(operand=operand, field=name) | ast.Has(operand=operand, field=name):
                 return self.select(node, operand, name, scope)
