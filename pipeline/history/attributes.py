@@ -41,7 +41,7 @@ def name_of_request(event: Event) -> Evidence[str]:
     """The name; a generated one is resolved before validating admission, and stands in the response or in the words of a denial."""
     if event.name:
         return Known(event.name, "objectRef")
-    response = head_of(event.response_raw)
+    response = event.response_head
     told = metadata_head(event.response_raw) if body_kind(response, event.response_raw) is BodyKind.TABLE else response.meta
     if event.succeeded and told.name:
         return Known(told.name, "responseObject")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..request import Evidence, Grade, Known, Object, Unknown
-from .event import Decode, Event, head_of
+from .event import Decode, Event
 from .evidence import LazyKnown
 from .options import delete_options, query_of
 
@@ -49,7 +49,7 @@ def with_pod_grace(options: Object, old: Evidence[Object | None]) -> Object:
 def with_namespace_uid(options: Object, event: Event, old: Evidence[Object | None]) -> Object:
     """DeleteOptions of a Namespace: its uid is a precondition (kubernetes/kubernetes pkg/registry/core/namespace/storage)."""
     stored = (old.value or {}).get("metadata", {}).get("uid") if isinstance(old, Known) else ""
-    uid = stored or head_of(event.response_raw).meta.uid
+    uid = stored or event.response_head.meta.uid
     preconditions = options.get("preconditions") or {}
     if not uid or preconditions.get("uid"):
         return options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -118,6 +118,7 @@ class Event:
     request_raw: Raw | None
     response_raw: Raw | None
     flags: frozenset[str]
+    _heads: dict[str, Head] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def from_row(cls, row: Row) -> Event:
@@ -146,6 +147,25 @@ class Event:
             response_raw=row["response_object"],
             flags=frozenset(row["flags"]),
         )
+
+    @property
+    def request_head(self) -> Head:
+        """The identifying part of requestObject, decoded once."""
+        if "request" not in self._heads:
+            self._heads["request"] = head_of(self.request_raw)
+        return self._heads["request"]
+
+    @property
+    def response_head(self) -> Head:
+        """The identifying part of responseObject, decoded once."""
+        if "response" not in self._heads:
+            self._heads["response"] = head_of(self.response_raw)
+        return self._heads["response"]
+
+    @property
+    def response_kind(self) -> BodyKind:
+        """What responseObject is."""
+        return body_kind(self.response_head, self.response_raw)
 
     @property
     def succeeded(self) -> bool:

@@ -40,7 +40,7 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     An update tells the version by the resourceVersion in its body. Other successful writes are found in the order of versions,
     unless they crossed a write of unknown resourceVersion; refused ones by time, unless another write was under way.
     """
-    body = head_of(event.request_raw)
+    body = event.request_head
     sent = body.meta.resource_version if event.verb == "update" and body.meta.resource_version != "0" else ""
     if sent and (version := versions.at(key, sent, but=event.audit_id) or _unchanged(event, key, sent, versions)):
         return Met(key, version, Grade.INFERRED)
@@ -49,7 +49,7 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
         found = versions.before_write(key, event.audit_id)
         if sent and found and found.resource_version:
             found = None  # the client said which version it met, and that one was not recorded
-        answered = head_of(event.response_raw).meta.resource_version
+        answered = event.response_head.meta.resource_version
         if found and not found.audit_id and answered and found.resource_version == answered:
             # The lists of a snapshot are not of one moment: it may show what this write made, unless the write changed nothing.
             return Met(key, found.previous, Grade.PARTIAL)
@@ -63,7 +63,7 @@ def _unchanged(event: Event, key: ObjectKey, sent: str, versions: Versions) -> V
 
     Nothing was changed if the resourceVersion stayed, unless the update removed the last finalizer, which deletes the object.
     """
-    answer = head_of(event.response_raw)
+    answer = event.response_head
     if not event.succeeded or answer.meta.resource_version != sent or answer.meta.deletion_timestamp is not None:
         return None
     return versions.at(key, sent)
@@ -120,7 +120,7 @@ def deleted_object_of(event: Event, met: Met, decode: Decode) -> Evidence[Object
     found = old_object_of(event, met, decode)
     if isinstance(found, Known) and found.grade is not Grade.PARTIAL:
         return found
-    head = head_of(event.response_raw)
+    head = event.response_head
     if not event.succeeded or body_kind(head, event.response_raw) is not BodyKind.OBJECT:
         return found
     raw = event.response_raw
@@ -135,10 +135,10 @@ def describe(key: ObjectKey) -> str:
 
 
 def _told_uid(event: Event) -> str:
-    head: Head = head_of(event.response_raw)
+    head: Head = event.response_head
     if head.kind and head.meta.uid:
         return head.meta.uid
-    return head_of(event.request_raw).meta.uid if event.verb == "update" else ""
+    return event.request_head.meta.uid if event.verb == "update" else ""
 
 
 def _in_request_version(event: Event, found: Known[Object | None], recorded: str) -> Evidence[Object | None]:

@@ -50,7 +50,7 @@ _NOT_OMITTED = {("PodExecOptions", "command")}
 
 def query_of(uri: str) -> _Query:
     """The query parameters of a request URI, repeated ones in order, empty ones kept."""
-    return parse_qs(urlsplit(uri).query, keep_blank_values=True)
+    return parse_qs(uri.partition("?")[2], keep_blank_values=True) if "?" in uri else {}
 
 
 def is_dry_run(query: _Query, body: Any) -> bool:

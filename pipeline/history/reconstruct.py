@@ -45,15 +45,16 @@ class NotReplayed:
 
 
 def admission_requests(
-    row: Row, versions: Versions, discovery: Discovery | None = None, decode: Decode = decode_json
+    row: Row | Event, versions: Versions, discovery: Discovery | None = None, decode: Decode = decode_json
 ) -> list[AdmissionRequest] | NotReplayed:
     """The admission requests of one row of `events`, or why there are none.
 
     `versions` gives older bodies of the same object and `discovery` the kinds of custom resources (without it they are taken from
     bodies). `decode` turns raw JSON of an object into a dict that this room may change; it is called when a value is first read.
-    Rows of other stages than ResponseComplete are not replayed: each of their requests has such a row as well.
+    An Event made from the row will do as well. Rows of other stages than ResponseComplete are not replayed: each of their requests has
+    such a row too.
     """
-    event = Event.from_row(row)
+    event = row if isinstance(row, Event) else Event.from_row(row)
     if event.stage != "ResponseComplete" or not event.resource.resource:
         return NotReplayed(f"stage {event.stage} or no resource", Admission.NOT_REACHED)
     outcome = _with_history(outcome_of(event), event, versions)
@@ -68,12 +69,12 @@ def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome
         return outcome
     if event.verb not in ("update", "patch", "delete"):
         return outcome
-    key = key_of(event, head_of(event.response_raw))
+    key = key_of(event, event.response_head)
     if event.code == 404:
         if versions.changed_between(key, event.ts, event.stage_ts):
             return Outcome(Admission.UNKNOWN, "the target went away meanwhile")
         return outcome
-    sent = head_of(event.request_raw).meta.resource_version if event.verb == "update" else ""
+    sent = event.request_head.meta.resource_version if event.verb == "update" else ""
     settled = versions.current(key, event.ts - _CACHE_LAG_MAX)
     if outcome.admission is Admission.UNKNOWN and sent.isdigit() and settled and (settled.resource_version_number or 0) > int(sent):
         return Outcome(Admission.NOT_REACHED, "the object had changed before")
@@ -115,7 +116,7 @@ class _Reconstruction:
         event = self.event
         if event.code == 201:
             return [self._create()]
-        met = version_met(event, key_of(event, head_of(event.response_raw)), self.versions)
+        met = version_met(event, key_of(event, event.response_head), self.versions)
         old = old_object_of(event, met, self.decode)
         if isinstance(old, Unknown) and not event.succeeded and is_apply(event):
             return NotReplayed("an apply of an object that nobody saw: create or update", Admission.UNKNOWN)
@@ -127,14 +128,14 @@ class _Reconstruction:
 
     def _delete(self) -> AdmissionRequest:
         event = self.event
-        met = version_met(event, key_of(event, head_of(event.response_raw)), self.versions)
+        met = version_met(event, key_of(event, event.response_head), self.versions)
         old = deleted_object_of(event, met, self.decode)
         return self._request(Operation.DELETE, _NO_OBJECT, old, delete_options_of(event, old, self.decode))
 
     def _delete_collection(self) -> list[AdmissionRequest] | NotReplayed:
         """One request per listed object. The server deletes them in several workers, so their order means nothing."""
         event = self.event
-        if not event.succeeded or body_kind(head_of(event.response_raw), event.response_raw) is not BodyKind.LIST:
+        if not event.succeeded or event.response_kind is not BodyKind.LIST:
             return NotReplayed(f"which objects were to be deleted is not recorded: {why_no_body(event)}", Admission.UNKNOWN)
         kind, items = list_items(event.response_raw)
         if not items:
@@ -170,7 +171,7 @@ class _Reconstruction:
         raw = self._whole_response()
         if raw is None:
             return (updated_object if event.verb == "update" else patched_object)(event, old, self.decode)
-        sent = head_of(event.request_raw).meta.resource_version if event.verb == "update" else ""
+        sent = event.request_head.meta.resource_version if event.verb == "update" else ""
         version = known_version or ("" if sent == "0" else sent)
         source = "responseObject" if version else "responseObject; resourceVersion not known"
         return LazyKnown(lambda: _with_version(self.decode(raw), version), source, self._grade(Grade.EXACT))

@@ -11,10 +11,12 @@ not after the request's `ts`. Only forms other than WHOLE need this class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from ..request import Grade
@@ -123,11 +125,11 @@ class Disturbance(NamedTuple):
 
 
 class LogVersions:
-    """Versions held in memory: a dictionary of sorted lists. Bodies are kept as they came; only their reader decodes them."""
+    """Versions held in memory, by object. Bodies are kept as they came; only their reader decodes them."""
 
     def __init__(self, versions: Iterable[tuple[ObjectKey, Version]] = ()) -> None:
         self._entries: dict[ObjectKey, list[Version]] = {}
-        self._timelines: dict[ObjectKey, list[Version]] = {}
+        self._timelines: dict[ObjectKey, Timeline] = {}
         self._disturbances: dict[tuple[str, str, str, str], list[Version]] = {}
         for key, version in versions:
             self.add(key, version)
@@ -146,52 +148,74 @@ class LogVersions:
         """Every object of which something is known, in the order of first mention."""
         return self._entries.keys()
 
-    def timeline(self, key: ObjectKey) -> list[Version]:
-        """All entries of an object, oldest first, each with a link to the one before."""
+    def timeline(self, key: ObjectKey) -> Timeline:
+        """All entries of an object."""
         timeline = self._timelines.get(key)
         if timeline is None:
             entries = [*self._entries.get(key, ()), *self._disturbances.get(key[:4], ())]
-            timeline = self._timelines[key] = _linked(_ordered(entries))
+            timeline = self._timelines[key] = Timeline(entries)
         return timeline
 
     def before_write(self, key: ObjectKey, audit_id: str) -> Version | None:
         """See Versions."""
-        for version in self.timeline(key):
-            if version.audit_id == audit_id:
-                return version.previous
-        return None
+        version = self.timeline(key).by_audit_id.get(audit_id)
+        return version.previous if version else None
 
     def at(self, key: ObjectKey, resource_version: str, *, but: str = "") -> Version | None:
         """See Versions. Of several records of one version, a whole body is the best."""
-        timeline = self.timeline(key)
-        found = [each for each in timeline if each.resource_version == resource_version and (not but or each.audit_id != but)]
+        same = self.timeline(key).by_resource_version.get(resource_version, ())
+        found = [version for version in same if not but or version.audit_id != but]
         whole = [version for version in found if version.form is Form.WHOLE]
         return next(iter(whole or found), None)
 
     def current(self, key: ObjectKey, moment: datetime) -> Version | None:
         """See Versions. A snapshot taken later speaks for earlier moments too, as far as no write is recorded in between."""
-        timeline = self.timeline(key)
-        known = [version for version in timeline if version.since <= moment]
-        if known:
-            return known[-1]
-        first = timeline[0] if timeline else None
-        return first if first and first.created and first.created <= moment else None
+        return self.timeline(key).current(moment)
 
     def absent_before(self, key: ObjectKey, moment: datetime) -> bool:
         """Whether the first thing known of an object is that it came into being after a moment."""
-        timeline = self.timeline(key)
-        if not timeline or timeline[0].since <= moment:
+        first = next(iter(self.timeline(key)), None)
+        if first is None or first.since <= moment:
             return False
-        first = timeline[0]
         return first.creates or (first.created is not None and first.created > moment)
 
     def changed_between(self, key: ObjectKey, after: datetime, until: datetime, *, but: str = "", numbered: bool = True) -> bool:
         """See Versions."""
-        for version in self.timeline(key):
-            crosses = version.since > after and version.began < until and version.audit_id not in ("", but)
-            if crosses and (numbered or version.resource_version_number is None):
+        for version in self.timeline(key).since_after(after):
+            crosses = version.began < until and version.audit_id not in ("", but)
+            if crosses and version.since > after and (numbered or version.resource_version_number is None):
                 return True
         return False
+
+
+class Timeline:
+    """The entries of one object, oldest first, each with a link to the one before."""
+
+    def __init__(self, entries: list[Version]) -> None:
+        self.entries = _linked(_ordered(entries))
+        self.by_audit_id: dict[str, Version] = {}
+        self.by_resource_version: dict[str, list[Version]] = {}
+        for version in self.entries:
+            self.by_audit_id.setdefault(version.audit_id, version)
+            self.by_resource_version.setdefault(version.resource_version, []).append(version)
+        # The order is not quite that of time. These are, so that a moment can be looked up by halving.
+        self._latest_so_far = list(accumulate((version.since for version in self.entries), max))
+        self._earliest_to_come = list(accumulate((version.since for version in reversed(self.entries)), min))[::-1]
+
+    def __iter__(self) -> Iterator[Version]:
+        return iter(self.entries)
+
+    def current(self, moment: datetime) -> Version | None:
+        """The last entry that was answered at a moment; before the first, a snapshot of an object that was there already."""
+        count = bisect_right(self._earliest_to_come, moment)
+        if count:
+            return self.entries[count - 1]
+        first = self.entries[0] if self.entries else None
+        return first if first and first.created and first.created <= moment else None
+
+    def since_after(self, moment: datetime) -> list[Version]:
+        """The tail of the entries in which every one answered after a moment is found."""
+        return self.entries[bisect_right(self._latest_so_far, moment) :]
 
 
 def _ordered(entries: list[Version]) -> list[Version]:

@@ -48,7 +48,7 @@ def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     if event.verb == "deletecollection":
         yield from _deleted_items(event)
         return
-    head = head_of(event.response_raw)
+    head = event.response_head
     kind = body_kind(head, event.response_raw)
     key = key_of(event, head)
     if event.subresource in ("binding", "eviction") or event.resource.resource == "bindings":
@@ -66,7 +66,7 @@ def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
 
 def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     """A recorded read is a version as well, though nobody wrote it then; as such it has no audit_id."""
-    head = head_of(event.response_raw)
+    head = event.response_head
     if body_kind(head, event.response_raw) is BodyKind.OBJECT:
         version = _version(event, Form.WHOLE, head, body=event.response_raw)
         created = head.meta.creation_timestamp
@@ -125,7 +125,7 @@ def list_items(raw: Raw | None) -> tuple[str, list[Raw]]:
 
 def answered_metadata(event: Event) -> Object | None:
     """The metadata in an answer that shows metadata alone, or None."""
-    head = head_of(event.response_raw)
+    head = event.response_head
     kind = body_kind(head, event.response_raw)
     raw = table_metadata(event.response_raw) if kind is BodyKind.TABLE else event.response_raw
     if raw is None or kind not in (BodyKind.TABLE, BodyKind.METADATA) or not event.succeeded:
@@ -139,7 +139,7 @@ def disturbance_of(event: Event) -> Disturbance | None:
     if event.verb != "deletecollection" or event.stage != "ResponseComplete" or event.subresource or was_dry_run(event):
         return None
     admission = outcome_of(event).admission
-    listed = body_kind(head_of(event.response_raw), event.response_raw) is BodyKind.LIST
+    listed = event.response_kind is BodyKind.LIST
     if admission is Admission.NOT_REACHED or (event.succeeded and listed):
         return None
     version = Version(
@@ -167,7 +167,7 @@ def why_no_body(event: Event) -> str:
         return "the event was truncated"
     if event.response_raw is None:
         return f"the audit level was {event.level}"
-    return f"the answer was a {head_of(event.response_raw).kind or 'body of no kind'}"
+    return f"the answer was a {event.response_head.kind or 'body of no kind'}"
 
 
 def _version(event: Event, form: Form, head: Head, body: Raw | None = None, metadata: Raw | None = None) -> Version:
@@ -206,7 +206,7 @@ def _written(event: Event, head: Head, kind: BodyKind) -> Version:
         return replace(changed, patch=patch_type(patch, event.request_uri, event.resource, event.subresource).value)
     if event.request_raw is None:
         return _version(event, Form.OPAQUE, told)
-    asked = head_of(event.request_raw).api_version
+    asked = event.request_head.api_version
     return replace(_version(event, Form.CREATED, told, body=event.request_raw, metadata=metadata), api_version=asked)
 
 
@@ -247,7 +247,7 @@ def _deleted_items(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
 
 def _pod_write(event: Event, key: ObjectKey) -> tuple[ObjectKey, Version]:
     """Binding and eviction answer with a Status: the new resourceVersion of the pod is not told."""
-    request = head_of(event.request_raw)
+    request = event.request_head
     form = Form.MARKED if event.subresource == "eviction" else Form.BINDING
     if form is Form.BINDING and event.request_raw is None:
         form = Form.OPAQUE
