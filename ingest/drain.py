@@ -52,7 +52,9 @@ def _drain_segment(writer: LakeWriter, store: EventStore, segment: Path, stopped
         try:
             segment.unlink(missing_ok=True)
         except OSError as error:
-            raise LakeError(f"{segment}: a stored segment cannot be removed: {error}") from error
+            raise LakeError(f"{segment}: a stored segment cannot be removed: {error}", "fix the owner of the spool") from error
+        # Segments' names are never used again. Should a power cut bring the file back, all of it is found to be stored.
+        writer.commit(props={key: None})
 
 
 def _units(writer: LakeWriter, segment: Path, done: int) -> Iterator[tuple[int, list[Batch]]]:

@@ -119,7 +119,7 @@ class LakeWriter:
         self,
         add: Sequence[DataFile] = (),
         remove: Sequence[str] = (),
-        props: Mapping[str, str] | None = None,
+        props: Mapping[str, str | None] | None = None,
         retired_ts: float = 0.0,
     ) -> None:
         """Make files part of the lake, and take others out, in one transaction with what was read to get there."""

@@ -100,16 +100,23 @@ class Manifest:
         self,
         add: Iterable[DataFile] = (),
         remove: Iterable[str] = (),
-        props: Mapping[str, str] | None = None,
+        props: Mapping[str, str | None] | None = None,
         retired_ts: float = 0.0,
     ) -> None:
-        """In one transaction: list the files of `add` (already durable on disk), retire those of `remove`, and set `props`."""
+        """In one transaction: list the files of `add` (already durable on disk), retire those of `remove`, and set `props`.
+
+        A property that is set to None is dropped.
+        """
         with self.transaction():
             self._connection.executemany("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [astuple(file) for file in add])
             for path in remove:
                 self._connection.execute("DELETE FROM files WHERE path = ?", (path,))
                 self._connection.execute("INSERT OR REPLACE INTO retired VALUES (?, ?)", (path, retired_ts))
-            self._connection.executemany("INSERT OR REPLACE INTO props VALUES (?, ?)", list((props or {}).items()))
+            for key, value in (props or {}).items():
+                if value is None:
+                    self._connection.execute("DELETE FROM props WHERE key = ?", (key,))
+                else:
+                    self._connection.execute("INSERT OR REPLACE INTO props VALUES (?, ?)", (key, value))
 
     def files(self, kind: str, cluster: str | None = None, span_us: tuple[int, int] | None = None) -> list[DataFile]:
         """The listed files of a kind in the order of time, narrowed to a cluster and to those that overlap `span_us`."""

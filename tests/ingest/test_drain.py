@@ -1,0 +1,143 @@
+"""The drain stores every acknowledged batch once, whatever stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest import drain as drain_module
+from ingest.drain import drain
+from ingest.errors import LakeError
+from ingest.lake import Lake, LakeWriter
+from ingest.quarantine import read_quarantine
+from ingest.spool import Spool, sealed_segments
+from ingest.store import Counts
+
+Event = Callable[..., bytes]
+Ids = Callable[[Lake], list[str]]
+
+
+def drained(lake: Lake, spool: Path) -> Counts:
+    with lake.writer() as writer:
+        return drain(writer, spool)
+
+
+def spooled(folder: Path, *batches: list[bytes], cluster: str = "c") -> None:
+    with Spool(folder) as spool:
+        for number, lines in enumerate(batches):
+            spool.append(cluster, f"digest-{number}", float(number), lines)
+
+
+def test_a_segment_is_stored_and_removed(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
+    spool = tmp_path / "spool"
+    spooled(spool, [event(1), event(2)], [event(2), b"broken", event(3)])
+    assert drained(lake, spool) == Counts(read=5, stored=3, duplicate=1, quarantined=1)
+    assert sealed_segments(spool) == []
+    assert drained(lake, spool) == Counts()
+    assert ids(lake) == ["id-1", "id-2", "id-3"]
+    assert [record.raw for record in read_quarantine(lake.path / "quarantine")] == [b"broken"]
+
+
+def test_what_is_being_written_is_left_alone(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
+    with Spool(tmp_path / "spool") as spool:
+        spool.append("c", "digest", 0.0, [event(1)])
+        assert drained(lake, spool.directory) == Counts()
+        spool.seal()
+        assert drained(lake, spool.directory) == Counts(read=1, stored=1)
+    assert ids(lake) == ["id-1"]
+
+
+def test_damage_in_a_segment_costs_only_its_batch(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
+    spool = tmp_path / "spool"
+    spooled(spool, [event(1)], [event(2)], [event(3)])
+    (segment,) = sealed_segments(spool)
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    segment.write_bytes(data)
+    assert drained(lake, spool).stored == 2
+    assert ids(lake) == ["id-1", "id-3"]
+    (kept,) = read_quarantine(lake.path / "quarantine")
+    assert kept.raw in bytes(data)
+
+
+class StopError(Exception):
+    """Stands for the death of the process."""
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    segments=st.lists(st.lists(st.lists(st.integers(0, 12), max_size=3), min_size=1, max_size=4), max_size=3),
+    unit=st.integers(1, 5),
+    deaths=st.lists(st.tuples(st.sampled_from(["write", "commit", "committed"]), st.integers(1, 3)), max_size=4),
+)
+def test_a_drain_that_dies_at_any_step_is_repeated_without_loss(
+    tmp_path_factory: pytest.TempPathFactory,
+    event: Event,
+    ids: Ids,
+    segments: list[list[list[int]]],
+    unit: int,
+    deaths: list[tuple[str, int]],
+) -> None:
+    folder = tmp_path_factory.mktemp("drain")
+    for batches in segments:
+        spooled(folder / "spool", *([event(number) for number in batch] for batch in batches))
+    lake = Lake.create(folder / "lake")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drain_module, "UNIT_EVENTS_MAX", unit)
+        for step, count in deaths:
+            with pytest.MonkeyPatch.context() as death:
+                die(death, step, count)
+                try:
+                    drained(lake, folder / "spool")
+                except StopError:
+                    continue
+        drained(lake, folder / "spool")
+    assert ids(lake) == sorted({f"id-{number}" for batches in segments for batch in batches for number in batch})
+    assert sealed_segments(folder / "spool") == []
+    assert lake.manifest.props("segment:") == {}
+    lake.close()
+
+
+def die(patch: pytest.MonkeyPatch, step: str, count: int) -> None:
+    """Raise at the count-th time that the writer comes to a step."""
+    left = count
+    name = "write" if step == "write" else "commit"
+    function = getattr(LakeWriter, name)
+
+    def dying(*args: object, **options: object) -> object:
+        nonlocal left
+        left -= 1
+        if left == 0 and step != "committed":
+            raise StopError
+        result = function(*args, **options)
+        if left == 0:
+            raise StopError
+        return result
+
+    patch.setattr(LakeWriter, name, dying)
+
+
+def test_a_segment_of_two_units_resumes_at_the_second(
+    lake: Lake, tmp_path: Path, event: Event, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain_module, "UNIT_EVENTS_MAX", 1)
+    spool = tmp_path / "spool"
+    spooled(spool, [event(1)], [event(2)], [event(3)])
+    with lake.writer() as writer:
+        answers = iter([False, True])
+        assert drain(writer, spool, lambda: next(answers)) == Counts(read=1, stored=1)
+    assert len(sealed_segments(spool)) == 1
+    assert drained(lake, spool) == Counts(read=2, stored=2)
+    assert ids(lake) == ["id-1", "id-2", "id-3"]
+
+
+def test_a_segment_that_cannot_be_read_stays(lake: Lake, tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    (spool / "00.jsonl.zst").mkdir(parents=True)
+    with pytest.raises(LakeError, match="the segment cannot be read"):
+        drained(lake, spool)
+    assert len(sealed_segments(spool)) == 1

@@ -1,0 +1,107 @@
+"""Object lists become rows of the `objects` table, byte for byte, once."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from ingest.errors import InputError
+from ingest.lake import Lake
+from ingest.snapshot import SnapshotSummary, ingest_snapshot
+
+AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
+NAMESPACE = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","uid":"u","resourceVersion":"7"},"n":1.0}'
+
+
+def objects(lake: Lake) -> list[dict[str, Any]]:
+    return [row for path in lake.files("objects") for row in pq.read_table(path, partitioning=None).to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("list.json", b'{"kind":"List","apiVersion":"v1","items":[\n  %s\n]}' % NAMESPACE.encode()),
+        ("one.json", NAMESPACE.encode()),
+        ("list.json.gz", gzip.compress(b'{"kind":"List","items":[%s]}' % NAMESPACE.encode())),
+        ("list.json.zst", zstandard.ZstdCompressor().compress(b'{"kind":"List","items":[%s]}' % NAMESPACE.encode())),
+    ],
+)
+def test_objects_are_kept_byte_for_byte(lake: Lake, tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert ingest_snapshot(lake, [tmp_path / name], "c", AT) == SnapshotSummary(files=1, objects=1)
+    (row,) = objects(lake)
+    assert row == {
+        "cluster": "c",
+        "observed_ts": AT,
+        "list_rv": None,
+        "api_version": "v1",
+        "kind": "Namespace",
+        "namespace": None,
+        "name": "a",
+        "uid": "u",
+        "resource_version": "7",
+        "object": NAMESPACE,
+        "source": name,
+    }
+
+
+def test_items_of_an_api_list_get_their_kind(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "pods.json").write_text('{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"p","namespace":"n"}}]}')
+    ingest_snapshot(lake, [tmp_path], "c", AT)
+    (row,) = objects(lake)
+    assert (row["kind"], row["namespace"]) == ("Pod", "n")
+    assert json.loads(row["object"]) == {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p", "namespace": "n"}}
+
+
+def test_yaml_documents(lake: Lake, tmp_path: Path) -> None:
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
+    pods = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n"
+    text = f"{namespace}---\n---\n{pods}"
+    (tmp_path / "x.yaml").write_text(text)
+    assert ingest_snapshot(lake, [tmp_path / "x.yaml"], "c", AT).objects == 2
+    assert sorted(row["kind"] for row in objects(lake)) == ["Namespace", "Pod"]
+
+
+def test_the_same_snapshot_again_adds_nothing(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(NAMESPACE)
+    (tmp_path / "copy.json").write_text(NAMESPACE)
+    assert ingest_snapshot(lake, [tmp_path], "c", AT) == SnapshotSummary(files=2, objects=1, duplicate=1)
+    assert ingest_snapshot(lake, [tmp_path], "c", AT) == SnapshotSummary(files=2, objects=0, duplicate=2)
+    assert ingest_snapshot(lake, [tmp_path], "c", AT.replace(hour=13)).objects == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("not: [json", "found text that is neither JSON nor YAML, wanted a list of objects"),
+        ('{"kind":"Status","apiVersion":"v1"}', "found Status without apiVersion, kind and metadata.name, wanted objects"),
+        ('{"kind":"List","items":[1]}', "an item is no object"),
+        ('{"kind":"List","items":', "no list of objects"),
+    ],
+)
+def test_nothing_is_stored_when_one_file_holds_no_objects(lake: Lake, tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "a.json").write_text(NAMESPACE)
+    (tmp_path / "b.json").write_text(content)
+    with pytest.raises(InputError, match=f"b.json: {message}"):
+        ingest_snapshot(lake, [tmp_path], "c", AT)
+    assert objects(lake) == []
+
+
+def test_a_cut_snapshot_is_refused(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(NAMESPACE.encode() * 3)[:-9])
+    with pytest.raises(InputError, match=r"the gzip stream breaks off.*; a snapshot is taken whole or not at all"):
+        ingest_snapshot(lake, [tmp_path], "c", AT)
+
+
+def test_paths_without_objects(lake: Lake, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the folder has no object lists"):
+        ingest_snapshot(lake, [tmp_path], "c", AT)
+    with pytest.raises(InputError, match="gone: no such file or folder"):
+        ingest_snapshot(lake, [tmp_path / "gone"], "c", AT)
