@@ -1,7 +1,7 @@
 """The second process of `serve`: stores in the lake what the spool holds, and looks after the lake.
 
-The supervisor starts it as `python -m api.drainer`. It may be killed at any moment. It ends when it is told to, after storing what is
-sealed, and at once when the server is gone.
+The supervisor starts it as `python -m api.drainer`. It may be killed at any moment. It ends when it is told to, after storing what
+is sealed, and at once when the server is gone.
 """
 
 from __future__ import annotations

@@ -48,6 +48,8 @@ _raw_decoder = msgspec.json.Decoder(msgspec.Raw)
 
 # Strings are matched whole, so that brackets inside them do not count. A lone quote can then only be an unfinished string.
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
+# What Go's encoding/json reads at most, so no API server sends more; and a limit to what a hostile body may cost.
+_DEPTH_MAX = 10_000
 _CLOSES = {b"}": b"{", b"]": b"["}
 
 
@@ -136,6 +138,8 @@ def _split_items(body: bytes) -> tuple[list[bytes], bytes] | None:
     for match in _TOKENS.finditer(body):
         token = match[0]
         if token in (b"{", b"["):
+            if len(stack) == _DEPTH_MAX or (token == b"[" and not stack):
+                return None
             stack.append(token)
             if token == b"[" and len(stack) == 2 and stack[0] == b"{" and last_string == b"items" and array_end < 0:
                 array_start = item_start = match.end()

@@ -136,6 +136,7 @@ def test_hashes_tell_equal_bodies_apart_from_others_only_with_the_key() -> None:
         ("/proxy/?api_key=abc;client-secret=d", "/proxy/?api_key=REDACTED;client-secret=REDACTED"),
         ("/proxy/?q=Bearer%20abc.def", "/proxy/?q=Bearer%20REDACTED"),
         ("/proxy/eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2ln/x", "/proxy/REDACTED/x"),
+        ("/proxy/?q%3DeyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2ln", "/proxy/?q=REDACTED"),
         ("/apis/authentication.k8s.io/v1/tokenreviews?timeout=1s", "/apis/authentication.k8s.io/v1/tokenreviews?timeout=1s"),
         ("/api/v1/pods?fieldSelector=metadata.name%3Dtoken", "/api/v1/pods?fieldSelector=metadata.name%3Dtoken"),
     ],
@@ -151,6 +152,7 @@ def test_tokens_leave_the_uri_and_nothing_else_does(uri: str, kept: str, referen
         assert json.loads(after)["annotations"] == {"a/b": "c", ANNOTATION: "requestURI"}
 
 
+@pytest.mark.timeout(20)
 def test_a_hostile_uri_costs_no_more_than_a_long_one() -> None:
     redactor = Redactor()
     for uri in (
