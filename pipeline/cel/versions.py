@@ -51,10 +51,13 @@ class Release:
         return Scope.of(variables, declared, object_types, self.dot_is_root)
 
 
-@cache
 def release(version: Version) -> Release:
-    """The language of a version such as (1, 36). Versions older than 1.30 are taken for 1.30."""
-    version = max(version, OLDEST)
+    """The language of a version such as (1, 36). Versions older than 1.30 are taken for 1.30, and newer than 1.37 for 1.37."""
+    return _release(min(max(version, OLDEST), NEWEST))
+
+
+@cache
+def _release(version: Version) -> Release:
     libraries = tuple(each for each in (standard.LIBRARY, *LIBRARIES) if each.present_in(version))
     functions = combined(function for library in libraries for function in library.functions)
     macros = frozenset[str]().union(*(keys for since, keys in MACROS if since <= version))
