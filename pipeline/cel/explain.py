@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import ast
-from .exact import FAILED
 from .folds import elements, pairs
+from .frames import FAILED
 from .unparse import unparse
 from .values import CelError, Unknown, Value
 

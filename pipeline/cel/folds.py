@@ -12,15 +12,12 @@ from typing import Any, TypeAlias
 
 from .attributes import go_type, key_text
 from .equality import entries
+from .frames import FAILED, Frame, Run
 from .undecided import Undecided
 from .values import CelError, CelMap, LazyMap, Unknown, Value, no_such_overload
 
-Frame: TypeAlias = list[Any]
-Run: TypeAlias = Callable[[Frame], Value]
 Loop: TypeAlias = Callable[[Frame, Iterable[Any]], Value]
 Step: TypeAlias = Callable[[Frame, Value, Any], Value]
-
-_FAILED = frozenset((Unknown, CelError))
 
 
 def elements(value: Value) -> Iterable[Value]:
@@ -57,7 +54,7 @@ def loop_over(over: Run, each: Loop, two_variables: bool) -> Run:
 
     def run(frame: Frame) -> Value:
         value = over(frame)
-        if value.__class__ in _FAILED:
+        if value.__class__ in FAILED:
             return value
         try:
             items = visit(value)
@@ -153,7 +150,7 @@ def _filter(slots: list[int], arguments: list[Run]) -> Loop:
 def append(collected: Value, value: Value) -> Value:
     """`collected + [value]`: a failure on the left stays, one on the right takes over."""
     if collected.__class__ is list:
-        if value.__class__ in _FAILED:
+        if value.__class__ in FAILED:
             return value
         collected.append(value)
         return collected
@@ -164,10 +161,10 @@ def append(collected: Value, value: Value) -> Value:
 
 def insert(collected: Value, key: Value, value: Value) -> Value:
     """`collected` with one more entry. Each key may come once."""
-    if collected.__class__ in _FAILED:
+    if collected.__class__ in FAILED:
         return collected
     for part in (key, value):
-        if part.__class__ in _FAILED:
+        if part.__class__ in FAILED:
             return part
     slot = CelMap.slot(key)
     if slot in collected.entries:
@@ -178,9 +175,9 @@ def insert(collected: Value, key: Value, value: Value) -> Value:
 
 def insert_all(collected: Value, added: Value) -> Value:
     """`collected` with all entries of another map."""
-    if collected.__class__ in _FAILED:
+    if collected.__class__ in FAILED:
         return collected
-    if added.__class__ in _FAILED:
+    if added.__class__ in FAILED:
         return added
     if not isinstance(added, dict | CelMap):
         return no_such_overload()
@@ -228,7 +225,7 @@ def _add_element(frame: Frame, collected: Value, part: Any) -> Value:
 
 
 def add_entry(frame: Frame, collected: Value, part: Any) -> Value:
-    if collected.__class__ in _FAILED:
+    if collected.__class__ in FAILED:
         return collected
     return insert(collected, frame[part[0]], part[1](frame))
 

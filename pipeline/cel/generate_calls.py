@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import ast
-from .exact import BLIND
+from .calls import BLIND
 from .fragments import Code, UnsupportedError
 from .functions import Function
 from .patterns import searcher

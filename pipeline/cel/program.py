@@ -10,10 +10,12 @@ from . import ast
 from .bounds import Bounds
 from .check import Checked
 from .constants import Constants
-from .costed import EXCEEDED, CostedPlanner, LimitExceededError, Meter
-from .exact import Planner, Run
+from .costed import EXCEEDED, CostedPlanner
+from .exact import Planner
 from .explain import Finding, explain
+from .frames import Run
 from .generate import generate
+from .metered import LimitExceededError, Meter
 from .names import Names
 from .readset import ReadSet, read_set
 from .stack import on_fresh_stack
