@@ -19,6 +19,7 @@ from ingest.errors import InputError
 from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.snapshot import ingest_snapshot
+from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.html import to_html
 from queries import LakeReader, open_lake
@@ -62,7 +63,7 @@ def command(
             _print_recorded(reader)
         finally:
             reader.close()
-        report = readiness.make_report(lake, [data / "policies"], None, None, "1.36", ReadinessRules(), None)
+        report = readiness.make_report(lake, readiness.Question([data / "policies"]), ReadinessRules(), CHANGE_DELAY * factor)
     render(readiness.report_tables(report), Format.TABLE)
     page = out / "report.html"
     page.write_text(to_html(report), encoding="utf-8")

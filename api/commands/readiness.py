@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +14,9 @@ import typer
 from api.context import Context
 from api.output import Column, Format, Table, render
 from ingest.errors import InputError
+from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.build import build_report
-from pipeline.readiness.model import PolicyReadiness, Status
+from pipeline.readiness.model import Fidelity, PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.data import to_json
 from pipeline.report.html import to_html
@@ -23,6 +26,7 @@ from pipeline.report.words import percent
 from queries import open_lake
 
 from . import options, replay
+from .calibrate import calibrate
 
 _OWNERS_SHOWN = 10
 
@@ -44,6 +48,10 @@ def command(
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
     rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    calibration: Annotated[
+        bool,
+        typer.Option("--calibrate/--no-calibrate", help="Also replay what was bound, to say how far the replay can be trusted."),
+    ] = True,
     workers: replay.Workers = None,
     output: Annotated[ReportFormat, typer.Option("-o", "--output", help="How to print the report.")] = ReportFormat.TABLE,
     report_file: Annotated[Path | None, typer.Option("--report-file", help="Write the report there; .html, .md or .json.")] = None,
@@ -55,7 +63,8 @@ def command(
     own: Context = context.obj
     writer = _renderer_of(report_file)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
-    report = make_report(own, policies, since, until, kubernetes_version, chosen, workers)
+    asked = Question(policies, since, until, kubernetes_version, workers)
+    report = make_report(own, asked, chosen, CHANGE_DELAY if calibration else None)
     if report_file is not None and writer is not None:
         _write(report_file, _RENDERERS[writer](report))
         own.say(f"report: {report_file}")
@@ -66,21 +75,27 @@ def command(
     return _exit_code(report) if exit_code else 0
 
 
-def make_report(
-    own: Context,
-    policies: list[Path] | None,
-    since: str | None,
-    until: str | None,
-    kubernetes_version: str,
-    rules: ReadinessRules,
-    workers: int | None,
-) -> Report:
-    """Plan, replay and assess."""
-    plan = replay.make_plan(own, policies, since, until, kubernetes_version)
-    summary = replay.run(own, plan, workers)
+@dataclass(frozen=True)
+class Question:
+    """Which policies to try over which requests."""
+
+    policies: list[Path] | None
+    since: str | None = None
+    until: str | None = None
+    kubernetes_version: str = "1.36"
+    workers: int | None = None
+
+
+def make_report(own: Context, asked: Question, rules: ReadinessRules, change_delay: timedelta | None) -> Report:
+    """Plan, replay and assess; `change_delay` None leaves out the comparison with the record."""
+    plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version)
+    summary = replay.run(own, plan, asked.workers)
+    fidelity: dict[str, Fidelity] = {}
+    if change_delay is not None:
+        fidelity = calibrate(own, plan.window, plan.kubernetes_version, asked.workers, change_delay).fidelity
     reader = open_lake(own.lake)
     try:
-        return build_report(reader, own.lake, plan, summary, {}, rules)
+        return build_report(reader, own.lake, plan, summary, fidelity, rules)
     finally:
         reader.close()
 

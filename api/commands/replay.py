@@ -82,7 +82,12 @@ def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:
 def run(own: Context, plan: ReplayPlan, workers: int | None) -> RunSummary:
     """Walk a plan with progress."""
     with own.progress("replaying") as step:
-        return run_replay(plan, own.lake, workers or os.cpu_count() or 1, step)
+        return run_replay(plan, own.lake, workers_or_default(workers), step)
+
+
+def workers_or_default(workers: int | None) -> int:
+    """One worker process per core unless a number is asked for."""
+    return workers or os.cpu_count() or 1
 
 
 def summary_table(summary: RunSummary) -> Table:

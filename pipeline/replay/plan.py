@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +21,8 @@ from queries import LakeReader
 
 from ..admission.policies.dispatch import CompiledSet, Entry, compile_set
 from ..admission.policies.model import PolicySet
+from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
+from ..history.in_force import CHANGE_DELAY
 from ..matching import Target
 from ..request import GroupVersionResource
 from .sql import statement
@@ -123,6 +125,9 @@ class ReplayPlan:
     excluded: tuple[tuple[str, int], ...]
     bindings: tuple[PlannedBinding, ...]
     parts: tuple[Part, ...]
+    # Which authorizers each cluster has beside RBAC; empty where no policy asks an authorizer.
+    other_authorizers: tuple[tuple[str, OtherAuthorizers], ...] = ()
+    change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
 
     @property
     def requests(self) -> int:
@@ -146,6 +151,8 @@ class ReplayPlan:
             "kubernetes_version": f"{self.kubernetes_version[0]}.{self.kubernetes_version[1]}",
             "window": {name: moment.isoformat() if moment else None for name, moment in self.window.parameters.items()},
             "lake": self.lake_digest,
+            "change_delay_seconds": self.change_delay.total_seconds(),
+            "other_authorizers": {cluster: str(others) for cluster, others in self.other_authorizers},
             "policies": _policy_document(self.policies) if self.policies else "as recorded",
             "bindings": [dataclasses.asdict(item) for item in self.bindings],
             "requests": self.requests,
@@ -167,6 +174,7 @@ class ReplayPlan:
         lines += [
             f"  {item.requests:>9,}  {item.policy} / {item.binding or 'no binding'} {list(item.actions)}" for item in self.bindings
         ]
+        lines += [f"authorizers of {cluster} beside RBAC: {others}" for cluster, others in self.other_authorizers]
         lines.append("not evaluated:")
         lines += [f"  {count:>9,}  {reason}" for reason, count in self.excluded]
         return "\n".join(lines)
@@ -179,13 +187,15 @@ def plan_replay(
     kubernetes_version: tuple[int, int] = (1, 36),
     *,
     part_requests: int = PART_REQUESTS,
+    other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
     """Plan the replay of given policies over what the lake holds now.
 
     Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
-    `part_requests` is how many requests a worker takes at a time, and holds in memory.
+    `part_requests` is how many requests a worker takes at a time, and holds in memory. `other_authorizers` is what the clusters
+    have beside RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
     """
-    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_requests)
+    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_requests, other_authorizers)
 
 
 def make_plan(
@@ -195,6 +205,7 @@ def make_plan(
     window: Window,
     kubernetes_version: tuple[int, int],
     part_requests: int = PART_REQUESTS,
+    other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
     """A plan for `policies`, with the requests that concern any of `considered`."""
     compiled = compile_set(considered, kubernetes_version)
@@ -208,7 +219,18 @@ def make_plan(
         excluded=others,
         bindings=tuple(_bindings(compiled, considered, concerned)),
         parts=tuple(plan_parts(reader, concerned, window, part_requests)),
+        other_authorizers=tuple(_authorizers(reader, window, compiled, other_authorizers)),
     )
+
+
+def _authorizers(
+    reader: LakeReader, window: Window, compiled: CompiledSet, given: OtherAuthorizers | None
+) -> Iterator[tuple[str, OtherAuthorizers]]:
+    """What each cluster has beside RBAC: as given, or as the log shows."""
+    if any(policy.reads_authorizer for policy in compiled.policies):
+        rows = reader.connection.execute(statement("authorizers"), {"until": window.until}).fetchall()
+        for cluster, found in others_of(RecordedDecisions(*row) for row in rows).items():
+            yield cluster, given or found
 
 
 def lake_digest(reader: LakeReader, window: Window) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice, product
 from typing import Any, Protocol
 
@@ -21,8 +22,9 @@ from ..admission.policies import (
     evaluate_request,
     policy_from_object,
 )
+from ..admission.policies.inputs import AuthorizeUser
 from ..admission.policies.verdict import INSUFFICIENT
-from ..history.in_force import InForce, PolicyTimeline
+from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..history.world import BINDINGS, POLICIES, LogHistory
 from ..request import AdmissionRequest, Evidence, Known, Object
 from ..world import World
@@ -35,8 +37,8 @@ IN_FLIGHT = "the policy or a binding of it was changed just before, and either v
 class Policies(Protocol):
     """The policies of a replay."""
 
-    def evaluate(self, request: AdmissionRequest, world: World) -> Sequence[PolicyVerdict]:
-        """What the policies that the request met make of it."""
+    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
+        """What the policies that the request met make of it. `authorize` answers what they ask of the authorizer."""
         ...
 
 
@@ -46,9 +48,9 @@ class GivenPolicies:
 
     compiled: CompiledSet
 
-    def evaluate(self, request: AdmissionRequest, world: World) -> Sequence[PolicyVerdict]:
+    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
         """See Policies."""
-        return evaluate_request(self.compiled, request, world)
+        return evaluate_request(self.compiled, request, world, authorize)
 
 
 class RecordedPolicies:
@@ -58,19 +60,20 @@ class RecordedPolicies:
     answer is unknown.
     """
 
-    def __init__(self, history: LogHistory, version: tuple[int, int]) -> None:
+    def __init__(self, history: LogHistory, version: tuple[int, int], change_delay: timedelta = CHANGE_DELAY) -> None:
         self._history = history
+        self._change_delay = change_delay
         self._version = version
         self._timelines: dict[str, PolicyTimeline] = {}
         self._epochs: dict[tuple[str, int], tuple[tuple[CompiledSet, ...], ...]] = {}
         self._read: dict[int, Policy | Binding | None] = {}
         self._compiled: dict[tuple[int, ...], CompiledSet] = {}
 
-    def evaluate(self, request: AdmissionRequest, world: World) -> Sequence[PolicyVerdict]:
+    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
         """See Policies."""
         rows: list[PolicyVerdict] = []
         for variants in self._in_force(request):
-            answers = [evaluate_request(variant, request, world) for variant in variants]
+            answers = [evaluate_request(variant, request, world, authorize) for variant in variants]
             if all(answer == answers[0] for answer in answers):
                 rows += answers[0]
             else:
@@ -80,7 +83,7 @@ class RecordedPolicies:
     def _in_force(self, request: AdmissionRequest) -> tuple[tuple[CompiledSet, ...], ...]:
         timeline = self._timelines.get(request.cluster)
         if timeline is None:
-            timeline = self._timelines[request.cluster] = PolicyTimeline(self._history, request.cluster)
+            timeline = self._timelines[request.cluster] = PolicyTimeline(self._history, request.cluster, self._change_delay)
         epoch = (request.cluster, timeline.epoch(request.ts))
         found = self._epochs.get(epoch)
         if found is None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 from queries import LakeReader, open_lake
 
 from ..admission.policies import compile_set
+from ..authorization import RecordedRbac
 from ..history.event import Event
 from ..history.kinds import by_resource
 from ..history.reconstruct import NotReplayed, admission_requests
@@ -49,6 +51,7 @@ class Replayer:
         self._classes = plan.classes
         self._history, self._policies = _past(plan, reader)
         self._worlds = Worlds(self._history)
+        self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
         register_classes(reader, plan.classes)
 
     def replay(self, part: Part) -> PartResult:
@@ -64,7 +67,8 @@ class Replayer:
                 continue
             evaluated += 1
             for request in found:
-                builder.add(request, self._policies.evaluate(request, self._worlds.at(request.cluster, request.ts)))
+                authorize = partial(self._rbac.authorize, request.cluster, request.ts)
+                builder.add(request, self._policies.evaluate(request, self._worlds.at(request.cluster, request.ts), authorize))
         return PartResult(builder.table(self._run_id), evaluated, not_evaluated)
 
     def _versions(self, part: Part) -> LogVersions:
@@ -127,7 +131,7 @@ def _past(plan: ReplayPlan, reader: LakeReader) -> tuple[LogHistory, Policies]:
         return history, GivenPolicies(compile_set(plan.policies, plan.kubernetes_version))
     recorded = recorded_policy_set(load_history(reader, (), plan.window))
     history = load_history(reader, param_kinds_of(recorded), plan.window)
-    return history, RecordedPolicies(history, plan.kubernetes_version)
+    return history, RecordedPolicies(history, plan.kubernetes_version, plan.change_delay)
 
 
 def open_replayer(plan: ReplayPlan, lake: Path) -> Replayer:
