@@ -7,8 +7,9 @@ policy may have had another version).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from ...cel import CompileError, Environment, Program, ProgramError, types
 from ...cel.errors import ResultTypeError
@@ -19,7 +20,7 @@ from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, Limits
 from .messages import trimmed
 from .model import NamedExpression, Policy
 from .outcome import ADMIT, Evaluation, Outcome
-from .reads import Reads, reads_of
+from .reads import PolicyReads, reads_of
 from .verdict import Decision
 
 # What each kind of expression must evaluate to, exactly; `dyn` is not enough for any of them.
@@ -30,6 +31,8 @@ AUDIT_ANNOTATION = (types.STRING, types.NULL)
 Version = tuple[int, int]
 # Roots that depend on the request alone; the others are bound per evaluation.
 _REQUEST_ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
+# Roots whose evidence is better or worse.
+_GRADED_ROOTS = _REQUEST_ROOTS | {"authorizer"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,6 @@ class CompiledExpression:
     name: str = ""
     program: Program | None = None
     error: str = ""
-    reads: Reads = field(default_factory=Reads)
 
 
 @dataclass(frozen=True)
@@ -77,21 +79,24 @@ class CompiledPolicy:
 
         messages = [each.message for each in self.validations if each.message]
         checks = [each.expression for each in self.validations]
-        self.reads = Reads.union(each.reads for each in (*self.match_conditions, *checks, *messages, *self.audit_annotations))
-        self.condition_roots = _request_roots(self.match_conditions)
-        self.validation_roots = _request_roots(checks)
-        self.message_roots = _request_roots(messages)
-        self.annotation_roots = _request_roots(self.audit_annotations)
+        variables = {name: each.program for name, each in self.variables.items() if each.program}
+        read = partial(_reads, variables)
+        self.reads = read((*self.match_conditions, *checks, *messages, *self.audit_annotations))
+        self.condition_roots = read(self.match_conditions).roots & _REQUEST_ROOTS
+        self.validation_roots = read(checks).roots & _REQUEST_ROOTS
+        self.message_roots = read(messages).roots & _REQUEST_ROOTS
+        self.annotation_roots = read(self.audit_annotations).roots & _REQUEST_ROOTS
         self.later_roots = self.validation_roots | self.message_roots | self.annotation_roots
-        self.reads_authorizer = any("authorizer" in each.reads.roots for each in (*self.match_conditions, *checks))
-        self.roots_by_validation = tuple(self.condition_roots | _request_roots([each]) for each in checks)
-        self.all_roots = self.reads.roots & _REQUEST_ROOTS
-        programs = {name: each.program for name, each in self.variables.items() if each.program}
-        self.condition_limits = Limits([(BUDGET_MATCH_CONDITIONS, _programs(self.match_conditions))], programs)
-        self.limits = Limits(
-            [(BUDGET, [*_programs(checks), *_programs(messages)]), (BUDGET, _programs(self.audit_annotations))],
-            programs,
-        )
+        self.all_roots = self.reads.roots & _GRADED_ROOTS
+        self.roots_by_validation = tuple(read([*self.match_conditions, each]).roots & _GRADED_ROOTS for each in checks)
+        self.reads_authorizer = "authorizer" in read((*self.match_conditions, *checks)).roots
+
+        conditions = (BUDGET_MATCH_CONDITIONS, _programs(self.match_conditions))
+        validations = (BUDGET, _programs([*checks, *messages]))
+        annotations = (BUDGET, _programs(self.audit_annotations))
+        self.condition_limits = Limits([conditions], variables)
+        self.limits = Limits([validations, annotations], variables)
+
         self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
         self.is_simple = not (
             self.binds_names or self.audit_annotations or self.errors or "namespaceObject" in self.condition_roots
@@ -119,8 +124,8 @@ def _programs(expressions: Iterable[CompiledExpression]) -> list[Program]:
     return [each.program for each in expressions if each.program is not None]
 
 
-def _request_roots(expressions: Iterable[CompiledExpression]) -> frozenset[str]:
-    return Reads.union(each.reads for each in expressions).roots & _REQUEST_ROOTS
+def _reads(variables: Mapping[str, Program], expressions: Iterable[CompiledExpression]) -> PolicyReads:
+    return reads_of(_programs(expressions), variables)
 
 
 class _Compiler:
@@ -168,8 +173,7 @@ class _Compiler:
             return CompiledExpression(text, source, name, error=f"program instantiation failed: {error}")
         except CompileError as error:
             return CompiledExpression(text, source, name, error=f"compilation failed: {error}")
-        trees = {each: variable.program.ast for each, variable in self.variables.items() if variable.program}
-        return CompiledExpression(text, source, name, program, reads=reads_of(program.ast, trees))
+        return CompiledExpression(text, source, name, program)
 
     def _environment(self, has_authorizer: bool) -> Environment:
         found = self._environments.get(has_authorizer)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from ...cel.values import Unknown as CelUnknown
+from ...cel import ReadSet
+from ...cel import Unknown as CelUnknown
 from ...matching import Conversion, Match, Matcher, Target, is_excluded
 from ...matching.rules import EXCLUDED_REVIEWS
 from ...matching.selectors import LabelSelector, labels_of
@@ -23,7 +24,6 @@ from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
 from .model import Binding, ParamKind, Policy, PolicySet
 from .outcome import Evaluation
 from .params import NULL_PARAM, ConfigurationError, GivenObjects, NoParams, Param, Params, collect_params, kind_error, param_of
-from .reads import Reads
 from .verdict import PolicyVerdict
 
 NO_CONSTRAINTS = "policy contained no match constraints, a required field"
@@ -83,9 +83,9 @@ class CompiledSet:
         return tuple(entry.policy for entry in self.entries)
 
     @property
-    def reads(self) -> Reads:
+    def reads(self) -> ReadSet:
         """What any of the policies may read of a request."""
-        return Reads.union(policy.reads for policy in self.policies)
+        return ReadSet.union(*(policy.reads for policy in self.policies))
 
     def candidates(self, target: Target) -> tuple[Candidate, ...]:
         """The policies that may be for a target."""

@@ -13,6 +13,7 @@ import msgspec
 
 from ...cel import Program
 from .cost_bound import CostBound, Extent, extent_of, is_bounded, largest
+from .reads import used_variables
 
 MANAGED_FIELDS = "managedFields"
 PROGRAM_LIMIT = 1_000_000  # of each evaluation of one program: kubernetes/apiserver pkg/apis/cel/config.go PerCallLimit
@@ -68,7 +69,7 @@ class Limits:
     def __init__(self, steps: Steps, variables: Mapping[str, Program]) -> None:
         """`steps` are budgets with the programs that share them; each step computes the `variables` that it uses anew."""
         self._steps = steps
-        self._variables = _used(steps, variables)
+        self._variables = used_variables((program for _, programs in steps for program in programs), variables)
         trees = [*self._variables.values(), *(program for _, programs in steps for program in programs)]
         self._is_bounded = is_bounded(program.ast for program in trees)
         # Half of an object is often managedFields, which hardly any policy looks at.
@@ -129,18 +130,6 @@ def _reads_managed_fields(program: Program) -> bool:
         ):
             return True
     return False
-
-
-def _used(steps: Steps, variables: Mapping[str, Program]) -> dict[str, Program]:
-    """The variables that the steps use, also through other variables, in their order."""
-    found: set[str] = set()
-    pending = [program for _, programs in steps for program in programs]
-    while pending:
-        reads = pending.pop().reads.of("variables")
-        names = set(variables) if reads.whole or reads.elements else reads.fields.keys() & variables.keys()
-        pending += [variables[name] for name in names - found]
-        found |= names
-    return {name: program for name, program in variables.items() if name in found}
 
 
 def _sizes_of(name: str, value: Any) -> Sizes:
