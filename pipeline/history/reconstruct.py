@@ -51,8 +51,8 @@ def admission_requests(
 
     `versions` gives older bodies of the same object and `discovery` the kinds of custom resources (without it they are taken from
     bodies). `decode` turns raw JSON of an object into a dict that this room may change; it is called when a value is first read.
-    An Event made from the row will do as well. Rows of other stages than ResponseComplete are not replayed: each of their requests has
-    such a row too.
+    An Event made from the row will do as well. Rows of other stages than ResponseComplete are not replayed: each of their requests
+    has such a row too.
     """
     event = row if isinstance(row, Event) else Event.from_row(row)
     if event.stage != "ResponseComplete" or not event.resource.resource:

@@ -1,0 +1,20 @@
+"""Whether policies were asked, by what was answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline.history.event import Event
+from pipeline.history.outcome import outcome_of
+
+CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "history" / "outcomes.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["title"] for case in CASES])
+def test_outcome(case: dict[str, Any], build: Any) -> None:
+    outcome = outcome_of(Event.from_row(build(**case["event"])))
+    assert outcome.admission.value == case["admission"], outcome.reason

@@ -1,0 +1,294 @@
+"""From rows to admission requests: what is taken from where, and how good it is."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from pipeline.history.event import Event, decode_json
+from pipeline.history.outcome import Admission
+from pipeline.history.reconstruct import NotReplayed, admission_requests
+from pipeline.history.versions import LogVersions
+from pipeline.history.writes import record
+from pipeline.request import AdmissionRequest, Grade, Known, Operation, Unknown
+
+DENIED = "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
+
+
+def pod(version: str = "", **parts: Any) -> dict[str, Any]:
+    metadata = {"name": "web", "namespace": "shop", "uid": "u", **parts.pop("metadata", {})}
+    if version:
+        metadata["resourceVersion"] = version
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n"}, **parts}
+
+
+def history(*rows: Any) -> LogVersions:
+    versions = LogVersions()
+    for row in rows:
+        record(Event.from_row(row), versions)
+    return versions
+
+
+def only(row: Any, *earlier: Any) -> AdmissionRequest:
+    found = admission_requests(row, history(*earlier, row))
+    assert isinstance(found, list), found
+    assert len(found) == 1
+    return found[0]
+
+
+def known(evidence: Any) -> Any:
+    assert isinstance(evidence, Known), evidence
+    return evidence.value
+
+
+def test_an_admitted_create_is_its_response_without_a_version(build: Any) -> None:
+    request = only(build(request={"kind": "Pod", "apiVersion": "v1"}, response=pod("5")))
+    assert request.operation is Operation.CREATE
+    assert known(request.object) == pod()
+    assert request.object.grade is Grade.EXACT  # type: ignore[union-attr]
+    assert known(request.old_object) is None
+
+
+def test_a_generated_name_is_resolved(build: Any) -> None:
+    assert known(only(build(name=None, response=pod("5"))).name) == "web"
+    assert known(only(build(name=None, request=pod(), code=422, status_message=DENIED)).name) == "web"
+
+
+def test_a_claim_is_created_without_its_phase(build: Any) -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "status": {"phase": "Pending"}}
+    assert known(only(build(resource="persistentvolumeclaims", response=claim)).object)["status"] == {}
+
+
+def test_a_refused_create_is_its_body_with_the_recorded_patches_in_order(build: Any) -> None:
+    def patch(value: str) -> str:
+        return json.dumps({"patch": [{"op": "add", "path": "/metadata/labels", "value": {"by": value}}], "patchType": "JSONPatch"})
+
+    prefix = "patch.webhook.admission.k8s.io/"
+    annotations = {prefix + "round_0_index_10": patch("tenth"), prefix + "round_0_index_2": patch("second")}
+    request = only(build(request=pod(), code=422, status_message=DENIED, annotations=annotations, response={"kind": "Status"}))
+    assert known(request.object)["metadata"]["labels"] == {"by": "tenth"}
+    assert request.object.grade is Grade.PARTIAL  # type: ignore[union-attr]
+
+
+def test_an_update_meets_the_version_that_it_names(build: Any) -> None:
+    rows = [
+        build(response=pod("5", status={"phase": "Pending"})),
+        build(verb="patch", subresource="status", response=pod("6", status={"phase": "Running"})),
+    ]
+    request = only(build(verb="update", request=pod("6"), response=pod("9")), *rows)
+    assert request.operation is Operation.UPDATE
+    assert known(request.old_object)["status"] == {"phase": "Running"}
+    assert known(request.object)["metadata"]["resourceVersion"] == "6"
+
+
+def test_an_update_of_a_version_that_nobody_recorded_has_no_old_object(build: Any) -> None:
+    request = only(build(verb="update", request=pod("7"), response=pod("9")), build(response=pod("5")))
+    assert isinstance(request.old_object, Unknown)
+    assert known(request.object)["metadata"]["resourceVersion"] == "7"
+
+
+def test_versions_are_ordered_by_number_where_the_log_is_not(build: Any) -> None:
+    slow = build(at=10, took=5, verb="patch", request={"metadata": {}}, response=pod("6", metadata={"labels": {"a": "x"}}))
+    fast = build(at=11, took=1, verb="patch", request={"metadata": {}}, response=pod("7"))
+    assert known(only(fast, build(at=1, response=pod("5")), slow).old_object)["metadata"]["labels"] == {"a": "x"}
+
+
+def test_a_write_without_a_body_hides_what_was_before(build: Any) -> None:
+    unseen = build(at=50, verb="patch", level="Metadata")
+    request = only(build(at=100, verb="patch", request={"metadata": {}}, response=pod("9")), build(response=pod("5")), unseen)
+    assert isinstance(request.old_object, Unknown)
+    assert "the audit level was Metadata" in request.old_object.reason
+
+
+def test_metadata_of_the_garbage_collector_is_merged(build: Any) -> None:
+    answer = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("6")["metadata"]}
+    removes = {"metadata": {"uid": "u", "$deleteFromPrimitiveList/finalizers": ["orphan"]}}
+    collected = build(verb="patch", request=removes, response=answer)
+    request = only(
+        build(at=100, verb="patch", request={"metadata": {}}, response=pod("9")),
+        build(response=pod("5", metadata={"finalizers": ["orphan"]})),
+        collected,
+    )
+    assert "finalizers" not in known(request.old_object)["metadata"]
+    assert request.old_object.grade is Grade.PARTIAL  # type: ignore[union-attr]
+
+
+def test_a_binding_is_a_version_of_its_pod(build: Any) -> None:
+    created = pod("5", spec={"containers": []})
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "web", "uid": "u"},
+        "target": {"kind": "Node", "name": "n1"},
+    }
+    bound = build(subresource="binding", request=binding, response={"kind": "Status", "apiVersion": "v1"})
+    told = pod("7", spec={"containers": [], "nodeName": "n1"}, status={"phase": "Running"})
+    request = only(
+        build(at=100, verb="patch", subresource="status", request={"status": {}}, response=told),
+        build(at=0, response=created),
+        bound,
+    )
+    old = known(request.old_object)
+    assert old["spec"]["nodeName"] == "n1"
+    assert "resourceVersion" not in old["metadata"]
+    assert request.object.source.endswith("resourceVersion not known")  # type: ignore[union-attr]
+
+
+def test_a_refused_patch_is_the_stored_object_patched(build: Any) -> None:
+    refused = build(
+        at=100,
+        verb="patch",
+        request={"metadata": {"labels": {"a": "x"}}},
+        code=422,
+        status_message=DENIED,
+        response={"kind": "Status"},
+    )
+    request = only(refused, build(response=pod("5", metadata={"labels": {"b": "y"}})))
+    assert known(request.object)["metadata"]["labels"] == {"a": "x", "b": "y"}
+    assert known(request.old_object)["metadata"]["labels"] == {"b": "y"}, "the stored object must stay as it was"
+
+
+def test_a_refused_update_keeps_what_the_server_keeps(build: Any) -> None:
+    stored = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}, "status": {"replicas": 1}}
+    stored["metadata"] = {"name": "web", "namespace": "shop", "uid": "u", "generation": 3, "resourceVersion": "5"}
+    sent = {
+        **stored,
+        "metadata": {"name": "web", "namespace": "shop", "resourceVersion": "5"},
+        "spec": {"replicas": 9},
+        "status": {},
+    }
+    place = {"api_group": "apps", "api_version": "v1", "resource": "deployments"}
+    refused = build(verb="update", request=sent, code=422, status_message=DENIED, **place)
+    value = known(only(refused, build(response=stored, **place)).object)
+    assert value["status"] == {"replicas": 1}
+    assert value["metadata"]["uid"] == "u"
+    assert value["metadata"]["generation"] == 4
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_patching_with_201_creates(subresource: str, build: Any) -> None:
+    row = build(verb="patch", request_uri="/x?fieldManager=m&force=true", code=201, subresource=subresource, response=pod("5"))
+    request = only(row)
+    assert request.operation is Operation.CREATE
+    assert known(request.options)["kind"] == "CreateOptions"
+
+
+def test_a_refused_apply_of_something_nobody_saw_may_be_either(build: Any) -> None:
+    row = build(verb="patch", request_uri="/x?fieldManager=m&force=true", request=pod(), code=422, status_message=DENIED)
+    found = admission_requests(row, LogVersions())
+    assert isinstance(found, NotReplayed)
+    assert found.admission is Admission.UNKNOWN
+
+
+def test_scale_is_made_from_its_object(build: Any) -> None:
+    place = {"api_group": "apps", "api_version": "v1", "resource": "deployments"}
+    parent = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}}
+    parent["metadata"]["resourceVersion"] = "5"
+    parent |= {"spec": {"replicas": 2, "selector": {"matchLabels": {"b": "y", "a": "x"}}}, "status": {"replicas": 2}}
+    answer = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {**parent["metadata"], "resourceVersion": "6"}}
+    answer |= {"spec": {"replicas": 7}, "status": {"replicas": 2, "selector": "a=x,b=y"}}
+    scaled = build(verb="patch", subresource="scale", request={"spec": {"replicas": 7}}, response=answer, **place)
+    after = build(verb="update", subresource="status", request={**parent, "metadata": answer["metadata"]}, response=parent, **place)
+    request = only(scaled, build(response=parent, **place))
+    assert known(request.kind).kind == "Scale"
+    assert known(request.old_object)["status"] == {"replicas": 2, "selector": "a=x,b=y"}
+    assert known(request.old_object)["spec"] == {"replicas": 2}
+    old = known(only(after, build(response=parent, **place), scaled).old_object)
+    assert (old["spec"]["replicas"], old["metadata"]["resourceVersion"]) == (7, "6")
+
+
+def test_a_delete_has_the_stored_object(build: Any) -> None:
+    marked = pod("8", metadata={"deletionTimestamp": "t", "deletionGracePeriodSeconds": 30})
+    row = build(verb="delete", response=marked)
+    request = only(row, build(response=pod("5")))
+    assert known(request.object) is None
+    assert known(request.old_object) == pod("5")
+    alone = only(row)
+    assert known(alone.old_object) == pod()
+    assert alone.old_object.grade is Grade.PARTIAL  # type: ignore[union-attr]
+
+
+def test_a_deletecollection_is_one_request_for_each_object(build: Any) -> None:
+    items = [{key: value for key, value in pod("5").items() if key not in ("kind", "apiVersion")}]
+    answer = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+    request = only(build(verb="deletecollection", name=None, response=answer))
+    assert known(request.name) == ""
+    assert known(request.old_object)["kind"] == "Pod"
+    empty = admission_requests(build(verb="deletecollection", name=None, response={**answer, "items": []}), LogVersions())
+    assert isinstance(empty, NotReplayed)
+    assert empty.admission is Admission.NOT_REACHED
+
+
+def test_a_deletecollection_that_failed_halfway_casts_doubt(build: Any) -> None:
+    failed = build(
+        verb="deletecollection", name=None, code=422, status_message=DENIED, response={"kind": "Status", "apiVersion": "v1"}
+    )
+    request = only(build(at=100, verb="patch", request={"metadata": {}}, response=pod("9")), build(at=0, response=pod("5")), failed)
+    assert isinstance(request.old_object, Unknown)
+    assert "perhaps changed" in request.old_object.reason
+
+
+def test_another_object_of_the_same_name_is_not_the_old_one(build: Any) -> None:
+    earlier = build(response=pod("5", metadata={"uid": "other"}))
+    request = only(build(verb="patch", request={"metadata": {}}, response=pod("9")), earlier)
+    assert isinstance(request.old_object, Unknown)
+
+
+def test_a_dry_run_leaves_no_version(build: Any) -> None:
+    dry = build(
+        verb="patch", request_uri="/x?dryRun=All", request={"metadata": {}}, response=pod("5", metadata={"labels": {"a": "x"}})
+    )
+    assert only(dry, build(response=pod("5"))).dry_run
+    request = only(build(verb="patch", request={"metadata": {}}, response=pod("9")), build(response=pod("5")), dry)
+    assert "labels" not in known(request.old_object)["metadata"]
+
+
+def test_the_options_of_an_eviction_are_not_those_of_the_request(build: Any) -> None:
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web"}, "deleteOptions": {"dryRun": ["All"]}}
+    request = only(build(subresource="eviction", request=eviction, response={"kind": "Status"}))
+    assert not request.dry_run
+    assert known(request.kind).kind == "Eviction"
+
+
+def test_a_stale_update_was_refused_before_policies(build: Any) -> None:
+    stale = build(at=10, verb="update", request=pod("5"), code=409, status_reason="Conflict")
+    raced = build(at=2.02, verb="update", request=pod("5"), code=409, status_reason="Conflict")
+    versions = history(build(at=1, response=pod("5")), build(at=2, verb="patch", request={}, response=pod("6")))
+    found = [admission_requests(row, versions) for row in (stale, raced)]
+    assert [item.admission for item in found if isinstance(item, NotReplayed)] == [Admission.NOT_REACHED, Admission.UNKNOWN]
+
+
+def test_the_impersonated_user_counts(build: Any) -> None:
+    user = json.dumps({"username": "bob", "groups": ["g"], "extra": {"k": ["v"]}})
+    assert only(build(impersonated_user=user, response=pod("5"))).user.username == "bob"
+
+
+def test_a_namespace_lies_in_the_namespace_of_its_own_name(build: Any) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "resourceVersion": "1"}}
+    row = build(resource="namespaces", namespace=None, name="shop", response=namespace)
+    assert only(row).namespace == "shop"
+    generated = build(resource="namespaces", namespace=None, name=None, response=namespace)
+    assert only(generated).namespace == ""
+
+
+def test_nothing_of_a_redacted_event_is_better_than_partial(build: Any) -> None:
+    assert only(build(flags=["redacted"], response=pod("5"))).object.grade is Grade.PARTIAL  # type: ignore[union-attr]
+
+
+def test_bodies_are_decoded_when_they_are_read(build: Any) -> None:
+    decoded: list[Any] = []
+
+    def decode(raw: str | bytes) -> Any:
+        decoded.append(raw)
+        return decode_json(raw)
+
+    row = build(response=pod("5"))
+    found = admission_requests(row, history(row), None, decode)
+    assert isinstance(found, list)
+    assert decoded == []
+    assert known(found[0].object) is known(found[0].object)
+    assert len(decoded) == 1
+    assert pickle.loads(pickle.dumps(found[0].object)) == found[0].object
