@@ -12,7 +12,6 @@ import random
 import re
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import trustme
 import zstandard
 
 from api.settings import Settings
@@ -339,33 +339,18 @@ def test_requests_carry_an_id_from_the_sender_to_the_log(tmp_path: Path) -> None
         assert server.wait_for("batch_refused")["request_id"] == "my-id-1"
 
 
-def openssl(folder: Path, *arguments: str) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
-
-
 def make_certificates(folder: Path) -> None:
     """ca.pem; server.pem for 127.0.0.1; prod.pem and stranger.pem for clients, the last of another authority."""
-    new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    for authority in ("ca", "other-ca"):
-        openssl(
-            folder, "req", "-x509", *new_key, "-subj", f"/CN={authority}", "-keyout", f"{authority}.key", "-out", f"{authority}.pem"
-        )
-    (folder / "server.ext").write_text("subjectAltName=IP:127.0.0.1\n")
-    (folder / "client.ext").write_text("extendedKeyUsage=clientAuth\n")
-    for name, authority, extensions in [("server", "ca", "server"), ("prod", "ca", "client"), ("stranger", "other-ca", "client")]:
-        openssl(folder, "req", *new_key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        sign = [
-            "-CA",
-            f"{authority}.pem",
-            "-CAkey",
-            f"{authority}.key",
-            "-CAcreateserial",
-            "-extfile",
-            f"{extensions}.ext",
-            "-days",
-            "1",
-        ]
-        openssl(folder, "x509", "-req", "-in", f"{name}.csr", *sign, "-out", f"{name}.pem")
+    ca, other = trustme.CA(), trustme.CA()
+    ca.cert_pem.write_to_path(str(folder / "ca.pem"))
+    made = {
+        "server": ca.issue_cert("127.0.0.1"),
+        "prod": ca.issue_cert("prod.example", common_name="prod"),
+        "stranger": other.issue_cert("prod.example", common_name="prod"),
+    }
+    for name, certificate in made.items():
+        certificate.private_key_pem.write_to_path(str(folder / f"{name}.key"))
+        certificate.cert_chain_pems[0].write_to_path(str(folder / f"{name}.pem"))
 
 
 def test_a_cluster_cannot_write_as_another(tmp_path: Path) -> None:
