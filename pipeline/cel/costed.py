@@ -15,7 +15,6 @@ from .attributes import index, index_optional, select, select_optional
 from .exact import Planner
 from .frames import METER, Frame, Run
 from .functions import Function
-from .library import OVERLOAD_COSTS
 from .library.costs import Cost
 from .metered import (
     LIST_COST,
@@ -29,12 +28,9 @@ from .metered import (
     presence,
     qualified,
 )
-from .standard import COSTS
 from .steps import alternative, conditional, member_of
 from .values import Value
 
-# What calls cost where the checker could tell the overload.
-PRICES: dict[str, Cost] = COSTS | OVERLOAD_COSTS
 EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
@@ -125,7 +121,7 @@ class CostedPlanner(Planner):
     def cost_of(self, function: Function, node: ast.Call | ast.Comprehension) -> Cost | None:
         """What a call costs; None stands for 1."""
         overloads = self.constants.overloads.get(node.id) or [each.id for each in function.overloads]
-        known = PRICES.get(overloads[0]) if len(overloads) == 1 else None
+        known = self.names.prices.get(overloads[0]) if len(overloads) == 1 else None
         return function.cost if known is None else known
 
     # -- macros

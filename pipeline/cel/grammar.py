@@ -13,7 +13,8 @@ from pathlib import Path
 import lark
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
-_LINE = rf"""[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*'|"(?:{_ESCAPE}|[^\\"\n\r])*"|'(?:{_ESCAPE}|[^\\'\n\r])*'"""
+# In a class that excludes quotes the quote stands first: lark takes a backslash before a quote for an escape of its own.
+_LINE = rf"""[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*'|"(?:{_ESCAPE}|[^"\\\n\r])*"|'(?:{_ESCAPE}|[^'\\\n\r])*'"""
 _BLOCK = rf'''[rR]"""[\s\S]*?"""|[rR]\'\'\'[\s\S]*?\'\'\'|"""(?:{_ESCAPE}|[^\\])*?"""|\'\'\'(?:{_ESCAPE}|[^\\])*?\'\'\''''
 
 _REPLACED = (

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from . import ast
 from .errors import CompileError, issue_at
 from .functions import Function
+from .library import OVERLOAD_COSTS
+from .library.costs import Cost
+from .standard import COSTS
 from .types import Type
+
+PRICES: Mapping[str, Cost] = COSTS | OVERLOAD_COSTS
 
 
 def qualified_name(node: ast.Expr | None) -> str | None:
@@ -24,13 +29,15 @@ def qualified_name(node: ast.Expr | None) -> str | None:
 class Names:
     """What one environment declares. `types` are the names that stand for types where no variable has them.
 
-    With `dot_is_root` a leading dot reaches past the variables of macros.
+    With `dot_is_root` a leading dot reaches past the variables of macros. `prices` are what calls cost where the checker could tell
+    the overload, by its id; they come before the `cost` of the function.
     """
 
     functions: Mapping[str, Function]
     variables: Collection[str] = ()
     types: Mapping[str, Type] = field(default_factory=dict)
     dot_is_root: bool = True
+    prices: Mapping[str, Cost] = field(default_factory=lambda: PRICES)
 
     def local(self, name: str) -> str | None:
         """The name under which macros may have bound an identifier; None if it means the environment's variable in any case."""

@@ -23,8 +23,9 @@ import yaml
 
 from pipeline.cel.environment import Environment
 from pipeline.cel.errors import CompileError, ProgramError
-from pipeline.cel.library import LIBRARIES
+from pipeline.cel.library import LIBRARIES, lists_ext
 from pipeline.cel.names import Names
+from pipeline.cel.standard import COSTS
 from pipeline.cel.values import CelError, Opaque, Optional, Value, runtime_type
 
 pytestmark = pytest.mark.conformance
@@ -72,7 +73,8 @@ def unpriced() -> Environment:
         name: replace(function, cost=None) if name in library_names - PRICED_BY_CEL_GO else function
         for name, function in environment.names.functions.items()
     }
-    environment.names = Names(functions, frozenset(), environment.names.types)
+    prices = {**COSTS, **lists_ext.COSTS}
+    environment.names = Names(functions, frozenset(), environment.names.types, environment.names.dot_is_root, prices)
     return environment
 
 

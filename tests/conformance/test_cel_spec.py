@@ -23,8 +23,9 @@ import yaml
 
 from pipeline.cel import CelError, CompileError, Environment, ProgramError
 from pipeline.cel.conversions import to_string
-from pipeline.cel.library import LIBRARIES
+from pipeline.cel.library import LIBRARIES, lists_ext
 from pipeline.cel.names import Names
+from pipeline.cel.standard import COSTS
 from pipeline.cel.types import Type
 from pipeline.cel.values import CelMap, Opaque, Optional, UInt, runtime_type
 
@@ -45,7 +46,8 @@ def environment() -> Environment:
     functions = {
         name: replace(function, cost=None) if name in names else function for name, function in environment.names.functions.items()
     }
-    environment.names = Names(functions, frozenset(), environment.names.types, environment.names.dot_is_root)
+    prices = {**COSTS, **lists_ext.COSTS}
+    environment.names = Names(functions, frozenset(), environment.names.types, environment.names.dot_is_root, prices)
     return environment
 
 
