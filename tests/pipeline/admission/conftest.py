@@ -1,6 +1,7 @@
 """Requests and worlds out of case files.
 
-`{$unknown: reason}` stands for evidence that nobody recorded, `{$graded: value, grade: partial}` for less than exact evidence.
+`{$unknown: reason}` stands for evidence that nobody recorded, `{$graded: value, grade: partial}` for less than exact evidence,
+and `{$repeat: text, times: n}` for a long text.
 """
 
 from __future__ import annotations
@@ -73,10 +74,19 @@ def evidence(value: Any) -> Evidence[Any]:
     return Known(value, "case")
 
 
+def expanded(value: Any) -> Any:
+    """A value with its long texts written out."""
+    if isinstance(value, dict):
+        if "$repeat" in value:
+            return value["$repeat"] * value["times"]
+        return {key: expanded(item) for key, item in value.items()}
+    return value
+
+
 def request(case: Mapping[str, Any]) -> AdmissionRequest:
     group, version, resource, subresource = _path(case.get("resource", "v1/pods"))
     operation = Operation(case.get("operation", "CREATE"))
-    obj = case.get("object")
+    obj = expanded(case.get("object"))
     kind = case.get("kind") or KINDS.get(resource, "Thing")
     user = case.get("user") or {}
     return AdmissionRequest(
