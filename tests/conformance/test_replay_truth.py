@@ -19,7 +19,7 @@ import pytest
 import yaml
 import zstandard
 
-from pipeline.replay import RunSummary, plan_replay_from_log, run_replay, runs_folder
+from pipeline.replay import RunSummary, compare_with_log, disagreements, plan_replay_from_log, run_replay, runs_folder
 from queries import open_lake
 
 pytestmark = pytest.mark.conformance
@@ -170,6 +170,16 @@ def test_the_log_alone_gives_the_decisions_of_the_server(
     assert not result.listed.unused(), f"these agree although they are listed; take them from {DISAGREEMENTS.name}"
     agreed = sum(counts["agreed"] for counts in result.counts.values())
     assert agreed > 0.9 * sum(sum(counts.values()) for counts in result.counts.values())
+
+
+def test_the_replay_agrees_with_what_the_log_recorded(run: RunSummary, recorded_lake: Path) -> None:
+    reader = open_lake(recorded_lake)
+    agreements = compare_with_log(reader, runs_folder(recorded_lake) / run.run_id / "verdicts.parquet")
+    assert disagreements(reader).fetchall() == []
+    assert sum(item.compared for item in agreements) > 6_500
+    notes = {item.policy: (item.annotations_agreed, item.annotations_compared) for item in agreements}
+    assert all(agreed == compared for agreed, compared in notes.values())
+    assert sum(compared for _, compared in notes.values()) > 1_600
 
 
 def _print(result: Comparison, not_evaluated: int) -> None:

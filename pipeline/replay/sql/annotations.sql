@@ -1,8 +1,16 @@
 -- one row per (request, policy, key): the value of an audit annotation as recorded and as replayed
 -- The server joins the values of several bindings and params with `, `, in an order that is not defined.
-WITH predicted AS (
-    SELECT cluster, audit_id, ts, policy, entry.key AS key, list_sort(split(string_agg(DISTINCT entry.value, ', '), ', ')) AS parts
-    FROM (SELECT cluster, audit_id, ts, policy, unnest(map_entries(audit_annotations)) AS entry FROM read_parquet($verdicts))
+WITH passes AS (
+    SELECT
+        cluster, audit_id, ts, pass, policy, entry.key AS key,
+        list_sort(split(string_agg(DISTINCT entry.value, ', '), ', ')) AS parts
+    FROM (SELECT cluster, audit_id, ts, pass, policy, unnest(map_entries(audit_annotations)) AS entry FROM read_parquet($verdicts))
+    GROUP BY ALL
+),
+-- Of a request with several passes the record keeps the values of the first, whichever object that was about.
+predicted AS (
+    SELECT cluster, audit_id, ts, policy, key, list(parts) AS by_pass
+    FROM passes
     GROUP BY ALL
 ),
 undecided AS (
@@ -21,7 +29,7 @@ recorded AS (
 SELECT
     coalesce(recorded.policy, predicted.policy) AS policy,
     count(*) FILTER (undecided.policy IS NULL) AS compared,
-    count(*) FILTER (undecided.policy IS NULL AND recorded.parts = predicted.parts) AS agreed
+    count(*) FILTER (undecided.policy IS NULL AND list_contains(predicted.by_pass, recorded.parts)) AS agreed
 FROM recorded FULL JOIN predicted USING (cluster, audit_id, ts, policy, key)
     LEFT JOIN undecided USING (cluster, audit_id, ts, policy)
 GROUP BY ALL

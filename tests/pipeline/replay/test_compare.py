@@ -1,0 +1,137 @@
+"""A replay of what was bound at the time is compared with what the log recorded of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import compare_with_log, plan_replay_from_log, run_replay
+from pipeline.replay import Agreement, disagreements, runs_folder
+from queries import LakeReader, open_lake
+
+# The audit events of a small cluster, and what takes them into a lake: see conftest.py.
+Cluster = Any
+Ingest = Callable[[Cluster], Path]
+
+GROUP = "admissionregistration.k8s.io"
+POLICY = {
+    "matchConstraints": {
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "matchPolicy": "Equivalent",
+        "resourceRules": [
+            {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"], "scope": "*"}
+        ],
+    },
+    "validations": [{"expression": "object.spec.replicas <= 5", "message": "too many"}],
+    "auditAnnotations": [{"key": "replicas", "valueExpression": "string(object.spec.replicas)"}],
+    "failurePolicy": "Fail",
+}
+FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+
+
+def bind(cluster: Cluster, actions: list[str]) -> None:
+    """The policy `limit` and a binding of it, and enough time for both to be in force."""
+    for kind, plural, name, spec in (
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies", "limit", POLICY),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "limit-all", _binding(actions)),
+    ):
+        metadata = {"name": name, "uid": name, "resourceVersion": str(1000 + len(cluster.events))}
+        obj = {"kind": kind, "apiVersion": f"{GROUP}/v1", "metadata": metadata, "spec": spec}
+        cluster.event("create", f"{GROUP}/{plural}", name, 201, obj, obj)
+        cluster.events[-1]["objectRef"].pop("namespace")
+    for _ in range(3):
+        cluster.deployment("update", "busy", replicas=1)
+
+
+def _binding(actions: list[str]) -> dict[str, Any]:
+    return {"policyName": "limit", "validationActions": actions}
+
+
+def annotate(cluster: Cluster, replicas: int, actions: list[str] | None = None) -> None:
+    """What the policy leaves on the last request: its own annotation, and a failure if it has `actions` with Audit."""
+    annotations = {"limit/replicas": str(replicas)}
+    if actions:
+        failure = {
+            "message": "too many",
+            "policy": "limit",
+            "binding": "limit-all",
+            "expressionIndex": 0,
+            "validationActions": actions,
+        }
+        annotations[FAILURE] = json.dumps([failure])
+    cluster.events[-1]["annotations"] = annotations
+
+
+def deny(cluster: Cluster, name: str) -> None:
+    """Make the last request one that the policy refused."""
+    text = "ValidatingAdmissionPolicy 'limit' with binding 'limit-all' denied request: too many"
+    message = f'deployments.apps "{name}" is forbidden: {text}'
+    status = {"metadata": {}, "status": "Failure", "message": message, "reason": "Invalid", "code": 422}
+    cluster.events[-1] |= {"responseStatus": status, "responseObject": {"kind": "Status", "apiVersion": "v1", **status}}
+
+
+@pytest.fixture
+def compared(cluster: Cluster, ingest: Ingest) -> Callable[[], tuple[tuple[Agreement, ...], LakeReader]]:
+    def compare() -> tuple[tuple[Agreement, ...], LakeReader]:
+        lake = ingest(cluster)
+        reader = open_lake(lake, threads=1)
+        summary = run_replay(plan_replay_from_log(reader), lake)
+        return compare_with_log(reader, runs_folder(lake) / summary.run_id / "verdicts.parquet"), reader
+
+    return compare
+
+
+def test_what_the_log_recorded_agrees(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Deny", "Audit"])
+    cluster.deployment("create", "small", replicas=2)
+    annotate(cluster, 2)
+    cluster.deployment("create", "large", replicas=9, code=422)
+    annotate(cluster, 9, ["Deny", "Audit"])
+    deny(cluster, "large")
+    agreements, reader = compared()
+    assert agreements == (Agreement("limit", "limit-all", 2, 0, 0, 0, annotations_compared=2, annotations_agreed=2),)
+    assert agreements[0].compared == 2
+    assert disagreements(reader).fetchall() == []
+
+
+def test_requests_from_before_the_policy_are_not_compared(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Audit"])
+    assert compared()[0] == ()
+
+
+def test_a_request_that_was_admitted_and_is_replayed_as_denied_disagrees(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Deny"])
+    cluster.deployment("create", "large", replicas=9)
+    annotate(cluster, 8)
+    agreements, reader = compared()
+    assert agreements == (Agreement("limit", "limit-all", 0, 1, 0, 0, annotations_compared=1, annotations_agreed=0),)
+    assert disagreements(reader).project("about, messages").fetchall() == [
+        ("the request was admitted and is replayed as denied", ["too many"])
+    ]
+
+
+def test_a_failure_that_is_replayed_and_not_recorded_disagrees(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Audit"])
+    cluster.deployment("create", "large", replicas=9)
+    annotate(cluster, 9)
+    assert compared()[0][0].disagreed == 1
+
+
+def test_a_binding_that_only_warns_leaves_no_trace(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Warn"])
+    cluster.deployment("create", "large", replicas=9)
+    annotate(cluster, 9)
+    assert compared()[0] == (Agreement("limit", "limit-all", 0, 0, 0, 1, annotations_compared=1, annotations_agreed=1),)
+
+
+def test_while_a_binding_is_changed_either_version_may_have_been_met(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Audit"])
+    del cluster.events[-3:]
+    cluster.deployment("create", "large", replicas=9)
+    agreements = compared()[0]
+    assert [(item.binding, item.unknown, item.compared) for item in agreements] == [("limit-all", 1, 0)]
