@@ -77,7 +77,10 @@ class ProgramError(CompileError):
 
 
 class ResultTypeError(CompileError):
-    """An expression that is well typed and of the wrong type. `str()` is kube-apiserver's text (pkg/admission/plugin/cel/compile.go)."""
+    """An expression that is well typed and of the wrong type.
+
+    `str()` is kube-apiserver's text (pkg/admission/plugin/cel/compile.go).
+    """
 
     def __init__(self, text: str, found: Type, expected: Sequence[Type]) -> None:
         wanted = str(expected[0]) if len(expected) == 1 else f"one of [{' '.join(map(str, expected))}]"

@@ -52,7 +52,11 @@ def no_such_overload(function: str = "", *arguments: Value) -> CelError:
 
 
 class Unknown:
-    """The result of an expression that needs something nobody recorded. `attributes` names what was missing."""
+    """The result of an expression that needs something nobody recorded. `attributes` names what was missing.
+
+    It may stand for a whole variable, or inside of one as the value of a key or as an element. Then the key or the element is known
+    to be there; where even that is not known, the map or list around it is what is unknown.
+    """
 
     __slots__ = ("attributes",)
 

@@ -115,13 +115,13 @@ def deployment(replicas: int) -> dict[str, Any]:
 
 
 def seconds_per_call(call: Callable[[], Any], calls: int) -> float:
-    """The best of five runs."""
+    """Processor time, the best of five runs: a machine that does other things too counts less."""
     best = float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(calls):
             call()
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
     return best / calls
 
 
@@ -186,7 +186,9 @@ def whole_events(programs: list[Any]) -> list[dict[str, Any]]:
         ("full decode and 12 rules", decode, programs),
     ):
         seconds = seconds_per_call(partial(evaluate_all, decode_event, rules), 1)
-        rows.append({"name": name, "value": len(events) / seconds, "unit": "events/s", "detail": f"one core, {size}"})
+        rows.append(
+            {"name": name, "value": len(events) / seconds, "unit": "events/s", "detail": f"one core, processor time, {size}"}
+        )
     return rows
 
 
