@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ..request import Evidence, Grade, Known, Object, Unknown
-from .event import Decode, Event
+from .event import Decode, Event, head_of
 from .evidence import LazyKnown
+from .old_object import Met
 from .options import delete_options, query_of
+from .versions import Form
 
 
 def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode) -> Evidence[Object | None]:
@@ -23,6 +25,24 @@ def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode
     if event.resource.resource == "namespaces":
         return LazyKnown(lambda: with_namespace_uid(sent, event, old), f"{source}, with the uid of the namespace", Grade.INFERRED)
     return Known(sent, source)
+
+
+def is_pending(event: Event, met: Met, decode: Decode) -> bool:
+    """Whether a pod was being deleted already and this request does not hurry it: then the store answers without admission.
+
+    Only a recorded body of the version that was met tells; see BeforeDelete in kubernetes/apiserver pkg/registry/rest/delete.go.
+    """
+    version = met.version
+    if event.resource.resource != "pods" or event.resource.group or not event.succeeded or met.grade is Grade.PARTIAL:
+        return False
+    if version is None or version.form is not Form.WHOLE:
+        return False
+    stored = head_of(version.body).meta
+    if stored.deletion_timestamp is None or stored.deletion_grace_period_seconds is None:
+        return False
+    body = decode(event.request_raw) if event.request_raw is not None else None
+    asked = delete_options(query_of(event.request_uri), body).get("gracePeriodSeconds")
+    return asked is None or asked >= stored.deletion_grace_period_seconds
 
 
 def with_pod_grace(options: Object, old: Evidence[Object | None]) -> Object:

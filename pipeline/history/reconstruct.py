@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from .attributes import Discovery, kind_of_request, name_of_request, namespace_of_request
-from .deletion import delete_options_of
+from .deletion import delete_options_of, is_pending
 from .event import BodyKind, Decode, Event, Raw, Row, body_kind, decode_json, head_of
 from .evidence import LazyKnown
 from .intended import created_object, is_apply, patched_object, updated_object
@@ -95,7 +95,7 @@ class _Reconstruction:
             case "create":
                 return [self._create()]
             case "delete":
-                return [self._delete()]
+                return self._delete()
             case "deletecollection":
                 return self._delete_collection()
             case _:
@@ -126,11 +126,13 @@ class _Reconstruction:
         new = self._updated(old, known_version)
         return [self._request(Operation.UPDATE, new, old, self._write_options(Operation.UPDATE))]
 
-    def _delete(self) -> AdmissionRequest:
+    def _delete(self) -> list[AdmissionRequest] | NotReplayed:
         event = self.event
         met = version_met(event, key_of(event, event.response_head), self.versions)
+        if is_pending(event, met, self.decode):
+            return NotReplayed("the deletion was pending already", Admission.NOT_REACHED)
         old = deleted_object_of(event, met, self.decode)
-        return self._request(Operation.DELETE, _NO_OBJECT, old, delete_options_of(event, old, self.decode))
+        return [self._request(Operation.DELETE, _NO_OBJECT, old, delete_options_of(event, old, self.decode))]
 
     def _delete_collection(self) -> list[AdmissionRequest] | NotReplayed:
         """One request per listed object. The server deletes them in several workers, so their order means nothing."""

@@ -292,3 +292,12 @@ def test_bodies_are_decoded_when_they_are_read(build: Any) -> None:
     assert known(found[0].object) is known(found[0].object)
     assert len(decoded) == 1
     assert pickle.loads(pickle.dumps(found[0].object)) == found[0].object
+
+
+@pytest.mark.parametrize(("query", "replayed"), [("", False), ("?gracePeriodSeconds=30", False), ("?gracePeriodSeconds=0", True)])
+def test_a_pending_deletion_that_is_not_hurried_asks_nobody(query: str, replayed: bool, build: Any) -> None:
+    marked = pod("8", metadata={"deletionTimestamp": "t", "deletionGracePeriodSeconds": 30})
+    rows = [build(response=pod("5")), build(verb="delete", response=marked)]
+    again = build(verb="delete", request_uri=f"/api/v1/namespaces/shop/pods/web{query}", response={**marked, "spec": {}})
+    found = admission_requests(again, history(*rows, again))
+    assert isinstance(found, list) == replayed
