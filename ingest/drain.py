@@ -18,6 +18,7 @@ from .store import Counts, EventStore, Lines
 
 UNIT_EVENTS_MAX = 20_000
 UNIT_BYTES_MAX = 128 << 20
+_MARK = "segment:"
 
 
 def drain(writer: LakeWriter, spool: Path, stopped: Callable[[], bool] = lambda: False) -> Counts:
@@ -26,6 +27,7 @@ def drain(writer: LakeWriter, spool: Path, stopped: Callable[[], bool] = lambda:
     Raises LakeError when the lake cannot be written or a segment cannot be read; what was committed stays, and nothing is lost.
     """
     counts = Counts()
+    _forget_removed(writer, spool)
     store = EventStore(writer)
     try:
         for segment in sealed_segments(spool):
@@ -37,8 +39,16 @@ def drain(writer: LakeWriter, spool: Path, stopped: Callable[[], bool] = lambda:
     return counts
 
 
+def _forget_removed(writer: LakeWriter, spool: Path) -> None:
+    """Drop the marks of segments that are gone; their names are never used again, and the manifest need not grow for ever."""
+    marks = writer.lake.manifest.props(_MARK)
+    removed = [key for key in marks if not (spool / key.removeprefix(_MARK)).exists()]
+    if removed:
+        writer.commit(props=dict.fromkeys(removed))
+
+
 def _drain_segment(writer: LakeWriter, store: EventStore, segment: Path, stopped: Callable[[], bool], counts: Counts) -> None:
-    key = f"segment:{segment.name}"
+    key = f"{_MARK}{segment.name}"
     done = int(writer.lake.manifest.prop(key) or 0)
     finished = True
     for first, unit in _units(writer, segment, done):
@@ -53,8 +63,6 @@ def _drain_segment(writer: LakeWriter, store: EventStore, segment: Path, stopped
             segment.unlink(missing_ok=True)
         except OSError as error:
             raise LakeError(f"{segment}: a stored segment cannot be removed: {error}", "fix the owner of the spool") from error
-        # Segments' names are never used again. Should a power cut bring the file back, all of it is found to be stored.
-        writer.commit(props={key: None})
 
 
 def _units(writer: LakeWriter, segment: Path, done: int) -> Iterator[tuple[int, list[Batch]]]:

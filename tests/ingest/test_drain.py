@@ -98,6 +98,7 @@ def test_a_drain_that_dies_at_any_step_is_repeated_without_loss(
         drained(lake, folder / "spool")
     assert ids(lake) == sorted({f"id-{number}" for batches in segments for batch in batches for number in batch})
     assert sealed_segments(folder / "spool") == []
+    assert drained(lake, folder / "spool") == Counts()
     assert lake.manifest.props("segment:") == {}
     lake.close()
 
