@@ -127,15 +127,13 @@ def seconds_per_call(call: Callable[[], Any], calls: int) -> float:
 
 def run() -> list[dict[str, Any]]:
     """Rows of name, value, unit and detail."""
-    started = time.perf_counter()
-    environment = Environment((1, 36), dict.fromkeys(("object", "oldObject", "params", "request"), DYN))
-    first = time.perf_counter() - started
-    started = time.perf_counter()
+    environment = Environment((1, 36), {name: DYN for name in ("object", "oldObject", "params", "request")})
+    environment.compile("object.kind == 'Pod'")  # The parser's own first use is not what is measured.
+    started = time.process_time()
     programs = {name: environment.compile(text) for name, text in RULES.items()}
-    compile_us = (time.perf_counter() - started) / len(RULES) * 1e6
+    compile_us = (time.process_time() - started) / len(RULES) * 1e6
     activation = {"object": deployment(4), "oldObject": deployment(3), "params": PARAMS, "request": REQUEST}
     rows: list[dict[str, Any]] = [
-        {"name": "environment", "value": first * 1e3, "unit": "ms", "detail": "the first of a process"},
         {"name": "compile", "value": compile_us, "unit": "us", "detail": "mean of 12 rules: parse, check, plan, generate"},
     ]
     for tier, method in (("fast", "evaluate"), ("exact", "evaluate_exactly"), ("costed", "evaluate_with_cost")):
