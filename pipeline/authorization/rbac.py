@@ -191,27 +191,35 @@ class _Visit:
             self.doubts.add(version.reason)
             return False
         binding = version.value
-        subject = binding.subject_of(self._keys) if binding else None
-        if binding is None or subject is None:
+        if binding is None:
             return False
         if binding.role_kind not in ("Role", "ClusterRole"):
-            self.errors.add(f"unsupported role reference kind: {quoted(binding.role_kind)}")
-            return False
+            return self._error(binding, f"unsupported role reference kind: {quoted(binding.role_kind)}")
         rules = self._objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
-        allowances = [self._rules(binding, subject, each) for each in rules]
+        allowances = [self._rules(binding, each) for each in rules]
         return all(allowances)
 
-    def _rules(self, binding: Binding, subject: Subject, rules: Evidence[Rules | None]) -> bool:
+    def _rules(self, binding: Binding, rules: Evidence[Rules | None]) -> bool:
         if isinstance(rules, Unknown):
             self.doubts.add(rules.reason)
             return False
         if rules.value is None:
-            self.errors.add(f"{binding.role_kind.lower()}.rbac.authorization.k8s.io {quoted(binding.role_name)} not found")
-            return False
+            return self._error(
+                binding, f"{binding.role_kind.lower()}.rbac.authorization.k8s.io {quoted(binding.role_name)} not found"
+            )
         if not any(rule.allows(self._asked) for rule in rules.value):
+            return False
+        # Asked last, because it was the user for whom the binding was found: only one that is being changed may be for others.
+        subject = binding.subject_of(self._keys)
+        if subject is None:
             return False
         self.reasons.add(binding.allowing(subject))
         return True
+
+    def _error(self, binding: Binding, message: str) -> bool:
+        if binding.subject_of(self._keys) is not None:
+            self.errors.add(message)
+        return False
 
 
 def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinion:

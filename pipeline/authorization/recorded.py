@@ -54,7 +54,9 @@ class RecordedRbac:
         if epochs is None:
             resource = "rolebindings" if namespace else "clusterrolebindings"
             keys = self._keys_of(cluster, resource).get(namespace, [])
-            epochs = _Epochs(self._boundaries(cluster, resource, keys), lambda moment: self._index(cluster, resource, keys, moment))
+            each = [self._object(key, binding_from_object) for key in keys]
+            boundaries = sorted({*self._list_boundaries(cluster, resource), *(moment for one in each for moment in one.boundaries)})
+            epochs = _Epochs(boundaries, lambda moment: self._index(cluster, resource, each, moment))
             self._bindings[cluster, namespace] = epochs
         return epochs.at(ts)
 
@@ -64,31 +66,37 @@ class RecordedRbac:
         if epochs is None:
             resource = "roles" if namespace else "clusterroles"
             key = object_key(cluster, GROUP, resource, namespace, name)
-            epochs = _Epochs(self._boundaries(cluster, resource, [key]), lambda moment: self._rules(key, moment))
-            self._roles[cluster, namespace, name] = epochs
+            epochs = self._roles[cluster, namespace, name] = self._object(key, rules_from_object)
         return epochs.at(ts)
 
-    def _index(self, cluster: str, resource: str, keys: Iterable[ObjectKey], ts: datetime) -> Bindings:
-        found = (self._versions(key, ts, binding_from_object) for key in keys)
+    def _index(self, cluster: str, resource: str, objects: Iterable[_Epochs[Versions[Binding]]], ts: datetime) -> Bindings:
         since = self._complete_since(cluster, resource)
         missing = (
             "" if since is not None and since <= ts else f"no snapshot lists {resource}, and the log does not begin early enough"
         )
-        bindings: Iterable[Versions[Binding]] = (versions for versions in found if versions)
-        return Bindings(bindings, missing)
+        return Bindings((each.at(ts) for each in objects), missing)
 
-    def _rules(self, key: ObjectKey, ts: datetime) -> Versions[Rules]:
-        if any(self._history.versions.timeline(key)):
-            return self._versions(key, ts, rules_from_object) or (Known(None, "not there then"),)
-        since = self._complete_since(key.cluster, key.resource)
-        if since is not None and since <= ts:
-            return (Known(None, "neither in a snapshot nor in the log"),)
-        return (Unknown(f"nothing is recorded of {key.resource} {key.namespace}/{key.name}".replace(" /", " ")),)
+    def _object(self, key: ObjectKey, read: Callable[[Object, str], T]) -> _Epochs[Versions[T]]:
+        """What an object may have been for requests at any moment."""
+        boundaries = set(self._list_boundaries(key.cluster, key.resource))
+        for version in self._history.versions.timeline(key):
+            boundaries |= {version.began, version.since, version.since + self._delay}
+            boundaries |= {version.created, version.created + self._delay} if version.created else set()
+        return _Epochs(sorted(boundaries), lambda moment: self._versions(key, moment, read))
 
     def _versions(self, key: ObjectKey, ts: datetime, read: Callable[[Object, str], T]) -> Versions[T]:
-        """What an object may have been for a request at `ts`; nothing if it was not there."""
+        if not any(self._history.versions.timeline(key)):
+            return (self._unmentioned(key, ts),)
         found = in_force(self._history, key, ts, self._delay)
-        return tuple(self._value(evidence, read) for evidence in (found.object, *found.others)) if found else ()
+        if found is None:
+            return (Known(None, "not there then"),)
+        return tuple(self._value(evidence, read) for evidence in (found.object, *found.others))
+
+    def _unmentioned(self, key: ObjectKey, ts: datetime) -> Evidence[None]:
+        since = self._complete_since(key.cluster, key.resource)
+        if since is not None and since <= ts:
+            return Known(None, "neither in a snapshot nor in the log")
+        return Unknown(f"nothing is recorded of {key.resource} {key.namespace}/{key.name}".replace(" /", " "))
 
     def _value(self, evidence: Evidence[Object | None], read: Callable[[Object, str], T]) -> Evidence[T | None]:
         if isinstance(evidence, Unknown):
@@ -140,15 +148,11 @@ class RecordedRbac:
         first = next(iter(self._history.versions.timeline(key)), None)
         return first is not None and first.creates
 
-    def _boundaries(self, cluster: str, resource: str, keys: Iterable[ObjectKey]) -> list[datetime]:
-        """The moments at which something about these objects changes, or becomes known."""
-        moments: set[datetime | None] = {self._complete_since(cluster, resource)}
+    def _list_boundaries(self, cluster: str, resource: str) -> list[datetime]:
+        """The moments from which on it means something that an object is not mentioned."""
         listed = self._history.listed_since(cluster, ResourceName(GROUP, resource))
-        moments |= {listed, listed + self._delay if listed else None}
-        for version in (version for key in keys for version in self._history.versions.timeline(key)):
-            moments |= {version.began, version.since, version.since + self._delay}
-            moments |= {version.created, version.created + self._delay} if version.created else set()
-        return sorted(moment for moment in moments if moment is not None)
+        moments = (self._complete_since(cluster, resource), listed, listed + self._delay if listed else None)
+        return [moment for moment in moments if moment is not None]
 
 
 class RbacAt(NamedTuple):
@@ -171,12 +175,12 @@ class _Epochs(Generic[T]):
     """A value that changes at some moments only; computed once for each span between two of them."""
 
     def __init__(self, boundaries: list[datetime], make: Callable[[datetime], T]) -> None:
-        self._boundaries = boundaries
+        self.boundaries = boundaries
         self._make = make
         self._values: dict[int, T] = {}
 
     def at(self, ts: datetime) -> T:
-        epoch = bisect_right(self._boundaries, ts)
+        epoch = bisect_right(self.boundaries, ts)
         value = self._values.get(epoch)
         if value is None:
             value = self._values[epoch] = self._make(ts)

@@ -31,8 +31,6 @@ AUDIT_ANNOTATION = (types.STRING, types.NULL)
 Version = tuple[int, int]
 # Roots that depend on the request alone; the others are bound per evaluation.
 _REQUEST_ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
-# Roots whose evidence is better or worse.
-_GRADED_ROOTS = _REQUEST_ROOTS | {"authorizer"}
 
 
 @dataclass(frozen=True)
@@ -87,9 +85,11 @@ class CompiledPolicy:
         self.message_roots = read(messages).roots & _REQUEST_ROOTS
         self.annotation_roots = read(self.audit_annotations).roots & _REQUEST_ROOTS
         self.later_roots = self.validation_roots | self.message_roots | self.annotation_roots
-        self.all_roots = self.reads.roots & _GRADED_ROOTS
-        self.roots_by_validation = tuple(read([*self.match_conditions, each]).roots & _GRADED_ROOTS for each in checks)
         self.reads_authorizer = "authorizer" in read((*self.match_conditions, *checks)).roots
+        # What the verdict is only as good as. Annotations that read the authorizer have none to read.
+        graded = _REQUEST_ROOTS | {"authorizer"} if self.reads_authorizer else _REQUEST_ROOTS
+        self.all_roots = self.reads.roots & graded
+        self.roots_by_validation = tuple(read([*self.match_conditions, each]).roots & graded for each in checks)
 
         conditions = (BUDGET_MATCH_CONDITIONS, _programs(self.match_conditions))
         validations = (BUDGET, _programs([*checks, *messages]))
