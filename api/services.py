@@ -59,7 +59,7 @@ def open_services(settings: Settings) -> Services:
     for repaired in spool.repaired:
         _log.warning("segment_repaired", segment=repaired.name, bytes_kept=repaired.bytes_kept, bytes_cut=repaired.bytes_cut)
     try:
-        sink = Sink(spool, settings.quarantine, redactor=_redactor(settings), limits=settings.limits, metrics=metrics)
+        sink = Sink(spool, settings.quarantine, redactor=redactor_of(settings), limits=settings.limits, metrics=metrics)
     except HindcastError:
         spool.close()
         raise
@@ -68,7 +68,8 @@ def open_services(settings: Settings) -> Services:
     return Services(settings, sink, spool, metrics, executor, identities, drain)
 
 
-def _redactor(settings: Settings) -> Redactor | None:
+def redactor_of(settings: Settings) -> Redactor | None:
+    """What takes credentials out of events, as the settings say; None where they say that nothing is taken out."""
     if not settings.redact:
         _log.warning("redaction_is_off", hint="bodies of Secrets and tokens in URIs are written to the lake as they arrive")
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,10 +12,11 @@ import typer
 
 from api.context import Context
 from api.output import Column, Format, Table, render
+from api.services import redactor_of
+from api.settings import Settings
 from ingest.errors import InputError
 from ingest.files import IngestSummary, ingest_files
 from ingest.lake import Lake
-from ingest.redact import Redactor
 from ingest.sink import is_cluster_name
 from ingest.snapshot import SnapshotSummary, ingest_snapshot
 
@@ -29,7 +31,9 @@ def command(
     cluster: Annotated[str, typer.Option(help="The name under which the events are kept.")] = "default",
     snapshot: Annotated[bool, typer.Option("--snapshot", help="The paths are `kubectl get -A -o json` lists, not logs.")] = False,
     at: Annotated[str | None, typer.Option(help="When the snapshot was taken (RFC 3339); default: the newest file's time.")] = None,
-    redact: Annotated[bool, typer.Option(help="Take credentials out of events before they reach the disk.")] = True,
+    redact: Annotated[
+        bool | None, typer.Option("--redact/--no-redact", help="Take credentials out of events before they reach the disk.")
+    ] = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Take audit logs (plain, .gz, .zst, rotated) or object snapshots into the lake; what is there already is not added again."""
@@ -43,7 +47,7 @@ def command(
         observed = options.parse_time("--at", at, datetime.now(UTC)) or _newest(paths)
         render([snapshot_table(ingest_snapshot(lake, paths, cluster, observed))], output)
         return 0
-    redactor = Redactor() if redact else None
+    redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact))
     with own.progress("reading audit logs") as step:
         summary = ingest_files(lake, paths, cluster, time.time(), redactor, step)
     render([files_table(summary)], output)
