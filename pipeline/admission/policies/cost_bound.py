@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 from ...cel import ast
 
-_UNBOUNDED = frozenset(["lists.range"])  # the result can be as long as a number says
+# Functions are named here as the syntax tree has them: `lists.range(n)` is a call of `range` with the target `lists`.
+_UNBOUNDED = frozenset(["range"])  # the result can be as long as a number says
 _TRAVERSALS = frozenset(["sum", "min", "max", "indexOf", "lastIndexOf", "includes", "isSorted"])  # every character of every element
 _SEARCHES = frozenset(["matches", "find", "findAll"])
-_QUADRATIC = frozenset(
-    ["sets.contains", "sets.equivalent", "sets.intersects", "contains", "equivalent", "intersects", "distinct", "sort"]
-)
+_QUADRATIC = frozenset(["contains", "equivalent", "intersects", "distinct", "sort"])
 _COMPARISONS = frozenset(["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"])
 _LOOP_COST = 40  # per iteration of any macro, beside what its arguments cost
 _LITERAL_COST = 40  # of a list, map or struct that is built
@@ -137,7 +136,7 @@ def _call_extent(function: str, extents: Sequence[Extent]) -> Extent:
             return Extent((length * 2 + 1) * (entries + 1), 0)
         case "replace":
             return Extent((length + 1) ** 2, 0)
-        case "strings.quote":
+        case "quote":
             return Extent(2 * length + 2, 0)
         case "flatten":
             return Extent(length, entries**2)
