@@ -21,7 +21,7 @@ from .compile import CompiledPolicy, compile_policy
 from .decide import Rows, Subject
 from .evaluate import Case, evaluate_policy
 from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
-from .model import Binding, ParamKind, Policy, PolicySet
+from .model import Binding, ParamKind, PolicySet
 from .outcome import Evaluation
 from .params import NULL_PARAM, ConfigurationError, GivenObjects, NoParams, Param, Params, collect_params, kind_error, param_of
 from .verdict import PolicyVerdict
@@ -303,8 +303,3 @@ class _Run:
         if floor is Grade.EXACT and whole is Grade.EXACT:
             return policy.exact_grades
         return (worst(floor, whole), *(worst(floor, self.inputs.grade(roots)) for roots in policy.roots_by_validation))
-
-
-def compile_policies(policies: Iterable[Policy], version: tuple[int, int] = (1, 36)) -> CompiledSet:
-    """A set of policies that are all evaluated without bindings."""
-    return compile_set(PolicySet(tuple(policies)), version)
