@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from .event import FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Status, User
+from .event import ABSENT, FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Status, User
 from .redact import ANNOTATION as REDACTED
 from .schema import EVENTS
 
@@ -187,8 +187,10 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 def _body(raw: msgspec.Raw) -> bytes | None:
     """The bytes of a field as received; none where it was not there or null."""
+    if raw is ABSENT:
+        return None
     data = bytes(raw)
-    return None if data in (b"", b"null") else data
+    return None if data == b"null" else data
 
 
 def _annotated(annotations: dict[str, str], flags: list[str]) -> list[dict[str, Any]] | tuple[()]:

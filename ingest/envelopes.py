@@ -20,6 +20,7 @@ RECORD_BYTES_MAX = 256 << 20  # one line; an event of an API server has at most 
 DOCUMENT_BYTES_MAX = 1 << 30  # one value over many lines, which has to be read whole
 _PROBE_LINES = 100
 _HEAD_BYTES = 200
+_EVENT = b'{"kind":"Event",'  # how kube-apiserver begins each line
 _CLOSES = {b"{": b"}", b"[": b"]"}
 
 Layout = Literal["lines", "documents"]
@@ -126,6 +127,8 @@ def _is_audit(line: bytes) -> bool:
 
 def expand(value: bytes) -> list[bytes]:
     """The events in one JSON value, byte for byte; nothing in an empty line. A value of no known envelope stands for itself."""
+    if value.startswith(_EVENT):
+        return [value]
     if not value or value.isspace():
         return []
     start = value[:_HEAD_BYTES]

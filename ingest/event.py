@@ -10,6 +10,8 @@ from datetime import datetime
 
 import msgspec
 
+# A raw field that was not there; msgspec hands out this very object.
+ABSENT = msgspec.Raw()
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 
 
@@ -17,7 +19,7 @@ class User(msgspec.Struct):
     username: str | None = None
     uid: str | None = None
     groups: list[str] | None = None
-    extra: msgspec.Raw = msgspec.Raw()
+    extra: msgspec.Raw = ABSENT
 
 
 class ObjectRef(msgspec.Struct, rename="camel"):
@@ -35,14 +37,11 @@ class Status(msgspec.Struct):
     code: int | None = None
     reason: str | None = None
     message: str | None = None
-    details: msgspec.Raw = msgspec.Raw()
+    details: msgspec.Raw = ABSENT
 
 
 class Event(msgspec.Struct, forbid_unknown_fields=True):
-    """One event at one stage. A field that is not named here makes this strict shape refuse; the row then keeps it in `extra`.
-
-    An empty Raw is a field that was not there.
-    """
+    """One event at one stage. A field that is not named here makes this strict shape refuse; the row then keeps it in `extra`."""
 
     audit_id: str = msgspec.field(name="auditID")
     stage: str
@@ -52,13 +51,13 @@ class Event(msgspec.Struct, forbid_unknown_fields=True):
     request_uri: str | None = msgspec.field(name="requestURI", default=None)
     verb: str | None = None
     user: User | None = None
-    impersonated_user: msgspec.Raw = msgspec.field(name="impersonatedUser", default=msgspec.Raw())
+    impersonated_user: msgspec.Raw = msgspec.field(name="impersonatedUser", default=ABSENT)
     source_ips: list[str] | None = msgspec.field(name="sourceIPs", default=None)
     user_agent: str | None = msgspec.field(name="userAgent", default=None)
     object_ref: ObjectRef | None = msgspec.field(name="objectRef", default=None)
     response_status: Status | None = msgspec.field(name="responseStatus", default=None)
-    request_object: msgspec.Raw = msgspec.field(name="requestObject", default=msgspec.Raw())
-    response_object: msgspec.Raw = msgspec.field(name="responseObject", default=msgspec.Raw())
+    request_object: msgspec.Raw = msgspec.field(name="requestObject", default=ABSENT)
+    response_object: msgspec.Raw = msgspec.field(name="responseObject", default=ABSENT)
     request_ts: datetime | None = msgspec.field(name="requestReceivedTimestamp", default=None)
     stage_ts: datetime | None = msgspec.field(name="stageTimestamp", default=None)
     annotations: dict[str, str] | None = None
