@@ -147,7 +147,7 @@ def test_quantities_compare_and_add_as_fractions_do(left: tuple[str, str, str, s
 @given(SPELLINGS)
 def test_the_canonical_text_of_a_quantity_is_the_same_quantity(parts: tuple[str, str, str, str]) -> None:
     text, value = spelled(parts)
-    # Beyond E the server has no suffix and leaves it out: apimachinery pkg/api/resource/quantity.go ignores what constructBytes says.
+    # Beyond E the server has no suffix and leaves it out (apimachinery pkg/api/resource/quantity.go, CanonicalizeBytes).
     assume(abs(value) < 10**21)
     found = quantity.parse(text)
     again = quantity.parse(str(found))
