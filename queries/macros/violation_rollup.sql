@@ -4,7 +4,8 @@
 -- until: time before which requests count, or null
 --
 -- Columns: policy, binding, message, namespace, user_name, resource, workload, day, failures, requests, admitted (requests that went
--- through), users, namespaces, first_ts, last_ts. A workload is told from bodies: asking for it reads them.
+-- through), users, namespaces, first_ts, last_ts.
+-- Requests are told apart by the microsecond in which they were received. A workload is told from bodies: asking for it reads them.
 CREATE MACRO violation_rollup(dimensions, since, until) AS TABLE
 SELECT
     CASE WHEN list_contains(dimensions, 'policy') THEN policy END AS policy,

@@ -24,7 +24,9 @@ def reader(recorded_lake: Path) -> Iterator[LakeReader]:
 
 def test_failures_are_counted_by_event_and_by_request(reader: LakeReader) -> None:
     # Five requests to attach or exec carry theirs in two stages.
-    assert reader.evidence().aggregate("sum(with_failures)::INT, sum(failures)::INT, sum(events)::INT").fetchall() == [(919, 919, 16375)]
+    assert reader.evidence().aggregate("sum(with_failures)::INT, sum(failures)::INT, sum(events)::INT").fetchall() == [
+        (919, 919, 16375)
+    ]
     assert reader.violations().aggregate("count(*)").fetchall() == [(914,)]
 
 
@@ -37,7 +39,9 @@ def test_denials_are_counted_by_request_and_not_by_event(reader: LakeReader) -> 
 
 def test_other_deniers_are_told_apart(reader: LakeReader) -> None:
     counts = dict(reader.sql("SELECT outcome, count(*) FROM requests GROUP BY ALL").fetchall())
-    assert {name: counts[name] for name in ("podsecurity", "quota", "webhook", "disruption_budget", "authentication", "exists")} == {
+    assert {
+        name: counts[name] for name in ("podsecurity", "quota", "webhook", "disruption_budget", "authentication", "exists")
+    } == {
         "podsecurity": 16,
         "quota": 30,
         "webhook": 1,
