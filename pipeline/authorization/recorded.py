@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..cel.library.authorizer import Answer, Attributes
@@ -21,6 +21,7 @@ GROUP = "rbac.authorization.k8s.io"
 # An authorizer sees a change as soon as its informer does: milliseconds, and more while a server is busy.
 CHANGE_DELAY = timedelta(seconds=1)
 
+_ALWAYS = datetime.min.replace(tzinfo=UTC)
 T = TypeVar("T")
 
 
@@ -37,7 +38,6 @@ class RecordedRbac:
         self._bindings: dict[tuple[str, str], _Epochs[Bindings]] = {}
         self._roles: dict[tuple[str, str, str], _Epochs[Versions[Rules]]] = {}
         self._keys: dict[tuple[str, str], dict[str, list[ObjectKey]]] = {}
-        self._since: dict[tuple[str, str], datetime | None] = {}
         self._read: dict[int, tuple[Object, Any]] = {}  # by id of the object, which the history keeps
 
     def authorize(self, cluster: str, ts: datetime, user: UserInfo, asked: Attributes) -> Answer:
@@ -72,7 +72,9 @@ class RecordedRbac:
     def _index(self, cluster: str, resource: str, objects: Iterable[_Epochs[Versions[Binding]]], ts: datetime) -> Bindings:
         since = self._complete_since(cluster, resource)
         missing = (
-            "" if since is not None and since <= ts else f"no snapshot lists {resource}, and the log does not begin early enough"
+            ""
+            if since is not None and since <= ts
+            else f"no snapshot lists {resource}, and the log does not begin with the cluster"
         )
         return Bindings((each.at(ts) for each in objects), missing)
 
@@ -118,40 +120,27 @@ class RecordedRbac:
         return found
 
     def _complete_since(self, cluster: str, resource: str) -> datetime | None:
-        """From when on every object of a resource is known by name: from the first snapshot, or from the beginning of the log.
+        """From when on every object of a resource is known by name; None if never.
 
-        A snapshot that was taken later will do, because the log tells what was deleted in between. So will a log that shows how
-        the server made its first roles, before which there were none.
+        A snapshot tells that at any time: whoever asks about a request has it in the log, which therefore tells what was created
+        and deleted between the request and the snapshot. So does a log that shows how the server made its first roles, before
+        which there were none (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
         """
-        if (cluster, resource) not in self._since:
-            self._since[cluster, resource] = self._find_since(cluster, resource)
-        return self._since[cluster, resource]
-
-    def _find_since(self, cluster: str, resource: str) -> datetime | None:
-        history = self._history
-        listed = history.listed_since(cluster, ResourceName(GROUP, resource))
-        began = [
-            version.began
-            for key in history.versions.objects()
-            if key.cluster == cluster
-            for version in history.versions.timeline(key)
-            if version.audit_id
-        ]
-        # kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy: an empty cluster gets these first.
+        if self._history.listed_since(cluster, ResourceName(GROUP, resource)) is not None:
+            return _ALWAYS
         first = [object_key(cluster, GROUP, resource, "", "cluster-admin") for resource in ("clusterroles", "clusterrolebindings")]
-        is_new = all(self._is_created(key) for key in first)
-        reaches_back = listed is not None or is_new
-        return min([*([listed] if listed else []), *(began if reaches_back else [])], default=None)
+        began = [self._created(key) for key in first]
+        return max(moment for moment in began if moment) if all(began) else None
 
-    def _is_created(self, key: ObjectKey) -> bool:
-        """Whether the log begins with the creation of an object."""
+    def _created(self, key: ObjectKey) -> datetime | None:
+        """When an object was created, if that is the first thing that the log tells of it."""
         first = next(iter(self._history.versions.timeline(key)), None)
-        return first is not None and first.creates
+        return first.since if first is not None and first.creates else None
 
     def _list_boundaries(self, cluster: str, resource: str) -> list[datetime]:
         """The moments from which on it means something that an object is not mentioned."""
         listed = self._history.listed_since(cluster, ResourceName(GROUP, resource))
-        moments = (self._complete_since(cluster, resource), listed, listed + self._delay if listed else None)
+        moments = (self._complete_since(cluster, resource), listed + self._delay if listed else None)
         return [moment for moment in moments if moment is not None]
 
 
