@@ -100,9 +100,10 @@ def _with_rest_of_response(event: Event, found: Known[Object | None], decode: De
         value.pop("status", None)
         if "status" in old:
             value["status"] = old["status"]
-        value["metadata"].pop("resourceVersion", None)
-        if version := old.get("metadata", {}).get("resourceVersion"):
-            value["metadata"]["resourceVersion"] = version
+        if "resourceVersion" in old.get("metadata", {}):
+            value["metadata"] = old["metadata"]  # a controller may write annotations along with the status
+        else:
+            value["metadata"].pop("resourceVersion", None)
         return value
 
     return LazyKnown(read, f"responseObject with the status of {found.source}", Grade.PARTIAL)

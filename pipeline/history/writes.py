@@ -20,7 +20,7 @@ _BESIDE = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
 
 
 class _Row(msgspec.Struct):
-    object: msgspec.Raw | None = None
+    object: msgspec.Raw = msgspec.Raw()
 
 
 class _Table(msgspec.Struct):
@@ -104,7 +104,8 @@ def table_metadata(raw: Raw | None) -> Raw | None:
         rows = msgspec.json.decode(raw, type=_Table).rows
     except msgspec.DecodeError:
         return None
-    return bytes(rows[0].object) if len(rows) == 1 and rows[0].object is not None else None
+    found = bytes(rows[0].object) if len(rows) == 1 else b""
+    return found if found not in (b"", b"null") else None
 
 
 def metadata_head(raw: Raw | None) -> Meta:

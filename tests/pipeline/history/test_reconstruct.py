@@ -116,6 +116,28 @@ def test_metadata_of_the_garbage_collector_is_merged(build: Any) -> None:
     assert request.old_object.grade is Grade.PARTIAL  # type: ignore[union-attr]
 
 
+def table(metadata: dict[str, Any]) -> dict[str, Any]:
+    row = {"cells": ["web"], "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}}
+    return {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": [row]}
+
+
+def test_a_table_shows_the_metadata_of_what_was_written(build: Any) -> None:
+    asked = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-"}, "spec": {"containers": []}}
+    created = build(name=None, request=asked, response=table(pod("5")["metadata"]))
+    request = only(created)
+    assert known(request.name) == "web"
+    assert known(request.object)["metadata"] == pod()["metadata"]
+    patched = build(verb="patch", request={"spec": {"nodeName": "n"}}, response=table(pod("6")["metadata"]))
+    after = build(verb="patch", request={"metadata": {}}, response=pod("9"))
+    old = only(after, created, patched).old_object
+    assert known(old)["metadata"]["resourceVersion"] == "6"
+    assert known(old)["spec"]["nodeName"] == "n"
+    assert old.grade is Grade.PARTIAL  # type: ignore[union-attr]
+    hidden = {**table({}), "rows": [{"cells": ["web"], "object": None}]}
+    unseen = build(verb="patch", request={"spec": {"nodeName": "n"}}, response=hidden)
+    assert isinstance(only(build(verb="patch", request={"metadata": {}}, response=pod("9")), created, unseen).old_object, Unknown)
+
+
 def test_a_binding_is_a_version_of_its_pod(build: Any) -> None:
     created = pod("5", spec={"containers": []})
     binding = {
