@@ -139,7 +139,8 @@ class CostedPlanner(Planner):
         slots, before = self.bind(node.variables)
         arguments = [self.plan(argument) for argument in node.arguments]
         self.slots = before
-        return folds.loop_over(over, metered_loop(node.macro, slots, arguments), len(slots) == 2)
+        item_cost = 0 if self.constants.of(node.arguments[-1])[0] else LIST_COST
+        return folds.loop_over(over, metered_loop(node.macro, slots, arguments, item_cost), len(slots) == 2)
 
     def optional_map(self, node: ast.OptionalMap) -> Run:
         target = self.plan(node.target)

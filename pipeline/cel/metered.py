@@ -108,8 +108,11 @@ def metered_call(function: Function, arguments: list[Run], cost: Cost | None) ->
     return run
 
 
-def metered_loop(macro: str, slots: list[int], arguments: list[Run]) -> folds.Loop:
-    """The loop of a macro with the cost of the steps into which cel-go expands it."""
+def metered_loop(macro: str, slots: list[int], arguments: list[Run], item_cost: int = LIST_COST) -> folds.Loop:
+    """The loop of a macro with the cost of the steps into which cel-go expands it.
+
+    `item_cost` is that of the list of one element which `map` adds: 0 where the element is a constant, as of any constant list.
+    """
     *conditions, last = arguments
     match macro:
         case "all" | "exists":
@@ -119,7 +122,7 @@ def metered_loop(macro: str, slots: list[int], arguments: list[Run]) -> folds.Lo
         case "filter":  # `accumulated + [x]`
             return _finished(folds.loop(macro, slots, [_if_true(last, 3 + LIST_COST)]), 1)
         case "map" | "transformList":  # `accumulated + [...]`
-            return _finished(folds.loop(macro, slots, [*conditions, _after(last, 2 + LIST_COST)]), 1)
+            return _finished(folds.loop(macro, slots, [*conditions, _after(last, 2 + item_cost)]), 1)
         case "transformMap":  # `insert(accumulated, key, ...)`
             return _finished(_transform_map(slots, [*conditions, _after(last, 3)]), 1)
         case _:  # `insert(accumulated, ...)`
