@@ -30,19 +30,15 @@ class _Role(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    name: str
-    kind: str = ""
-    namespace: str | None = None
-
-
-class _Metadata(msgspec.Struct):
-    name: str
+    # A null is as good as nothing: templates that were rendered without values are full of them.
+    name: str | None = None
+    kind: str | None = None
     namespace: str | None = None
 
 
 class _Binding(msgspec.Struct, rename="camel"):
     kind: str
-    metadata: _Metadata
+    metadata: _Named
     role_ref: _Named
     subjects: list[_Named] | None = None
 
@@ -66,12 +62,12 @@ def binding_from_object(binding: Object, source: str = "") -> Binding:
     read = _read(binding, _Binding, source)
     is_namespaced = read.kind == "RoleBinding"
     return Binding(
-        read.metadata.name,
+        read.metadata.name or "",
         # A RoleBinding that names no namespace is in the one that kubectl would take.
         (read.metadata.namespace or "default") if is_namespaced else "",
-        read.role_ref.kind,
-        read.role_ref.name,
-        tuple(Subject(subject.kind, subject.name, subject.namespace or "") for subject in read.subjects or ()),
+        read.role_ref.kind or "",
+        read.role_ref.name or "",
+        tuple(Subject(subject.kind or "", subject.name or "", subject.namespace or "") for subject in read.subjects or ()),
     )
 
 

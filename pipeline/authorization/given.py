@@ -22,7 +22,7 @@ class GivenRbac:
             if kind in ROLES:
                 metadata = value["metadata"]
                 namespace = (metadata.get("namespace") or "default") if kind == "Role" else ""
-                self._roles[namespace, metadata["name"]] = rules_from_object(value, source)
+                self._roles[namespace, metadata.get("name") or ""] = rules_from_object(value, source)
             elif kind in BINDINGS:
                 binding = binding_from_object(value, source)
                 bindings.setdefault(binding.namespace, []).append((Known(binding, source),))

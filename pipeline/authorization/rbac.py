@@ -173,6 +173,7 @@ class _Visit:
         self.reasons: set[str | None] = set()
         self.errors: set[str] = set()
         self.doubts: set[str] = set()
+        self.is_in_flight = False  # something that was looked at was being changed
 
     def scope(self, namespace: str) -> bool:
         """Look through the bindings of a namespace, or of the cluster. True if one of them is sure to allow."""
@@ -182,6 +183,7 @@ class _Visit:
         is_sure = False
         for versions in bindings.of(self._keys):
             # A binding that is being changed allows for sure only if it does so before and after.
+            self.is_in_flight |= len(versions) > 1
             allowances = [self._version(version) for version in versions]
             is_sure |= all(allowances)
         return is_sure
@@ -196,6 +198,7 @@ class _Visit:
         if binding.role_kind not in ("Role", "ClusterRole"):
             return self._error(binding, f"unsupported role reference kind: {quoted(binding.role_kind)}")
         rules = self._objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
+        self.is_in_flight |= len(rules) > 1
         allowances = [self._rules(binding, each) for each in rules]
         return all(allowances)
 
@@ -216,6 +219,12 @@ class _Visit:
         self.reasons.add(binding.allowing(subject))
         return True
 
+    def no_opinion(self) -> str | None:
+        """The reason where nothing allows. Several errors are printed in the order of the bindings, which is not defined."""
+        if not self.errors:
+            return ""
+        return None if self.is_in_flight or len(self.errors) > 1 else f"RBAC: {next(iter(self.errors))}"
+
     def _error(self, binding: Binding, message: str) -> bool:
         if binding.subject_of(self._keys) is not None:
             self.errors.add(message)
@@ -233,10 +242,4 @@ def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinio
         return Opinion(
             None, why="a role or binding that allows it was changed just before, and either version may have been in force"
         )
-    return Opinion(False, frozenset([_no_opinion(sorted(visit.errors))]))
-
-
-def _no_opinion(errors: list[str]) -> str | None:
-    if len(errors) > 1:
-        return None  # printed in the order of the bindings, which is not defined
-    return f"RBAC: {errors[0]}" if errors else ""
+    return Opinion(False, frozenset([visit.no_opinion()]))
