@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +12,23 @@ import typer
 
 from api.context import Context
 from api.output import Column, Format, Table, render
-from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet, compile_policy, load_policy_set, parse_policy_set
-from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay
+from pipeline.admission.policies import PolicySet
+from pipeline.replay import (
+    ExpressionDifference,
+    ReplayPlan,
+    RunSummary,
+    Window,
+    difference,
+    plan_replay,
+    run_replay,
+    runs_folder,
+)
 from queries import open_lake
 
 from . import options
+from .policies import chosen_policies, only
 
 Workers = Annotated[int | None, typer.Option(help="Worker processes; default: one per core.")]
-STDIN = Path("-")
 
 
 def command(
@@ -29,54 +38,62 @@ def command(
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
     plan: Annotated[bool, typer.Option("--plan", help="Print and count what would be done, and stop.")] = False,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Compare with these policies, the version before: a file or a folder; repeat it.")
+    ] = None,
+    against_log: Annotated[
+        str | None, typer.Option("--against-log", help="Compare with the policies that the log shows in force at this time.")
+    ] = None,
+    from_log: Annotated[
+        str | None, typer.Option("--from-log", help="Replay the policies that the log shows in force at this time (RFC 3339).")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Whose policies --from-log and --against-log mean.")] = None,
     workers: Workers = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Replay policies over the recorded requests, and print what each (policy, binding) would have decided."""
     own: Context = context.obj
-    planned = make_plan(own, policies, since, until, kubernetes_version)
+    window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    new = chosen_policies(own, policies, from_log, cluster, version)
+    planned = plan_of(own, new, window, version)
     if plan:
         sys.stdout.write(f"{planned}\n" if output in (Format.TABLE, Format.WIDE) else planned.to_json())
         return 0
     summary = run(own, planned, workers)
-    render([summary_table(summary), not_evaluated_table(planned, summary)], output)
-    own.say(f"verdicts: {own.lake / 'runs' / summary.run_id / 'verdicts.parquet'}")
+    tables = [summary_table(summary), not_evaluated_table(planned, summary)]
+    if against or against_log:
+        before = chosen_policies(own, against, against_log, cluster, version)
+        if not against:
+            # What else the cluster had in force is not what is being changed.
+            before = only(before, {policy.name for policy in new.policies})
+        old = run(own, plan_of(own, before, window, version), workers)
+        tables = [difference_table(difference(verdicts_of(own, old), verdicts_of(own, summary))), *tables]
+    render(tables, output)
+    own.say(f"verdicts: {verdicts_of(own, summary)}")
     return 0
+
+
+def verdicts_of(own: Context, summary: RunSummary) -> Path:
+    """The verdict table of a run."""
+    return runs_folder(own.lake) / summary.run_id / "verdicts.parquet"
 
 
 def make_plan(
     own: Context, policies: list[Path] | None, since: str | None, until: str | None, kubernetes_version: str
 ) -> ReplayPlan:
     """The plan of the policies of `-f` over the window. Raises InputError without policies."""
-    window = Window(*options.parse_window(since, until))
     version = options.parse_version(kubernetes_version)
-    policy_set = read_policies(policies)
-    refuse_uncompilable(policy_set, version)
+    window = Window(*options.parse_window(since, until))
+    return plan_of(own, chosen_policies(own, policies, None, None, version), window, version)
+
+
+def plan_of(own: Context, policies: PolicySet, window: Window, version: tuple[int, int]) -> ReplayPlan:
+    """The plan of given policies over the lake."""
     reader = open_lake(own.lake)
     try:
-        return plan_replay(reader, policy_set, window, version)
+        return plan_replay(reader, policies, window, version)
     finally:
         reader.close()
-
-
-def read_policies(paths: list[Path] | None) -> PolicySet:
-    """The policies of files, folders and standard input. Raises InputError where there is none."""
-    if not paths:
-        raise InputError("no policies are given", "give files or folders with -f")
-    found = parse_policy_set([("standard input", sys.stdin.read())]) if STDIN in paths else load_policy_set(paths)
-    if not found.policies:
-        raise InputError(
-            f"{', '.join(map(str, paths))}: found no ValidatingAdmissionPolicy",
-            "policies are admissionregistration.k8s.io/v1 or v1beta1",
-        )
-    return found
-
-
-def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:
-    """Raise InputError with file and line of every expression that does not compile: an API server would not take such a policy."""
-    errors = [item for policy in policies.policies for item in compile_policy(policy, version).errors]
-    if errors:
-        raise InputError("\n".join(f"{item.source}: {item.error}" for item in errors))
 
 
 def run(own: Context, plan: ReplayPlan, workers: int | None) -> RunSummary:
@@ -88,6 +105,21 @@ def run(own: Context, plan: ReplayPlan, workers: int | None) -> RunSummary:
 def workers_or_default(workers: int | None) -> int:
     """One worker process per core unless a number is asked for."""
     return workers or os.cpu_count() or 1
+
+
+def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
+    """One row per expression: what changes from the old policies to the new."""
+    names = ("newly_denied", "newly_allowed", "message_changed", "unchanged", "unknown")
+    columns = [
+        Column("policy"),
+        Column("binding"),
+        Column("expression_index", "EXPRESSION", number=True),
+        *(Column(name, number=True) for name in names),
+        Column("denied_message", "EXAMPLE OF A NEW DENIAL"),
+        Column("denied_example", "AUDIT ID", wide=True),
+    ]
+    cells = [[getattr(row, column.key) for column in columns] for row in rows]
+    return Table("difference", columns, cells, "What changes", ("unknown: either version could not be judged",))
 
 
 def summary_table(summary: RunSummary) -> Table:

@@ -1,17 +1,25 @@
-"""The replay of what was bound at the time: how far predictions of this tool can be trusted on this cluster."""
+"""Policies from the log itself: those that were bound at the time of each request, or as of one moment."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import TypeAlias
 
+from ingest.errors import EvidenceError
 from queries import LakeReader
 
+from ..admission.policies import Binding, Policy, PolicySet
 from ..authorization import OtherAuthorizers
-from ..history.in_force import CHANGE_DELAY
+from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
+from ..request import Evidence, Object
 from .past import load_history
 from .plan import ReplayPlan, Window, make_plan
-from .policies import recorded_policy_set
+from .policies import RecordedPolicies, recorded_policy_set
+
+# Reads a recorded policy or binding; None where there was none.
+Parse: TypeAlias = Callable[[Evidence[Object | None]], Policy | Binding | None]
 
 
 def plan_replay_from_log(
@@ -30,3 +38,24 @@ def plan_replay_from_log(
     considered = recorded_policy_set(load_history(reader, (), window))
     plan = make_plan(reader, None, considered, window, kubernetes_version, other_authorizers=other_authorizers)
     return replace(plan, change_delay=change_delay)
+
+
+def policies_as_of(reader: LakeReader, cluster: str, moment: datetime) -> PolicySet:
+    """The policies and bindings that a cluster had in force at `moment`, as its log and snapshots tell; the settled ones.
+
+    Raises EvidenceError when they tell of none.
+    """
+    history = load_history(reader, (), Window())
+    timeline, parse = PolicyTimeline(history, cluster), RecordedPolicies(history, (1, 36)).parse
+    policies = [found for found in _settled(timeline.policies_at(moment), parse) if isinstance(found, Policy)]
+    bindings = [found for found in _settled(timeline.bindings_at(moment), parse) if isinstance(found, Binding)]
+    if not policies:
+        raise EvidenceError(
+            f"neither log nor snapshots tell of a policy in cluster {cluster!r} at {moment.isoformat()}",
+            "give a later time, or ingest a snapshot of validatingadmissionpolicies and their bindings",
+        )
+    return PolicySet(tuple(policies), tuple(bindings))
+
+
+def _settled(items: Iterable[InForce], parse: Parse) -> Iterable[Policy | Binding | None]:
+    return (parse(item.object) for item in items)

@@ -111,6 +111,28 @@ def test_replay_twice_gives_one_run_and_equal_bytes(demo_lake: Path, tmp_path: P
     assert rows["image-registry"]["matched"] > 1000
 
 
+def test_a_changed_policy_is_compared_with_what_the_log_had_in_force(
+    demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    shutil.copytree(demo_lake, lake)
+    start = ["-q", "--lake", str(lake), "replay", "-f", str(POLICIES / "image-registry.yaml"), "-o", "json"]
+    assert run([*start, "--against-log", "2026-11-21T03:24:50Z"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["difference"]
+    assert (row["policy"], row["newly_denied"]) == ("image-registry", 0)
+    assert row["newly_allowed"] > 0  # ghcr.io/x/ is allowed now
+    stricter = tmp_path / "stricter.yaml"
+    stricter.write_text((POLICIES / "image-registry.yaml").read_text().replace("'mirror.corp.example/', ", ""))
+    assert run([*start[:5], str(stricter), "-o", "json", "--against", str(POLICIES / "image-registry.yaml")]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["difference"]
+    assert row["newly_denied"] > 0
+    assert "mirror.corp.example" in row["denied_message"]
+    assert run([*start[:3], "replay", "--from-log", "2026-11-21T03:25:00Z", "--plan"]) == 0
+    assert "host-access / host-access" in capsys.readouterr().out
+    assert run([*start[:3], "replay", "--from-log", "2026-11-21T03:24:16Z", "--plan"]) == 3
+    assert "tell of a policy" in capsys.readouterr().err
+
+
 def test_readiness_in_every_format_and_as_a_gate(demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = tmp_path / "lake"
     shutil.copytree(demo_lake, lake)
