@@ -117,7 +117,9 @@ def _maintain(lake: Lake, settings: Settings) -> None:
 
 def _end_with_server() -> None:
     """Wait for the end of the pipe that the server holds open, and end with it, whatever is being done."""
-    sys.stdin.buffer.read()
+    # The bare descriptor: a thread that waits inside sys.stdin holds its lock, and the interpreter cannot end in order.
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
     os._exit(0)
 
 
