@@ -211,6 +211,13 @@ def test_the_drain_ends_with_its_server(tmp_path: Path) -> None:
         time.sleep(0.05)
 
 
+def test_an_orderly_end_ends_the_drain_in_order_too(tmp_path: Path) -> None:
+    server = RunningServer(settings_for(tmp_path), tmp_path / "server.log")
+    assert server.drain_pid
+    assert server.stop() == 0
+    assert "Fatal Python error" not in (tmp_path / "server.log").read_text()
+
+
 def test_what_has_begun_to_arrive_is_finished_before_the_end(tmp_path: Path) -> None:
     settings = settings_for(tmp_path, drain=False)
     body = event_list([{"auditID": "late", "stage": "ResponseComplete"}])
