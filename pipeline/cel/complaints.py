@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import ast
-from .errors import CompileError, Issue, issue_at
+from .errors import ISSUES_MAX, CompileError, Issue, issue_at
 from .types import Type
 from .unify import shown
+
+# Repetition doubles with each level of nesting.
+REPEATED_MAX = 10 * ISSUES_MAX
 
 
 class Complaints:
@@ -25,6 +28,16 @@ class Complaints:
     def add(self, offset: int, message: str) -> None:
         """A message about a place in the text."""
         self.issues.append(issue_at(self.text, offset, message))
+
+    @property
+    def count(self) -> int:
+        """How many there are so far."""
+        return len(self.issues)
+
+    def repeat(self, start: int, end: int) -> None:
+        """Complains again of what was found between two counts, as far as anybody would read it."""
+        if self.count < REPEATED_MAX:
+            self.issues += self.issues[start:end]
 
     def undeclared_reference(self, node: ast.Expr, name: str) -> None:
         self.add(node.offset, f"undeclared reference to '{name}' (in container '')")

@@ -20,6 +20,7 @@ from .names import qualified_name
 from .ranges import NOWHERE, ONE, UNKNOWN, ZERO, Range, exactly
 from .schema_types import SchemaType
 from .scope import INDEX, OPTIONAL_INDEX, Scope, is_message
+from .stack import on_fresh_stack
 from .types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type
 
 Path: TypeAlias = tuple[str, ...]
@@ -32,7 +33,7 @@ _OF_SIZE_ONE = frozenset(kind.name for kind in (BOOL, DOUBLE, DURATION, INT, TIM
 
 def estimate(tree: ast.Expr, checked: Checked, scope: Scope, sizes: SizeHints = lambda path, type_: None) -> Range:
     """The least and the most that an evaluation of a checked expression is estimated to cost."""
-    return _Estimator(checked, scope, sizes).part(tree).cost
+    return on_fresh_stack(lambda: _Estimator(checked, scope, sizes).part(tree).cost)
 
 
 def schema_sizes(roots: Mapping[str, SchemaType]) -> SizeHints:

@@ -7,7 +7,7 @@ about it point to the macro.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from . import ast
@@ -26,7 +26,7 @@ def comprehension(checker: Checker, node: ast.Comprehension) -> Type:
     if node.macro == "sortBy":
         return _sort_by(checker, node)
     over = checker.bindings.resolve(checker.check(node.range))
-    return _EXPANSIONS[node.macro](checker, node, over, node.range.offset)
+    return _EXPANSIONS[node.macro](checker, node, _variables(checker, node, over, node.range.offset))
 
 
 def _variables(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> dict[str, Type]:
@@ -49,63 +49,57 @@ def _variables(checker: Checker, node: ast.Comprehension, over: Type, range_offs
     return dict(zip(node.variables, types if len(node.variables) == 2 else (single,), strict=True))
 
 
-def _loop(
-    checker: Checker, node: ast.Comprehension, over: Type, range_offset: int, accumulator: Type, step: Callable[[], Type]
-) -> Type:
-    """The accumulator's type, once `step`, checked with the macro's variables, has turned out to be of that type."""
-    with checker.declared(_variables(checker, node, over, range_offset)):
-        found = step()
-        if not checker.bindings.assignable(accumulator, found):
-            checker.complaints.type_mismatch(node, accumulator, found)
+def _accumulated(checker: Checker, node: ast.Comprehension, accumulator: Type, step: Type) -> Type:
+    """The accumulator's type, now that a step has turned out to be of this type."""
+    if not checker.bindings.assignable(accumulator, step):
+        checker.complaints.type_mismatch(node, accumulator, step)
     return checker.bindings.resolve(accumulator)
 
 
-def _quantifier(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+def _quantifier(checker: Checker, node: ast.Comprehension, variables: Mapping[str, Type]) -> Type:
     """`all` and `exists`: the accumulator and the condition, joined by `&&` or `||`."""
     (condition,) = node.arguments
-    return _loop(checker, node, over, range_offset, BOOL, lambda: checker.all_bool([condition], [checker.check(condition)]))
+    with checker.declared(variables):
+        step = checker.all_bool([condition], [checker.check(condition)])
+    return _accumulated(checker, node, BOOL, step)
 
 
-def _exists_one(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+def _exists_one(checker: Checker, node: ast.Comprehension, variables: Mapping[str, Type]) -> Type:
     """A counter, and whether it is 1 in the end."""
     (condition,) = node.arguments
-
-    def step() -> Type:
-        return _apply(checker, node, CONDITIONAL, [checker.check(condition), INT, INT])
-
-    _loop(checker, node, over, range_offset, INT, step)
+    with checker.declared(variables):
+        step = _apply(checker, node, CONDITIONAL, [checker.check(condition), INT, INT])
+    _accumulated(checker, node, INT, step)
     return BOOL
 
 
-def _collect(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+def _collect(checker: Checker, node: ast.Comprehension, variables: Mapping[str, Type]) -> Type:
     """`map`, `filter` and `transformList`: a list of one element is added to the accumulator, under a condition if there is one."""
     accumulator = list_of(checker.bindings.fresh())
     *conditions, element = node.arguments if node.macro != "filter" else (*node.arguments, None)
-
-    def step() -> Type:
+    with checker.declared(variables):
         held = [checker.check(each) for each in conditions if each is not None]
-        found = checker.locals[node.variables[0]] if element is None else checker.check(element)
-        added = _apply(checker, node, "_+_", [accumulator, list_of(found)])
-        return _apply(checker, node, CONDITIONAL, [*held, added, accumulator]) if held else added
+        found = variables[node.variables[0]] if element is None else checker.check(element)
+        step = _apply(checker, node, "_+_", [accumulator, list_of(found)])
+        if held:
+            step = _apply(checker, node, CONDITIONAL, [*held, step, accumulator])
+    return _accumulated(checker, node, accumulator, step)
 
-    return _loop(checker, node, over, range_offset, accumulator, step)
 
-
-def _collect_entries(checker: Checker, node: ast.Comprehension, over: Type, range_offset: int) -> Type:
+def _collect_entries(checker: Checker, node: ast.Comprehension, variables: Mapping[str, Type]) -> Type:
     """`transformMap` keeps the keys; `transformMapEntry` makes maps of entries of its own."""
     accumulator = map_of(checker.bindings.fresh(), checker.bindings.fresh())
     *conditions, transformation = node.arguments
-
-    def step() -> Type:
+    with checker.declared(variables):
         held = [checker.check(each) for each in conditions]
-        keys = [checker.locals[node.variables[0]]] if node.macro == "transformMap" else []
-        inserted = _apply(checker, node, MAP_INSERT, [accumulator, *keys, checker.check(transformation)])
-        return _apply(checker, node, CONDITIONAL, [*held, inserted, accumulator]) if held else inserted
+        keys = [variables[node.variables[0]]] if node.macro == "transformMap" else []
+        step = _apply(checker, node, MAP_INSERT, [accumulator, *keys, checker.check(transformation)])
+        if held:
+            step = _apply(checker, node, CONDITIONAL, [*held, step, accumulator])
+    return _accumulated(checker, node, accumulator, step)
 
-    return _loop(checker, node, over, range_offset, accumulator, step)
 
-
-_EXPANSIONS: dict[str, Callable[[Checker, ast.Comprehension, Type, int], Type]] = {
+_EXPANSIONS: dict[str, Callable[[Checker, ast.Comprehension, Mapping[str, Type]], Type]] = {
     "all": _quantifier,
     "exists": _quantifier,
     "exists_one": _exists_one,
@@ -121,17 +115,21 @@ def _sort_by(checker: Checker, node: ast.Comprehension) -> Type:
     """A list is bound to a name, its keys are computed by `map`, and both are handed to a hidden function."""
     checker.bindings.fresh()
     items = checker.check(node.range)
-    keys = _collect(checker, node, checker.bindings.resolve(items), node.offset)
+    keys = _collect(checker, node, _variables(checker, node, checker.bindings.resolve(items), node.offset))
     result = checker.apply(node, SORT_BY_KEYS, [items, keys], is_member=True)
     return checker.bindings.resolve(result)
 
 
 def optional_map(checker: Checker, node: ast.OptionalMap) -> Type:
     """`target.hasValue() ? optional.of(body) : optional.none()`, where the variable is `target.value()`."""
-    condition = _apply(checker, node, "hasValue", [checker.check(node.target)], is_member=True)
+    before = checker.complaints.count
+    target = checker.check(node.target)
+    after = checker.complaints.count
+    condition = _apply(checker, node, "hasValue", [target], is_member=True)
     checker.bindings.fresh()
-    # The expansion has the target twice, and so have the complaints about it.
-    value = _apply(checker, node, "value", [checker.check(node.target)], is_member=True)
+    # The expansion has the target twice. To check it twice would double the work with each target in a target.
+    checker.complaints.repeat(before, after)
+    value = _apply(checker, node, "value", [target], is_member=True)
     with checker.declared({node.variable: value}):
         body = checker.bindings.resolve(checker.check(node.body))
     if not node.flat:

@@ -6,9 +6,10 @@ Mirrors cel-go checker/types.go, quirks included, because what it accepts is wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from .types import BOOL, BYTES, DOUBLE, DYN, ERROR, INT, NULL, STRING, UINT, Type, parameter
+from .types import BOOL, BYTES, DOUBLE, ERROR, INT, NULL, STRING, UINT, Type, parameter
 
 ANY = Type("google.protobuf.Any")
 WRAPPER, OPTIONAL = "wrapper", "optional_type"
@@ -45,17 +46,17 @@ def unwrapped(type_: Type) -> Type:
     return type_.parameters[0] if type_.name == WRAPPER else type_
 
 
+def _pairwise(relation: Callable[[Type, Type], bool], left: Type, right: Type) -> bool:
+    """Whether the parameters of two types are related, one by one."""
+    return len(left.parameters) == len(right.parameters) and all(map(relation, left.parameters, right.parameters))
+
+
 def is_same(left: Type, right: Type) -> bool:
     """Whether two types are exactly the same; that one may be null makes no difference."""
-    if left == right:
+    if left is right:
         return True
     left, right = unwrapped(left), unwrapped(right)
-    return (
-        left.name == right.name
-        and left.is_parameter == right.is_parameter
-        and len(left.parameters) == len(right.parameters)
-        and all(map(is_same, left.parameters, right.parameters))
-    )
+    return left.name == right.name and left.is_parameter == right.is_parameter and _pairwise(is_same, left, right)
 
 
 def is_equivalent(left: Type, right: Type) -> bool:
@@ -63,11 +64,7 @@ def is_equivalent(left: Type, right: Type) -> bool:
     if left.is_parameter or right.is_parameter:
         return left.is_parameter and right.is_parameter
     left, right = unwrapped(left), unwrapped(right)
-    return (
-        left.name == right.name
-        and len(left.parameters) == len(right.parameters)
-        and all(map(is_equivalent, left.parameters, right.parameters))
-    )
+    return left.name == right.name and _pairwise(is_equivalent, left, right)
 
 
 def _is_less_specific(left: Type, right: Type) -> bool:
@@ -79,7 +76,7 @@ def _is_less_specific(left: Type, right: Type) -> bool:
     left, right = unwrapped(left), unwrapped(right)
     if left.name != right.name or left.name == "type":
         return left.name == right.name
-    return len(left.parameters) == len(right.parameters) and all(map(_is_less_specific, left.parameters, right.parameters))
+    return _pairwise(_is_less_specific, left, right)
 
 
 def more_general(left: Type, right: Type) -> Type:
@@ -133,7 +130,8 @@ class Bindings:
             type_ = bound
         if not type_.parameters:
             return type_
-        return Type(type_.name, tuple(self.resolve(each, free) for each in type_.parameters))
+        # A generator would double how deep calls nest.
+        return Type(type_.name, tuple(map(partial(self.resolve, free=free), type_.parameters)))
 
     def instance(self, types: Sequence[Type]) -> tuple[Type, ...]:
         """The types of a signature with fresh parameters for the declared ones."""
@@ -169,7 +167,7 @@ class Bindings:
         left, right = unwrapped(left), unwrapped(right)
         if left.name != right.name or left.name == "type":
             return left.name == right.name
-        return len(left.parameters) == len(right.parameters) and all(map(self._agree, left.parameters, right.parameters))
+        return _pairwise(self._agree, left, right)
 
     def _substitutes(self, type_: Type, free: Type) -> tuple[bool, bool]:
         """Whether `type_` may stand for the parameter `free`, and whether that was bound; the more general type stays bound."""
@@ -199,9 +197,4 @@ class Bindings:
             if bound is None:
                 return False
             within = bound
-        return any(self._occurs(free, each) for each in within.parameters)
-
-
-def as_dyn(type_: Type) -> Type:
-    """The type with every free parameter replaced by dyn."""
-    return Bindings().resolve(type_, DYN)
+        return any(map(partial(self._occurs, free), within.parameters))

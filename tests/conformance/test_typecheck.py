@@ -10,7 +10,8 @@ import pytest
 import yaml
 import zstandard
 
-from pipeline.admission.policies.load import load_policy_set, parse_policy_set
+from pipeline.admission.policies.compile import compile_policy
+from pipeline.admission.policies.load import parse_policy_set
 from pipeline.admission.policies.model import Policy
 from pipeline.admission.policies.schemas import Schemas
 from pipeline.admission.policies.typecheck import expression_warnings
@@ -45,14 +46,33 @@ def test_recorded_warnings(shared: Path, moment: str) -> None:
     assert warned >= 13
 
 
-def test_wrong_policy_of_the_documentation(shared: Path, tmp_path: Path) -> None:
-    """It reads object.replicas where deployments have object.spec.replicas."""
+def documented(shared: Path, name: str, resources: list[str]) -> Policy:
+    """The policy of this name among those of the Kubernetes documentation that is for exactly these resources."""
     documents = yaml.safe_load_all((shared / "corpora" / "k8s-website" / "vap-examples.yaml").read_text())
-    wrong = [each for each in documents if each and each["metadata"]["name"] == "replica-policy.example.com"]
-    file = tmp_path / "policy.yaml"
-    file.write_text(yaml.safe_dump_all(wrong))
-    (policy,) = load_policy_set([file]).policies
+    (found,) = [
+        each
+        for each in documents
+        if each
+        and each["metadata"]["name"] == name
+        and each["spec"]["matchConstraints"]["resourceRules"][0]["resources"] == resources
+    ]
+    return policy_of({key: found[key] for key in ("metadata", "spec")})
+
+
+def test_documented_policy_with_a_wrong_field(shared: Path) -> None:
+    """It reads object.replicas where deployments have object.spec.replicas."""
+    policy = documented(shared, "replica-policy.example.com", ["deployments", "replicasets"])
     (warning,) = expression_warnings(policy, Schemas((), yaml.safe_load(NATIVE.read_text())), VERSION)
     assert warning.field_ref == "spec.validations[0].expression"
     issue = "ERROR: <input>:1:7: undefined field 'replicas'\n | object.replicas > 1\n | ......^\n"
     assert warning.warning == f"apps/v1, Kind=Deployment: {issue}\napps/v1, Kind=ReplicaSet: {issue}"
+    assert compile_policy(policy, VERSION).errors == ()
+
+
+def test_documented_policy_with_a_wrong_function(shared: Path) -> None:
+    """It calls startWith. That no server accepts, with or without schemas; for resources `*` there is no type checking."""
+    policy = documented(shared, "demo-policy.example.com", ["*"])
+    (wrong,) = compile_policy(policy, VERSION).errors
+    issue = "ERROR: <input>:1:31: undeclared reference to 'startWith' (in container '')"
+    assert wrong.error == f"compilation failed: {issue}\n | object.metadata.name.startWith('demo')\n | {'.' * 30}^"
+    assert expression_warnings(policy, Schemas((), yaml.safe_load(NATIVE.read_text())), VERSION) == ()

@@ -118,6 +118,29 @@ def test_no_type_contains_itself(left: Type, right: Type) -> None:
     assert not has_parameter(bindings.resolve(left, DYN))
 
 
+DEEP = 249  # kube-apiserver's parser allows no more
+DEEP_EXPRESSIONS = {
+    "lists": "[" * DEEP + "1" + "]" * DEEP,
+    "equal lists": "[" * (DEEP - 1) + "1" + "]" * (DEEP - 1) + " == " + "[" * (DEEP - 1) + "1" + "]" * (DEEP - 1),
+    "quantifiers": "d.all(x, " * DEEP + "true" + ")" * DEEP,
+    "maps": "d.map(x, " * DEEP + "x" + ")" * DEEP,
+    "filtered maps": "d.map(x, true, " * DEEP + "x" + ")" * DEEP,
+    "optionals": "d.optMap(x, " * DEEP + "x" + ")" * DEEP,
+    "selections": "d" + ".a" * DEEP,
+    "optionals of optionals": "d" + ".optMap(x, x)" * 200,
+}
+
+
+@pytest.mark.parametrize("name", DEEP_EXPRESSIONS)
+def test_as_deep_as_the_parser_allows(name: str) -> None:
+    assert environment().compile(DEEP_EXPRESSIONS[name]).result_type is not None
+
+
+def test_repeated_issues_are_bounded() -> None:
+    found = outcome("gone" + ".optMap(x, x)" * 100, (1, 36))
+    assert 100 < len(found["issues"]) < 10_000
+
+
 NAMES = st.sampled_from(["d", "b", "person", "people", "x", "gone", "dotted.name", "person.name", "person.tags", "int", "duration"])
 LITERALS = st.sampled_from(["1", "1u", "1.5", "'a'", "b'a'", "true", "null", "[]", "{}", "'%s'", "'['", "-1"])
 FUNCTIONS = ("size", "matches", "format", "quantity", "ip", "sum", "optional.of", "type", "duration", "first", "indexOf", "gone")
