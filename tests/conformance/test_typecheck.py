@@ -49,13 +49,8 @@ def test_recorded_warnings(shared: Path, moment: str) -> None:
 def documented(shared: Path, name: str, resources: list[str]) -> Policy:
     """The policy of this name among those of the Kubernetes documentation that is for exactly these resources."""
     documents = yaml.safe_load_all((shared / "corpora" / "k8s-website" / "vap-examples.yaml").read_text())
-    (found,) = [
-        each
-        for each in documents
-        if each
-        and each["metadata"]["name"] == name
-        and each["spec"]["matchConstraints"]["resourceRules"][0]["resources"] == resources
-    ]
+    named = [each for each in documents if each and each["metadata"]["name"] == name]
+    (found,) = [each for each in named if each["spec"]["matchConstraints"]["resourceRules"][0]["resources"] == resources]
     return policy_of({key: found[key] for key in ("metadata", "spec")})
 
 
