@@ -22,7 +22,7 @@ from pipeline.report.data import to_json
 from pipeline.report.html import to_html
 from pipeline.report.markdown import to_markdown
 from pipeline.report.model import Report
-from pipeline.report.words import percent
+from pipeline.report.words import percent, workload
 from queries import open_lake
 
 from . import options, replay
@@ -134,7 +134,7 @@ def _policy_tables(entry: PolicyReadiness) -> list[Table]:
         return [reasons]
     columns = [Column(name) for name in ("namespace", "workload", "user", "requests", "last_seen", "message")]
     rows = [
-        [owner.namespace, owner.unit, owner.user, owner.requests, owner.last_ts, owner.message]
+        [owner.namespace, workload(owner), owner.user, owner.requests, owner.last_ts, owner.message]
         for owner in entry.owners[:_OWNERS_SHOWN]
     ]
     more = len(entry.owners) - len(rows)

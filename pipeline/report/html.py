@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from .charts import timeline
 from .model import Report
-from .words import day, percent, policy_name
+from .words import day, percent, policy_name, workload
 
 
 @cache
@@ -21,7 +21,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(day=day, percent=percent, policy_name=policy_name)
+    environment.filters.update(day=day, percent=percent, policy_name=policy_name, workload=workload)
     return environment.get_template("report.html.j2")
 
 

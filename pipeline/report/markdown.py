@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.readiness.model import PolicyReadiness, Status
 
 from .model import Report
-from .words import day, percent, policy_name
+from .words import day, percent, policy_name, workload
 
 _SIGNS = {Status.READY: "✅", Status.NOT_READY: "❌", Status.INSUFFICIENT_EVIDENCE: "❔"}
 
@@ -42,7 +42,7 @@ def _policy(entry: PolicyReadiness) -> list[str]:
         for owner in entry.owners:
             cells = (
                 owner.namespace,
-                f"{owner.resource}/{owner.unit}",
+                workload(owner),
                 owner.user,
                 f"{owner.requests:,}",
                 day(owner.last_ts),

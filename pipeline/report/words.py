@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.model import Owner, PolicyReadiness
 
 
 def day(ts: datetime | None) -> str:
@@ -24,3 +24,8 @@ def percent(share: float) -> str:
 def policy_name(entry: PolicyReadiness) -> str:
     """`policy` or `policy / binding`."""
     return f"{entry.policy} / {entry.binding}" if entry.binding else entry.policy
+
+
+def workload(owner: Owner) -> str:
+    """`Deployment/cart (pods)`: the root owner, and the resource of the requests where that is another."""
+    return owner.unit if owner.unit.startswith(f"{owner.resource}/") else f"{owner.unit} ({owner.resource})"

@@ -41,7 +41,7 @@ REPORT = Report(
             denials=Denials(3, 1, 1, 1, START, END, 0.0, 0.08),
             fidelity=Fidelity(100, 99),
             unknown_reasons=(("oldObject: no earlier version", 10),),
-            owners=(Owner("pay-prod", "deployments", "cart-17", HOSTILE, 3, START, END, HOSTILE, "a1"),),
+            owners=(Owner("pay-prod", "pods", "Deployment/cart-17", HOSTILE, 3, START, END, HOSTILE, "a1"),),
             days=(DayCount(date(2026, 11, 1), 10, 3, 1), DayCount(date(2026, 11, 2), 12, 0, 0)),
         ),
         PolicyReadiness("new-rule", None, (), Status.READY, ("clean",), Exposure(), Denials(), Fidelity()),
@@ -60,6 +60,7 @@ def test_html_escapes_the_log_and_loads_nothing() -> None:
     assert set(re.findall(r"https?://[^\s\"'<]+", page)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
     assert "NOT READY" in page
     assert "oldObject: no earlier version" in page
+    assert "Deployment/cart-17 (pods)" in page
     assert page.count("<svg") == 1
 
 
