@@ -1,6 +1,6 @@
 """The bundled log replayed in full: what the demonstration's policies, and those that were bound at the time, come to.
 
-`HINDCAST_UPDATE_GOLDEN=1 pytest tests/pipeline/replay/test_golden_replay.py` rewrites the expectation; the difference is the review.
+`HINDCAST_UPDATE_GOLDEN=1 pytest tests/pipeline/replay/test_golden_replay.py` rewrites it; the difference is the review.
 """
 
 from __future__ import annotations
