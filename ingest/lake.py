@@ -3,6 +3,7 @@
     LAKE/manifest.sqlite
          events/dt=YYYY-MM-DD/*.parquet    audit events, by UTC date of stage_ts
          objects/dt=YYYY-MM-DD/*.parquet   snapshots of objects
+         repeats/dt=YYYY-MM-DD/*.parquet   which events came again from another source
          spool/ quarantine/ runs/
 
 Readers take the file list from the manifest and never wait. One process at a time writes.
@@ -27,10 +28,10 @@ import xxhash
 from .durable import sync_folder, write_durably
 from .errors import LakeError
 from .manifest import DataFile, Manifest
-from .schema import EVENTS, OBJECTS, time_column
+from .schema import EVENTS, OBJECTS, REPEATS, time_column
 
 MANIFEST = "manifest.sqlite"
-_SCHEMAS = {"events": EVENTS, "objects": OBJECTS}
+_SCHEMAS = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 _ROW_GROUP_ROWS = 50_000
 # Columns whose values hardly repeat lose by a dictionary; every other one gains.
 _DISTINCT = ("request_object", "response_object", "object", "audit_id", "stage_ts", "ts", "uid")
@@ -69,6 +70,12 @@ class Lake:
         """
         listed = [self.path / file.path for file in self.manifest.files(kind, span_us=span_us)]
         return listed or [self.path / kind / "_empty.parquet"]
+
+    def unlisted(self) -> list[Path]:
+        """Files among the tables' that no manifest lists: a writer is at work, or was killed; the next writer deletes them."""
+        listed = self.manifest.listed()
+        found = [path for kind in _SCHEMAS for path in sorted((self.path / kind).glob("dt=*/*"))]
+        return [path for path in found if str(path.relative_to(self.path)) not in listed]
 
     @contextmanager
     def writer(self) -> Iterator[LakeWriter]:
@@ -127,13 +134,7 @@ class LakeWriter:
 
     def sweep(self) -> int:
         """Delete files that no manifest lists: what a writer left when it was killed between writing and committing."""
-        listed = self.lake.manifest.listed()
-        orphans = [
-            path
-            for kind in _SCHEMAS
-            for path in (self.lake.path / kind).glob("dt=*/*")
-            if str(path.relative_to(self.lake.path)) not in listed
-        ]
+        orphans = self.lake.unlisted()
         for path in orphans:
             path.unlink()
         return len(orphans)

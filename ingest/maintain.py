@@ -6,7 +6,7 @@ orphans, which the next writer sweeps. Files that a step replaced stay on disk f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import groupby
@@ -26,10 +26,14 @@ UNIT_BYTES_MAX = 256 << 20
 FILES_MIN = 8
 GRACE_SECONDS = 900.0
 
+# Tables that are merged and expire: what tells their rows apart, and how a merged file is sorted.
+_KEY = {"events": EVENT_KEY, "repeats": (*EVENT_KEY, "ingest_source")}
+_ORDER = {"events": (*SORT_ORDER, "stage_ts"), "repeats": ("stage_ts", "audit_id")}
+
 
 @dataclass(slots=True)
 class Compacted:
-    """What compaction did. `duplicate` rows should be none, because ingest stores each event once."""
+    """What compaction did. No `duplicate` row is an event, because ingest stores each once; a repeat may be noted several times."""
 
     units: int = 0
     files_before: int = 0
@@ -58,7 +62,7 @@ class Fault:
 
 
 def compact(writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN) -> Compacted:
-    """Rewrite small event files as larger ones sorted by object, unit by unit; `now_ts` is seconds since the epoch.
+    """Rewrite small files of events as larger ones sorted by object, unit by unit; `now_ts` is seconds since the epoch.
 
     A unit lies within one cluster and one day. It is rewritten once it has `files_min` files, or once its day is over.
     Raises LakeError when a file is damaged or the disk cannot take the result; the units before it are done, and nothing is lost.
@@ -75,7 +79,8 @@ def compact(writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN) -> Co
 def expire(writer: LakeWriter, before: date, now_ts: float) -> Expired:
     """Take the events of all UTC days before a date out of the lake; `remove_retired` deletes their files later."""
     old = [file for file in writer.lake.manifest.files("events") if file.dt < before.isoformat()]
-    writer.commit(remove=[file.path for file in old], retired_ts=now_ts)
+    repeats = [file for file in writer.lake.manifest.files("repeats") if file.dt < before.isoformat()]
+    writer.commit(remove=[file.path for file in (*old, *repeats)], retired_ts=now_ts)
     return Expired(len(old), sum(file.rows for file in old), sum(file.bytes for file in old))
 
 
@@ -98,16 +103,17 @@ def verify(lake: Lake) -> list[Fault]:
     """Read every file of the lake again and compare it with the checksum of when it was written; costs one reading of the disk."""
     return [
         Fault(file.path, reason)
-        for kind in ("events", "objects")
+        for kind in ("events", "objects", "repeats")
         for file in lake.manifest.files(kind)
         if (reason := _fault(lake.path, file)) is not None
     ]
 
 
 def _units(lake: Lake) -> Iterator[list[DataFile]]:
-    """Event files that are to be one: neighbours in time of one cluster and day, as many as a unit may hold."""
-    files = sorted(lake.manifest.files("events"), key=lambda file: (file.cluster, file.dt, file.min_us, file.path))
-    for _, day in groupby(files, key=lambda file: (file.cluster, file.dt)):
+    """Files that are to be one: neighbours in time of one table, cluster and day, as many as a unit may hold."""
+    listed = [file for kind in _KEY for file in lake.manifest.files(kind)]
+    files = sorted(listed, key=lambda file: (file.kind, file.cluster, file.dt, file.min_us, file.path))
+    for _, day in groupby(files, key=lambda file: (file.kind, file.cluster, file.dt)):
         unit: list[DataFile] = []
         rows = size_bytes = 0
         for file in day:
@@ -130,9 +136,10 @@ def _compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done:
         if (reason := _fault(lake.path, file)) is not None:
             raise LakeError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
     table = pa.concat_tables([pq.read_table(lake.path / file.path, partitioning=None) for file in unit])
-    once = _once(table)
-    ordered = once.sort_by([(name, "ascending") for name in (*SORT_ORDER, "stage_ts")])
-    written = writer.write("events", unit[0].cluster, ordered, compacted=True)
+    kind = unit[0].kind
+    once = _once(table, _KEY[kind])
+    ordered = once.sort_by([(name, "ascending") for name in _ORDER[kind]])
+    written = writer.write(kind, unit[0].cluster, ordered, compacted=True)
     writer.commit(written, [file.path for file in unit], retired_ts=now_ts)
     done.units += 1
     done.files_before += len(unit)
@@ -143,10 +150,10 @@ def _compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done:
     done.bytes_after += sum(file.bytes for file in written)
 
 
-def _once(table: pa.Table) -> pa.Table:
-    """The first row of each key. Ingest already saw to it; this is the safety net."""
-    keys = table.select(EVENT_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
-    first = keys.group_by(list(EVENT_KEY)).aggregate([("row", "min")])
+def _once(table: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The first row of each key. For events, ingest already saw to it and this is the safety net."""
+    keys = table.select(list(key)).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+    first = keys.group_by(list(key)).aggregate([("row", "min")])
     return table if len(first) == table.num_rows else table.take(first.sort_by("row_min")["row_min"])
 
 

@@ -89,7 +89,16 @@ _OBJECT_COLUMNS: list[pa.Field[Any]] = [
 # One row per object of a snapshot (`kubectl get -A -o json`). The lists of one snapshot are not of one moment.
 OBJECTS = pa.schema(_OBJECT_COLUMNS, metadata={b"hindcast.schema_version": str(SCHEMA_VERSION).encode()})
 
+_REPEAT_COLUMNS: list[pa.Field[Any]] = [
+    *(EVENTS.field(name) for name in (*EVENT_KEY, "ingest_ts", "ingest_source")),
+    pa.field("conflicting", pa.bool_(), nullable=False),  # it says something else than the stored event
+]
+
+# One row per event that the lake held already when it came again from another kind of source, or with other content. The events
+# themselves remember only where they came from first; without these rows nobody could tell what only one of two sources brought.
+REPEATS = pa.schema(_REPEAT_COLUMNS, metadata={b"hindcast.schema_version": str(SCHEMA_VERSION).encode()})
+
 
 def time_column(kind: str) -> str:
     """The column by which a table's files are placed in days."""
-    return {"events": "stage_ts", "objects": "observed_ts"}[kind]
+    return {"events": "stage_ts", "objects": "observed_ts", "repeats": "stage_ts"}[kind]

@@ -22,7 +22,7 @@ from .errors import LakeError
 from .lake import LakeWriter
 from .manifest import DataFile
 from .quarantine import Quarantined, write_quarantine
-from .schema import EVENT_KEY, EVENTS
+from .schema import EVENT_KEY, EVENTS, REPEATS
 
 # Files of other clusters are not looked at, so the cluster need not be compared.
 _KEY = tuple(name for name in EVENT_KEY if name != "cluster")
@@ -69,12 +69,16 @@ _FRESH = {
     False: f"SELECT row FROM ({_FIRST}) ORDER BY row",
     True: f"SELECT row FROM ({_FIRST}) ANTI JOIN (SELECT {_KEYS} {_STORED}) USING ({_KEYS}) ORDER BY row",
 }
-_COLUMNS = ", ".join(_KEY + _CONTENT)
+_COLUMNS = ", ".join((*_KEY, *_CONTENT, "ingest_source"))
 _DIFFER = " OR ".join(f"a.{name} IS DISTINCT FROM b.{name}" for name in _CONTENT)
-_CONFLICTING = {
+# Which repeats are worth remembering: those from another kind of source than every stored namesake, or with other content.
+_AGAIN = {
     has_stored: f"""
-    SELECT a.row FROM repeats AS a JOIN (SELECT {_COLUMNS} FROM fresh {union}) AS b USING ({_KEYS})
-    GROUP BY a.row HAVING bool_and({_DIFFER})"""
+    SELECT a.row, bool_and({_DIFFER}) AS conflicting
+    FROM repeats AS a JOIN (SELECT {_COLUMNS} FROM fresh {union}) AS b USING ({_KEYS})
+    GROUP BY a.row
+    HAVING conflicting OR bool_and(split_part(a.ingest_source, ':', 1) <> split_part(b.ingest_source, ':', 1))
+    ORDER BY a.row"""
     for has_stored, union in ((False, ""), (True, f"UNION ALL SELECT {_COLUMNS} {_STORED}"))
 }
 
@@ -103,10 +107,11 @@ class EventStore:
             tables.setdefault(part.cluster, []).append(decoded.table)
         counts.quarantined = len(refused)
         for cluster, parts in tables.items():
-            fresh = self._fresh(cluster, pa.concat_tables(parts), counts)
-            if fresh.num_rows:
-                files += self._writer.write("events", cluster, fresh)
-        counts.stored = sum(file.rows for file in files)
+            fresh, again = self._sorted_out(cluster, pa.concat_tables(parts), counts)
+            for kind, table in (("events", fresh), ("repeats", again)):
+                if table.num_rows:
+                    files += self._writer.write(kind, cluster, table)
+            counts.stored += fresh.num_rows
         if refused:
             try:
                 write_quarantine(self._writer.lake.path / "quarantine", refused, quarantine_name)
@@ -117,33 +122,36 @@ class EventStore:
         self._writer.commit(files, props=marks)
         return counts
 
-    def _fresh(self, cluster: str, table: pa.Table, counts: Counts) -> pa.Table:
-        """The rows that neither an earlier row of this table nor the lake has."""
+    def _sorted_out(self, cluster: str, table: pa.Table, counts: Counts) -> tuple[pa.Table, pa.Table]:
+        """The rows that neither an earlier row of this table nor the lake has, and what is to be remembered of the others."""
         if not table.num_rows:
-            return table
+            return table, REPEATS.empty_table()
         keys = table.select(_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
         span = pc.min_max(table["stage_ts"].cast(pa.int64()))
         span_us = (span["min"].as_py(), span["max"].as_py())
         stored = [str(self._writer.lake.path / file.path) for file in self._writer.lake.manifest.files("events", cluster, span_us)]
         with self._registered("incoming", keys):
-            fresh = self._rows(_FRESH[bool(stored)], stored, span_us)
+            fresh = _column(self._query(_FRESH[bool(stored)], stored, span_us), "row")
         if len(fresh) == table.num_rows:
-            return table
+            return table, REPEATS.empty_table()
+        again = self._again(table, fresh, stored, span_us)
         counts.duplicate += table.num_rows - len(fresh)
-        counts.conflicting += self._conflicting(table, fresh, stored, span_us)
-        return table.take(fresh)
+        counts.conflicting += pc.sum(again["conflicting"], min_count=0).as_py()
+        return table.take(fresh), again
 
-    def _conflicting(self, table: pa.Table, fresh: pa.Array[Any], stored: list[str], span_us: tuple[int, int]) -> int:
-        """How many of the other rows differ from their fresh or stored namesake. Reads bodies, so only where there are repeats."""
+    def _again(self, table: pa.Table, fresh: pa.Array[Any], stored: list[str], span_us: tuple[int, int]) -> pa.Table:
+        """Rows of REPEATS for the rows that are not fresh. Reads stored bodies, so only where there are repeats."""
         rows = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
         repeats = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=fresh)))
         with self._registered("repeats", repeats), self._registered("fresh", rows.take(fresh)):
-            return len(self._rows(_CONFLICTING[bool(stored)], stored, span_us))
+            found = self._query(_AGAIN[bool(stored)], stored, span_us)
+        named = table.take(_column(found, "row")).append_column("conflicting", found["conflicting"])
+        return named.select(REPEATS.names).cast(REPEATS)
 
-    def _rows(self, sql: str, stored: list[str], span_us: tuple[int, int]) -> pa.Array[Any]:
+    def _query(self, sql: str, stored: list[str], span_us: tuple[int, int]) -> pa.Table:
         parameters = {"files": stored, "low": span_us[0], "high": span_us[1]} if stored else None
-        rows: pa.Array[Any] = self._connection.sql(sql, params=parameters).to_arrow_table()["row"].combine_chunks()
-        return rows
+        table: pa.Table = self._connection.sql(sql, params=parameters).to_arrow_table()
+        return table
 
     @contextmanager
     def _registered(self, name: str, table: pa.Table) -> Iterator[None]:
@@ -156,6 +164,11 @@ class EventStore:
     def close(self) -> None:
         """Release the engine."""
         self._connection.close()
+
+
+def _column(table: pa.Table, name: str) -> pa.Array[Any]:
+    column: pa.Array[Any] = table[name].combine_chunks()
+    return column
 
 
 def _refused(part: Lines, decoded: Decoded) -> list[Quarantined]:

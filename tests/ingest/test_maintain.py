@@ -148,3 +148,16 @@ def test_a_damaged_file_is_not_rewritten(lake: Lake, event: Event) -> None:
         compact(writer, FIRST_DAY + DAY)
     assert path in lake.files()
     assert path.exists()
+
+
+def test_what_came_again_is_merged_and_expires_with_its_events(lake: Lake, event: Event) -> None:
+    for source in ("webhook", "file:audit.log", "file:audit-2.log"):
+        with lake.writer() as writer:
+            EventStore(writer).store([Lines("c", source, 0.0, [event(1), event(DAY)])], {}, "q")
+    assert len(lake.manifest.files("repeats")) == 4
+    with lake.writer() as writer:
+        compact(writer, FIRST_DAY + 9 * DAY)
+        assert [file.rows for file in lake.manifest.files("repeats")] == [2, 2]
+        assert verify(lake) == []
+        expire(writer, date(2026, 11, 2), FIRST_DAY)
+    assert [file.dt for file in lake.manifest.files("repeats")] == ["2026-11-02"]

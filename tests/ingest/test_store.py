@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,11 +19,11 @@ from ingest.store import Counts, EventStore, Lines
 Event = Callable[..., bytes]
 
 
-def store(lake: Lake, *lines: bytes, cluster: str = "c") -> Counts:
+def store(lake: Lake, *lines: bytes, cluster: str = "c", source: str = "test") -> Counts:
     with lake.writer() as writer:
         stored = EventStore(writer)
         try:
-            return stored.store([Lines(cluster, "test", 0.0, lines, lambda index: f"FILE:{index + 1}")], {}, "q")
+            return stored.store([Lines(cluster, source, 0.0, lines, lambda index: f"FILE:{index + 1}")], {}, "q")
         finally:
             stored.close()
 
@@ -84,6 +86,21 @@ def test_the_first_copy_of_an_event_stays(lake: Lake, event: Event, rows: Callab
     store(lake, event(1, verb="get"), event(1, verb="list"))
     store(lake, event(1, verb="watch"))
     assert [row["verb"] for row in rows(lake)] == ["get"]
+
+
+def repeats(lake: Lake) -> list[tuple[str, str, bool]]:
+    table = pa.concat_tables([pq.read_table(path, partitioning=None) for path in lake.files("repeats")])
+    return sorted((row["audit_id"], row["ingest_source"], row["conflicting"]) for row in table.to_pylist())
+
+
+def test_what_comes_again_from_elsewhere_or_differs_is_remembered(lake: Lake, event: Event) -> None:
+    store(lake, event(1), event(2), source="file:audit.log")
+    store(lake, event(1), source="file:audit-2026.log")
+    assert repeats(lake) == []
+    store(lake, event(2), event(3), source="webhook")
+    store(lake, event(3), source="file:audit.log")
+    store(lake, event(1, verb="get"), source="file:audit.log")
+    assert repeats(lake) == [("id-1", "file:audit.log", True), ("id-2", "webhook", False), ("id-3", "file:audit.log", False)]
 
 
 def test_what_is_no_event_costs_no_neighbour_and_is_kept(lake: Lake, event: Event) -> None:
