@@ -13,11 +13,32 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pyarrow as pa
 import zstandard
 
 from .durable import write_durably
+
+# One row per refused record, without its bytes.
+_HEAD_COLUMNS: list[pa.Field[Any]] = [
+    pa.field("source", pa.string(), nullable=False),
+    pa.field("cluster", pa.string()),  # null where none was known
+    pa.field("received_ts", pa.timestamp("us", tz="UTC")),
+    pa.field("reason", pa.string(), nullable=False),
+]
+HEADS = pa.schema(_HEAD_COLUMNS)
+
+
+class _Head(msgspec.Struct):
+    source: str
+    cluster: str
+    received_ts: float
+    reason: str
+
+
+_head_decoder = msgspec.json.Decoder(_Head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +78,25 @@ def read_quarantine(directory: Path) -> list[Quarantined]:
             raw = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
             records.append(Quarantined(row["source"], row["cluster"], row["received_ts"], row["reason"], raw))
     return records
+
+
+def quarantine_heads(paths: Iterable[Path]) -> pa.Table:
+    """What quarantine files hold without the records' bytes: rows of HEADS. A file that cannot be read is a row that says so."""
+    rows: list[dict[str, object]] = []
+    for path in paths:
+        try:
+            lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).splitlines()
+            rows += [_head_row(_head_decoder.decode(line)) for line in lines]
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, zstandard.ZstdError) as error:
+            rows.append({"source": "quarantine", "reason": f"{path.name}: the quarantine file itself cannot be read: {error}"})
+    return pa.Table.from_pylist(rows, HEADS)
+
+
+def _head_row(head: _Head) -> dict[str, object]:
+    known = datetime.fromtimestamp(head.received_ts, UTC) if head.received_ts else None
+    return {"source": head.source, "cluster": head.cluster or None, "received_ts": known, "reason": head.reason}
 
 
 def _fill(target: Path, data: bytes) -> None:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import resources
+from pathlib import Path
 from typing import Literal
 
 import duckdb
+import pyarrow as pa
 
 from ingest.errors import LakeError
-from ingest.schema import EVENTS, OBJECTS
+from ingest.quarantine import HEADS, quarantine_heads
+from ingest.schema import EVENTS, OBJECTS, REPEATS
 
 Kind = Literal["view", "macro", "check"]
 
@@ -90,10 +93,12 @@ def parse_statement(kind: Kind, name: str, text: str) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class LakeFiles:
-    """The Parquet files of a lake's tables."""
+    """The Parquet files of a lake's tables, and the files of its quarantine."""
 
     events: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
+    repeats: tuple[str, ...] = ()
+    quarantine: tuple[str, ...] = ()
 
 
 def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
@@ -115,17 +120,27 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
 
 def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     """Point the views below all others at these files. Views are bound when asked, so no other has to be installed again."""
-    for name, paths, schema in (("events", files.events, EVENTS), ("objects", files.objects, OBJECTS)):
+    for name, paths, schema in (
+        ("events", files.events, EVENTS),
+        ("objects", files.objects, OBJECTS),
+        ("repeats", files.repeats, REPEATS),
+    ):
         if paths:
             listed = ", ".join(file_literal(path) for path in paths)
             source = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
         else:
-            # A table and not the registered name, which cursors of the connection would not see.
             source = f"no_{name}"
-            connection.register("empty", schema.empty_table())
-            connection.execute(f"CREATE OR REPLACE TABLE {source} AS FROM empty")
-            connection.unregister("empty")
+            _make_table(connection, source, schema.empty_table())
         connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {source}")
+    heads = quarantine_heads(map(Path, files.quarantine)) if files.quarantine else HEADS.empty_table()
+    _make_table(connection, "lake_quarantine", heads)
+
+
+def _make_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    """A table and not a registered name, which cursors of the connection would not see."""
+    connection.register("given", rows)
+    connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM given")
+    connection.unregister("given")
 
 
 def file_literal(path: str) -> str:

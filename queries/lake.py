@@ -32,7 +32,15 @@ def open_lake(path: str | Path, threads: int | None = None) -> LakeReader:
     `threads` limits DuckDB's; by default it takes one per core. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
-    return LakeReader(lambda: LakeFiles(*(tuple(map(str, lake.files(kind))) for kind in ("events", "objects"))), threads)
+    return LakeReader(lambda: _files_of(lake), threads)
+
+
+def _files_of(lake: Lake) -> LakeFiles:
+    events, objects = (tuple(map(str, lake.files(kind))) for kind in ("events", "objects"))
+    # Most lakes have neither of these, and one that was made before they were has no empty file for its repeats.
+    repeats = tuple(str(lake.path / file.path) for file in lake.manifest.files("repeats"))
+    quarantine = tuple(map(str, sorted((lake.path / "quarantine").glob("*.jsonl.zst"))))
+    return LakeFiles(events, objects, repeats, quarantine)
 
 
 class LakeReader:
@@ -130,6 +138,10 @@ class LakeReader:
     def evidence(self) -> duckdb.DuckDBPyRelation:
         """How many events of each kind there are, and which bodies they hold (rows.Evidence)."""
         return self.connection.view("evidence")
+
+    def losses(self) -> duckdb.DuckDBPyRelation:
+        """What evidence is missing or doubtful, by cluster, kind and resource (rows.Loss); queries.ledger explains the kinds."""
+        return self.connection.view("losses")
 
     def checks(self) -> list[CheckResult]:
         """Run every check of queries/checks. A `fail` with rows is a defect of the lake or of a view; a `warn` weakens answers."""

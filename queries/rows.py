@@ -176,6 +176,18 @@ class KnownPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """Evidence of one kind that is missing or doubtful, and what it concerns; the kinds are in queries/ledger.py."""
+
+    cluster: str
+    kind: str
+    count: int
+    first_ts: datetime | None
+    last_ts: datetime | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """One check of the lake: `severity` is `fail` or `warn`; it holds when `rows` is 0. `columns` and `first` show some rows."""
 

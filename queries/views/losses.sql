@@ -1,0 +1,89 @@
+-- one row per kind of evidence that is missing or doubtful, and what it concerns: (cluster, kind, detail)
+-- kind: see queries/ledger.py, which says of each what it means for verdicts and what to do
+-- count: requests; for silence, burst and late stretches of time, for quarantined records
+-- first_ts: earliest of them
+-- last_ts: latest of them
+-- detail: mostly the resource
+--
+-- What an audit log cannot tell: which API server wrote an event, what a full buffer dropped, and requests to which the audit policy
+-- gives level None. Of these only traces are found here: silences, bursts, and versions of objects that nothing recorded made.
+WITH ends AS (
+    SELECT cluster, max(stage_ts) AS end_ts FROM events GROUP BY cluster
+),
+writes AS (
+    SELECT
+        *,
+        CASE
+            WHEN list_contains(flags, 'redacted') THEN 'redacted'
+            WHEN list_contains(flags, 'truncated') THEN 'truncated'
+            WHEN level = 'Metadata' THEN 'level_metadata'
+        END AS withheld_by
+    FROM admission_writes
+    WHERE ran <> 'no' AND operation IN ('CREATE', 'UPDATE') AND request_object IS NULL AND response_object IS NULL
+),
+found AS (
+    SELECT cluster, withheld_by AS kind, ts, resource_label(api_group, resource, subresource) AS detail
+    FROM writes
+    WHERE withheld_by IS NOT NULL
+    UNION ALL
+    SELECT cluster, 'level_request', ts, resource_label(api_group, resource, subresource)
+    FROM admission_writes
+    WHERE ran <> 'no' AND operation IN ('CREATE', 'UPDATE') AND level = 'Request' AND response_object IS NULL
+        AND NOT list_contains(flags, 'redacted') AND NOT list_contains(flags, 'truncated')
+    UNION ALL
+    SELECT DISTINCT ON (cluster, audit_id, ts, missing_from)
+        cluster, CASE missing_from WHEN 'webhook' THEN 'never_posted' ELSE 'never_logged' END, coalesce(ts, stage_ts),
+        resource_label(api_group, resource, subresource)
+    FROM unshared_events
+    UNION ALL
+    SELECT cluster, 'unseen_write', ts, resource_label(api_group, resource, subresource)
+    FROM unseen_writes
+    UNION ALL
+    -- An API server answers within a minute, or ends the request itself.
+    SELECT
+        requests.cluster, CASE stage WHEN 'RequestReceived' THEN 'unanswered' ELSE 'unended' END, ts,
+        resource_label(api_group, resource, subresource)
+    FROM requests JOIN ends USING (cluster)
+    WHERE NOT complete AND outcome <> 'authentication'
+        AND stage_ts < end_ts - CASE WHEN is_long_running(verb, subresource) THEN INTERVAL 1 HOUR ELSE INTERVAL 2 MINUTES END
+        AND NOT (stage = 'RequestReceived' AND is_long_running(verb, subresource))
+    UNION ALL
+    SELECT cluster, 'conflicting', stage_ts, 'another copy came from ' || split_part(ingest_source, ':', 1)
+    FROM lake_repeats
+    WHERE conflicting
+    UNION ALL
+    SELECT cluster, 'clock_backwards', stage_ts, 'a stage before its request'
+    FROM events
+    WHERE stage_ts < ts
+    UNION ALL
+    -- Only the webhook: a log file may be a copy whose times were moved.
+    SELECT cluster, 'clock_ahead', stage_ts, 'received before it happened'
+    FROM arrivals
+    WHERE source = 'webhook' AND stage_ts > ingest_ts + INTERVAL 2 SECONDS
+),
+counted AS (
+    SELECT cluster, kind, count(*) AS count, min(ts) AS first_ts, max(ts) AS last_ts, detail
+    FROM found
+    GROUP BY cluster, kind, detail
+    UNION ALL
+    SELECT
+        cluster, 'silence', count(*), min(first_ts), max(last_ts),
+        format('the longest lasted {:.0f} s; usual are up to {:.1f} s', max(seconds), max(usual_seconds))
+    FROM silences
+    GROUP BY cluster
+    UNION ALL
+    SELECT cluster, 'burst', count(*), min(first_ts), max(last_ts), format('up to {:d} events in ten seconds', max(events))
+    FROM bursts
+    GROUP BY cluster
+    UNION ALL
+    SELECT cluster, 'late', count(*), min(received_ts), max(received_ts), format('up to {:.0f} s old', max(age_seconds))
+    FROM deliveries
+    WHERE age_seconds > 40
+    GROUP BY cluster
+    UNION ALL
+    SELECT coalesce(cluster, ''), 'quarantined', count(*), min(received_ts), max(received_ts), source
+    FROM quarantined
+    GROUP BY ALL
+)
+FROM counted
+ORDER BY cluster, kind, count DESC, detail

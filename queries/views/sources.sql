@@ -1,0 +1,16 @@
+-- one row per (cluster, ingest_source): what one log file, or the webhook, brought, and of which time
+-- source: `webhook` or `file`
+-- events: events that it brought
+-- stored: those of them that no other source had brought before
+-- first_ts: earliest stage
+-- last_ts: latest stage
+-- last_ingest_ts: when something of it was received last
+SELECT
+    cluster, ingest_source, source,
+    count(*) AS events,
+    count(*) FILTER (stored) AS stored,
+    min(stage_ts) AS first_ts,
+    max(stage_ts) AS last_ts,
+    max(ingest_ts) AS last_ingest_ts
+FROM arrivals
+GROUP BY cluster, ingest_source, source
