@@ -1,0 +1,144 @@
+"""What each kind of row in the view `losses` means for verdicts, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How sure it is that evidence is gone. Only `lost` fails a gate."""
+
+    LOST = "lost"  # it was recorded or sent, and is not here, or not whole
+    POSSIBLE = "possible"  # something may be missing; the log alone cannot tell
+    WITHHELD = "withheld"  # the audit policy or the redaction keeps it out, on purpose or not
+    NOTE = "note"  # nothing is missing, but an answer may be less exact
+
+
+@dataclass(frozen=True, slots=True)
+class LossKind:
+    """`found` follows a count of `unit`; `means` and `action` are sentences for the reader of a report."""
+
+    severity: Severity
+    unit: str
+    found: str
+    means: str
+    action: str
+
+
+LOSS_KINDS: Mapping[str, LossKind] = {
+    "never_posted": LossKind(
+        Severity.LOST,
+        "requests",
+        "are in a log file and were never posted by the webhook",
+        "the webhook lost them, and other losses like these leave no trace where no log file is read; an event that cannot be "
+        "encoded takes its whole batch along, and is itself in neither",
+        "keep the log backend beside the webhook and ingest its files; look in kube-apiserver's log for batches that failed",
+    ),
+    "never_logged": LossKind(
+        Severity.POSSIBLE,
+        "requests",
+        "were posted by the webhook and are in no log file of that time",
+        "nothing is missing in the lake; the log file is incomplete, or other API servers wrote these",
+        "ingest the log files of every API server",
+    ),
+    "quarantined": LossKind(
+        Severity.LOST,
+        "records",
+        "could not be taken as events",
+        "whatever they say is in no view and in no verdict",
+        "read the reasons with `SELECT * FROM quarantined`; the bytes are kept in quarantine/",
+    ),
+    "truncated": LossKind(
+        Severity.LOST,
+        "requests",
+        "lost their bodies because the event was too large",
+        "policies on them are unknown, and so is the old object of the next update",
+        "raise --audit-webhook-truncate-max-event-size, or leave truncation off",
+    ),
+    "unanswered": LossKind(
+        Severity.LOST,
+        "requests",
+        "have no final stage although it is overdue",
+        "whether they were admitted is not known, so they count as unknown",
+        "record ResponseComplete; see whether the API server was stopped at that time",
+    ),
+    "unseen_write": LossKind(
+        Severity.POSSIBLE,
+        "updates",
+        "replaced a version of their object that nothing recorded made",
+        "at least so many writes are not in the lake: lost, or given level None; old objects before them are not certain",
+        "record every write of these resources, subresources too, at level RequestResponse",
+    ),
+    "silence": LossKind(
+        Severity.POSSIBLE,
+        "stretches of time",
+        "in which the cluster recorded nothing, unlike usually",
+        "requests of that time may be missing, whatever they were",
+        "see whether the API server or the sink was down; record a lease, so that quiet and loss differ (`hindcast init`)",
+    ),
+    "burst": LossKind(
+        Severity.POSSIBLE,
+        "times ten seconds",
+        "brought nearly as much as an API server's webhook can send",
+        "what came on top was dropped by its full buffer without a trace",
+        "raise --audit-webhook-batch-buffer-size and --audit-webhook-batch-throttle-qps, or record less; compare with --metrics",
+    ),
+    "late": LossKind(
+        Severity.NOTE,
+        "batches",
+        "came so late that they must have been repeated or held back",
+        "nothing is missing; after five attempts an API server drops a batch",
+        "see whether the sink was reachable then, and how full its disk was",
+    ),
+    "level_metadata": LossKind(
+        Severity.WITHHELD,
+        "writes",
+        "were recorded at level Metadata, without bodies",
+        "policies that read the object are unknown for them",
+        "raise their level to RequestResponse, unless the bodies are credentials: `hindcast init --check`",
+    ),
+    "level_request": LossKind(
+        Severity.WITHHELD,
+        "writes",
+        "were recorded at level Request, without the answer",
+        "the object is known as the client sent it, before mutation, so verdicts are approximate",
+        "raise their level to RequestResponse: `hindcast init --check`",
+    ),
+    "redacted": LossKind(
+        Severity.WITHHELD,
+        "writes",
+        "had their bodies taken out at the door, because they hold credentials",
+        "policies that read the object are unknown for them",
+        "nothing, or `--redact-resources` where the resource holds no credential",
+    ),
+    "unended": LossKind(
+        Severity.NOTE,
+        "long-running requests",
+        "began more than an hour before the last event and never ended",
+        "their verdicts are known from the first stage; only how they ended is not",
+        "nothing, unless the API server was stopped",
+    ),
+    "conflicting": LossKind(
+        Severity.NOTE,
+        "events",
+        "came twice with different content, and the first copy was kept",
+        "one of the copies was cut or changed on its way; verdicts use the stored one",
+        "give both backends the same truncation; ingest the fuller source first",
+    ),
+    "clock_backwards": LossKind(
+        Severity.NOTE,
+        "events",
+        "reached a stage before their request was received",
+        "a clock was set back: what was in force at that moment is less certain",
+        "synchronize the clocks of the control plane",
+    ),
+    "clock_ahead": LossKind(
+        Severity.NOTE,
+        "events",
+        "arrived before they happened, by the clocks of sink and API server",
+        "times of different clusters and sources do not compare",
+        "synchronize the clocks of the sink and of the control plane",
+    ),
+}
