@@ -17,7 +17,7 @@ import typer
 
 from ingest.errors import HindcastError
 
-from .commands import calibrate, demo, ingest, readiness, replay, serve, violations
+from .commands import calibrate, demo, doctor, ingest, init, readiness, replay, serve, violations
 from .context import Context
 
 EXIT_INTERRUPTED = 130
@@ -58,7 +58,7 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
     return finish
 
 
-for _command in (demo, ingest, violations, replay, calibrate, readiness, serve):
+for _command in (demo, init, ingest, serve, doctor, violations, replay, calibrate, readiness):
     app.command(_command.__name__.rpartition(".")[2])(_finishing(_command.command))
 
 

@@ -124,7 +124,7 @@ def _head(coverage: Coverage | None) -> Iterator[str]:
         yield "# A policy reads metadata.managedFields, so they are kept although they are up to half of an object."
         yield "omitManagedFields: false"
     else:
-        yield "# Up to half of an object, and hardly ever read. Set it to false should a policy of yours read metadata.managedFields."
+        yield "# Up to half of an object, hardly ever read. Set it to false should a policy of yours read metadata.managedFields."
         yield "omitManagedFields: true"
     yield "rules:"
 

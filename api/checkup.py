@@ -1,0 +1,210 @@
+"""What `hindcast doctor` finds in a lake: the loss ledger as findings, the lake's state, and what API servers counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+
+from ingest.errors import InputError, LakeError
+from ingest.lake import Lake
+from ingest.maintain import verify
+from ingest.segment import read_headers
+from ingest.server_metrics import ServerMetrics
+from ingest.spool import OPEN_SUFFIX, SEALED_SUFFIX
+from queries import LakeReader, rows_of
+from queries.ledger import LOSS_KINDS, Severity
+from queries.rows import Loss
+
+# An API server repeats a batch for so long at most before it drops it: five attempts of 30 s, and 97 s of waiting between them.
+_REPEATED_FOR = timedelta(seconds=250)
+_DETAILS_SHOWN = 4
+_ORDER = list(Severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong or doubtful. `count` is None where it is about no countable thing; `found` is a sentence with it."""
+
+    severity: Severity
+    cluster: str
+    kind: str
+    count: int | None
+    found: str
+    first_ts: datetime | None
+    last_ts: datetime | None
+    detail: str
+    means: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class LakeState:
+    """What a lake consists of. Sizes in bytes; `waiting` are events that were acknowledged and are not in the views yet."""
+
+    files: int
+    bytes: int
+    days: int
+    first_day: str
+    last_day: str
+    segments: int
+    segment_bytes: int
+    waiting: int
+    quarantine_files: int
+    quarantine_bytes: int
+    unlisted: int
+    retired: int
+
+
+def ledger_findings(reader: LakeReader, now: datetime) -> list[Finding]:
+    """The loss ledger, one finding for each cluster and kind, the worst first. `now` tells what may still be on its way."""
+    losses = rows_of(reader.losses(), Loss)
+    groups = groupby(losses, key=lambda loss: (loss.cluster, loss.kind))
+    found = [_finding(cluster, kind, list(members), now) for (cluster, kind), members in groups]
+    return sorted(found, key=lambda finding: (_ORDER.index(finding.severity), finding.cluster, finding.kind))
+
+
+def _finding(cluster: str, name: str, losses: Sequence[Loss], now: datetime) -> Finding:
+    kind = LOSS_KINDS[name]
+    count = sum(loss.count for loss in losses)
+    first_ts = min((loss.first_ts for loss in losses if loss.first_ts), default=None)
+    last_ts = max((loss.last_ts for loss in losses if loss.last_ts), default=None)
+    severity, means = kind.severity, kind.means
+    if name == "never_posted" and first_ts is not None and first_ts > now - _REPEATED_FOR:
+        severity, means = Severity.POSSIBLE, "they may still be on their way: an API server repeats a batch for up to 250 s"
+    named = [loss.detail if len(losses) == 1 else f"{loss.detail} ({loss.count:,})" for loss in losses[:_DETAILS_SHOWN]]
+    more = [f"{len(losses) - _DETAILS_SHOWN} more"] if len(losses) > _DETAILS_SHOWN else []
+    found = f"{count:,} {kind.unit} {kind.found}"
+    return Finding(severity, cluster, name, count, found, first_ts, last_ts, ", ".join(named + more), means, kind.action)
+
+
+def lake_state(lake: Lake) -> LakeState:
+    """What the lake consists of, by its manifest and its folders; reads the headers of waiting batches, and no event."""
+    files = [file for kind in ("events", "objects", "repeats") for file in lake.manifest.files(kind)]
+    days = sorted({file.dt for file in files if file.kind == "events"})
+    segments = [path for path in _files(lake.path / "spool") if path.name.endswith((SEALED_SUFFIX, OPEN_SUFFIX))]
+    quarantine = [path for path in _files(lake.path / "quarantine") if path.name.endswith(".jsonl.zst")]
+    return LakeState(
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+        days=len(days),
+        first_day=days[0] if days else "",
+        last_day=days[-1] if days else "",
+        segments=len(segments),
+        segment_bytes=sum(_size(path) for path in segments),
+        waiting=sum(map(_waiting, segments)),
+        quarantine_files=len(quarantine),
+        quarantine_bytes=sum(_size(path) for path in quarantine),
+        unlisted=len(lake.unlisted()),
+        retired=len(lake.manifest.retired(float("inf"))),
+    )
+
+
+def damage_findings(lake: Lake) -> Iterator[Finding]:
+    """Files whose content is not what was written; costs one reading of the disk."""
+    for fault in verify(lake):
+        yield Finding(
+            Severity.LOST,
+            "",
+            "damaged_file",
+            None,
+            f"{fault.path} {fault.reason}",
+            None,
+            None,
+            fault.path,
+            "its events are missing, or not what was received",
+            "restore the file from a backup; ingest the log files of its day again into a new lake",
+        )
+
+
+def metrics_findings(reader: LakeReader, cluster: str | None, metrics: Sequence[ServerMetrics]) -> Iterator[Finding]:
+    """What the API servers counted against what the lake holds of the same time. Raises InputError for no or several clusters."""
+    extents = reader.sql("SELECT cluster, max(stage_ts) FROM events GROUP BY cluster ORDER BY cluster").fetchall()
+    names = [name for name, _ in extents]
+    if cluster is None and len(names) != 1:
+        raise InputError(f"--metrics: the lake has the clusters {', '.join(names) or 'none'}", "say with --cluster which is meant")
+    if cluster is not None and cluster not in names:
+        raise InputError(f"--cluster: the lake has no events of {cluster!r}", f"it has {', '.join(names) or 'none'}")
+    name, newest = next((name, newest) for name, newest in extents if name == (cluster or names[0]))
+    start, end = _window(metrics)
+    ((held,),) = reader.sql(
+        "SELECT count(*) FROM events WHERE cluster = ? AND (? IS NULL OR stage_ts >= ?) AND stage_ts <= ?",
+        [name, start, start, end],
+    ).fetchall()
+    counted = sum(entry.events for entry in metrics)
+    yield from _errors(name, metrics, start, end)
+    yield _comparison(name, counted, held, newest, start, end)
+
+
+def _window(metrics: Sequence[ServerMetrics]) -> tuple[datetime | None, datetime]:
+    """From the start of the oldest process, where all tell theirs, to the last scrape."""
+    starts = [entry.start_ts for entry in metrics if entry.start_ts is not None]
+    start = datetime.fromtimestamp(min(starts), UTC) if len(starts) == len(metrics) else None
+    return start, datetime.fromtimestamp(max(entry.scraped_ts for entry in metrics), UTC)
+
+
+def _comparison(cluster: str, counted: int, held: int, newest: datetime, start: datetime | None, end: datetime) -> Finding:
+    found = f"API servers counted {counted:,} events, the lake holds {held:,} of that time"
+    if counted == held:
+        severity, means, action = Severity.NOTE, "nothing is missing between these two times", "nothing"
+    elif counted < held:
+        severity = Severity.NOTE
+        means = "the lake holds more than these servers sent, so other servers, or earlier processes, wrote some: nothing is proven"
+        action = "give --metrics for every API server, all scraped at about the same time"
+    elif newest < end:
+        severity, means = Severity.POSSIBLE, "the scrape is newer than the newest event: the difference may still be on its way"
+        action = "ask again once the lake has newer events"
+    else:
+        severity, means = Severity.LOST, f"{counted - held:,} events were recorded by the API server and are not here"
+        action = "look for dropped batches in kube-apiserver's log; ingest the log files of that time"
+    return Finding(severity, cluster, "server_count", abs(counted - held), found, start, end, "", means, action)
+
+
+def _errors(cluster: str, metrics: Sequence[ServerMetrics], start: datetime | None, end: datetime) -> Iterator[Finding]:
+    for entry in metrics:
+        for plugin, count in sorted(entry.errors.items()):
+            yield Finding(
+                Severity.LOST,
+                cluster,
+                "server_error",
+                count,
+                f"the API server failed to keep {count:,} events in its audit backend {plugin!r}",
+                start,
+                end,
+                entry.source,
+                "these events are gone from that backend; another backend may have them",
+                _PLUGIN_ACTIONS.get(plugin, "look in kube-apiserver's log"),
+            )
+
+
+_PLUGIN_ACTIONS = {
+    "buffered": "its buffer was full: raise --audit-webhook-batch-buffer-size, or record less",
+    "webhook": "its batches failed five times: see whether the sink was reachable; ingest the log files of that time",
+    "truncate": "events were too large even without bodies: raise --audit-webhook-truncate-max-event-size",
+    "log": "the log file could not be written: see the disk of the control plane",
+}
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    except OSError as error:
+        raise LakeError(f"{folder}: cannot be read: {error.strerror}", "run it as the owner of the lake") from error
+
+
+def _waiting(segment: Path) -> int:
+    """Events in a segment; none when the drain has just removed it."""
+    try:
+        return sum(header.n for header in read_headers(segment))
+    except FileNotFoundError:
+        return 0
+
+
+def _size(path: Path) -> int:
+    """A segment may be stored and removed while we look."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

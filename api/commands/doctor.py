@@ -1,0 +1,86 @@
+"""`hindcast doctor`: what evidence was lost, what that means for verdicts, and how the lake is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api.checkup import Finding, LakeState, damage_findings, lake_state, ledger_findings, metrics_findings
+from api.context import Context
+from api.output import Column, Format, Table, render
+from ingest.lake import Lake
+from ingest.server_metrics import read_server_metrics
+from queries import LakeReader, open_lake
+from queries.ledger import Severity
+
+from . import options
+
+_GATE = 1
+_FINDING = ("severity", "cluster", "kind", "count", "found", "detail", "first_ts", "last_ts", "means", "action")
+_HEADINGS = {"detail": "WHERE", "first_ts": "FIRST", "last_ts": "LAST"}
+
+
+def command(
+    context: typer.Context,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every file again and compare it with its checksum.")] = False,
+    metrics: Annotated[
+        list[Path] | None,
+        typer.Option(help="Saved `kubectl get --raw /metrics` of an API server, to compare counts; one for each server."),
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="The cluster that --metrics is about, where the lake has several.")] = None,
+    output: options.Output = Format.TABLE,
+) -> int:
+    """Say what evidence was lost or is doubtful, what that means for verdicts, and what to do; exit code 1 when some was lost."""
+    own: Context = context.obj
+    scraped = [read_server_metrics(path) for path in metrics or ()]
+    lake = Lake.open(own.lake)
+    reader = open_lake(own.lake)
+    try:
+        findings = ledger_findings(reader, datetime.now(UTC))
+        if scraped:
+            findings += metrics_findings(reader, cluster, scraped)
+        if verify:
+            findings += damage_findings(lake)
+        tables = [_sources_table(reader), _lake_table(lake_state(lake)), _findings_table(findings, verify)]
+    finally:
+        reader.close()
+        lake.close()
+    render(tables, output)
+    return _GATE if any(finding.severity is Severity.LOST for finding in findings) else 0
+
+
+def _sources_table(reader: LakeReader) -> Table:
+    relation = reader.sql("FROM sources ORDER BY cluster, source, last_ts DESC")
+    columns = [Column(key, _HEADINGS.get(key, ""), key == "source", key in ("events", "stored")) for key in relation.columns]
+    note = "an event does not say which API server wrote it: several servers of one cluster are one source"
+    return Table("sources", columns, relation.fetchall(), "Where events came from", (note,))
+
+
+def _lake_table(state: LakeState) -> Table:
+    columns = [Column(item.name, number=item.type == "int") for item in fields(state)]
+    notes = []
+    if state.unlisted:
+        notes.append(f"{state.unlisted} files belong to no table: a writer is at work, or was killed; the next one removes them")
+    return Table("lake", columns, [[getattr(state, column.key) for column in columns]], "The lake", notes)
+
+
+def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
+    columns = [Column(name, _HEADINGS.get(name, ""), name in ("kind", "count", "means", "action")) for name in _FINDING]
+    rows = [[_cell(getattr(finding, name)) for name in _FINDING] for finding in findings]
+    notes = [f"{finding.kind}: {finding.means}; do: {finding.action}" for finding in _one_of_each(findings)]
+    if not verified:
+        notes.append("files were not read again; --verify compares each with its checksum")
+    return Table("findings", columns, rows, "What is missing or doubtful", notes)
+
+
+def _cell(value: object) -> object:
+    return value.value if isinstance(value, Severity) else value
+
+
+def _one_of_each(findings: Sequence[Finding]) -> list[Finding]:
+    return list({(finding.kind, finding.means): finding for finding in findings}.values())

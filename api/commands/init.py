@@ -1,0 +1,168 @@
+"""`hindcast init`: the files that connect a cluster to the sink, and `--check`: what an audit policy in force withholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api.context import Context
+from api.coverage import coverage_of
+from api.output import Column, Format, Table, render
+from api.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
+from api.withheld import StateKnown, Withheld, state_known, withheld
+from ingest.audit_policy import AuditPolicy, parse_audit_policy
+from ingest.errors import InputError
+from ingest.recommended import Coverage, audit_policy_text
+from ingest.sink import is_cluster_name
+from queries import open_lake
+
+from . import options
+from .policies import read_policies
+
+POLICY, KUBECONFIG, IDENTITIES = "audit-policy.yaml", "audit-webhook.kubeconfig", "identities"
+_GATE = 1
+
+# Flags of kube-apiserver with their reasons. {out} is the folder as the API server sees it. Defaults: kubernetes/apiserver
+# pkg/server/options/audit.go and plugin/pkg/audit/buffered/buffered.go.
+_FLAGS = (
+    ("--audit-policy-file={out}/" + POLICY, "what is recorded; read once, when the server starts"),
+    ("--audit-webhook-config-file={out}/" + KUBECONFIG, "where it is sent"),
+    ("--audit-webhook-mode=batch", "the default: no request waits for the sink"),
+    ("--audit-webhook-batch-max-wait=5s", "default 30s: what a stopping server has not sent yet may be lost"),
+    ("--audit-webhook-batch-max-size=400", "the default; one event that cannot be encoded costs its whole batch"),
+    (
+        "--audit-webhook-batch-buffer-size=50000",
+        "default 10000, which is 2.5 s at the sending limit; what does not fit is dropped without a trace.",
+    ),
+    (
+        "--audit-webhook-batch-throttle-qps=10",
+        "the default, batches a second and server; raise it when `hindcast doctor` finds bursts (-burst=15 goes with it)",
+    ),
+    (
+        "--audit-webhook-truncate-enabled=false",
+        "the default: a truncated event loses both bodies. If you must, give -truncate-max-event-size 3 MiB: objects are no larger",
+    ),
+    (
+        "--audit-log-path=/var/log/kubernetes/audit/audit.log",
+        "a second copy beside the webhook: `hindcast ingest` takes from it what the webhook lost, and `hindcast doctor` counts it",
+    ),
+    ("--audit-log-maxsize=100 --audit-log-maxbackup=20", "up to 1.35 rotated files are kept for ever without the second"),
+)
+
+
+def command(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("hindcast-init"),
+    cluster: Annotated[str, typer.Option(help="The name under which the cluster's events are kept.")] = "default",
+    server: Annotated[str, typer.Option(help="Where the API server reaches `hindcast serve`.")] = "http://127.0.0.1:7443",
+    certificate_authority: Annotated[
+        str, typer.Option(help="PEM file, on the control plane's machines, of the authority of the sink's certificate.")
+    ] = "",
+    client_certificate: Annotated[str, typer.Option(help="Client certificate to use in place of a token; path over there.")] = "",
+    client_key: Annotated[str, typer.Option(help="Its key; path over there.")] = "",
+    client_name: Annotated[str, typer.Option(help="The certificate's common name. [default: apiserver-CLUSTER]")] = "",
+    filename: options.Policies = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there; a replaced token is void.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing: say what the lake lacks because of the audit policy.")
+    ] = False,
+    audit_policy: Annotated[
+        Path | None, typer.Option(help="With --check: the audit policy in force, to name the rule that decides.")
+    ] = None,
+    kubernetes_version: options.KubernetesVersion = "1.36",
+    output: options.Output = Format.TABLE,
+) -> int:
+    """Write an audit policy, the webhook's kubeconfig and its token; with --check, say what the one in force withholds."""
+    own: Context = context.obj
+    coverage = coverage_of(read_policies(filename)) if filename else None
+    if check:
+        given = _read_given(audit_policy, options.parse_version(kubernetes_version))
+        return _check(own, coverage, given, output)
+    if audit_policy is not None:
+        raise InputError("--audit-policy is for --check", "add --check; without it a policy is written to --out")
+    if not is_cluster_name(cluster):
+        raise InputError(
+            f"--cluster: {cluster!r} does not name a cluster", "use lower-case letters, digits, -, _ and ., at most 63"
+        )
+    sink = Sink(cluster, server, certificate_authority, client_certificate, client_key, client_name)
+    token = new_token()
+    write_new(
+        {
+            out / POLICY: (audit_policy_text(coverage), 0o644),
+            out / KUBECONFIG: (kubeconfig_text(sink, token), 0o600),
+            out / IDENTITIES: (identities_text(sink, token), 0o600),
+        },
+        force=force,
+    )
+    render([_files_table(out, sink), _flags_table(out)], output)
+    return 0
+
+
+def _files_table(out: Path, sink: Sink) -> Table:
+    rows = [
+        [str(out / POLICY), "kube-apiserver", "what is recorded, with the reasons"],
+        [str(out / KUBECONFIG), "kube-apiserver", f"posts to {sink.url}; holds a secret, mode 0600"],
+        [str(out / IDENTITIES), "hindcast serve --identities", "the other half of that secret, mode 0600"],
+    ]
+    return Table("files", [Column("file"), Column("for_whom", "FOR"), Column("what")], rows, "Written", tuple(_notes(sink)))
+
+
+def _notes(sink: Sink) -> Iterator[str]:
+    yield "a kube-apiserver that runs as a pod needs both files mounted; it reads them when it starts"
+    if not sink.is_tls:
+        yield "over plain HTTP an API server sends no token: use https:// and --tls-certificate, except on the same machine"
+    elif not sink.certificate_authority:
+        yield "without --certificate-authority the API server trusts its machine's authorities only"
+    if sink.client_certificate:
+        yield "client certificates need `hindcast serve --client-ca`"
+
+
+def _flags_table(out: Path) -> Table:
+    rows = [[flag.format(out=out), reason] for flag, reason in _FLAGS]
+    return Table("flags", [Column("flag"), Column("reason", "WHY")], rows, "Flags of kube-apiserver")
+
+
+def _read_given(path: Path | None, version: tuple[int, int]) -> AuditPolicy | None:
+    if path is None:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--audit-policy: {path} cannot be read: {error}") from None
+    return parse_audit_policy(text, str(path), version)
+
+
+def _check(own: Context, coverage: Coverage | None, given: AuditPolicy | None, output: Format) -> int:
+    needed = parse_audit_policy(audit_policy_text(coverage), POLICY)
+    reader = open_lake(own.lake)
+    try:
+        rows = list(withheld(reader, needed, given))
+        tables = [_withheld_table(rows, given), _state_table(list(state_known(reader)))]
+    finally:
+        reader.close()
+    render(tables, output)
+    return _GATE if rows else 0
+
+
+def _withheld_table(rows: list[Withheld], given: AuditPolicy | None) -> Table:
+    names = ("cluster", "resource", "verb", "requests", "recorded", "needed")
+    columns = [Column(name, number=name == "requests") for name in names]
+    columns.append(Column("rule", "DECIDED BY", wide=given is None))
+    notes = list(given.warnings) if given else []
+    if rows:
+        notes.append(
+            "let rules with the needed level come first in the audit policy: the first that matches decides; `hindcast init`"
+        )
+    notes.append("requests at level None leave no event: `hindcast doctor` has their traces (unseen_write)")
+    cells = [[getattr(row, column.key) for column in columns] for row in rows]
+    return Table("withheld", columns, cells, "Recorded at a lower level than a replay needs", notes)
+
+
+def _state_table(rows: list[StateKnown]) -> Table:
+    names = ("cluster", "what", "writes", "with_body", "listed", "verdict")
+    columns = [Column(name, number=name in ("writes", "with_body", "listed")) for name in names]
+    cells = [[getattr(row, name) for name in names] for row in rows]
+    return Table("state", columns, cells, "State that decides how policies are evaluated")

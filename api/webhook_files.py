@@ -1,0 +1,102 @@
+"""The files with which a kube-apiserver and this sink come to know each other: kubeconfig, identities."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from ingest.errors import InputError
+
+TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """How a cluster reaches the sink. Paths are those on the control plane's machines; `client_name` is the certificate's name."""
+
+    cluster: str
+    server: str
+    certificate_authority: str = ""
+    client_certificate: str = ""
+    client_key: str = ""
+    client_name: str = ""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.server)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"--server: {self.server!r} is no URL of a sink", "write https://HOST:7443")
+        if parts.query or parts.fragment:
+            raise InputError(f"--server: {self.server!r} has a query", "an API server drops it; leave it out")
+        if bool(self.client_certificate) != bool(self.client_key):
+            raise InputError("a client certificate needs its key", "give --client-certificate and --client-key")
+        if self.client_certificate and not self.is_tls:
+            raise InputError(f"--client-certificate: {self.server} speaks no TLS", "use https://")
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether tokens and certificates are sent at all: over plain HTTP an API server leaves the token out."""
+        return self.server.startswith("https://")
+
+    @property
+    def url(self) -> str:
+        """Where batches are posted to."""
+        base = self.server.rstrip("/")
+        return base if urlsplit(base).path.endswith(f"/audit/{self.cluster}") else f"{base}/audit/{self.cluster}"
+
+
+def new_token() -> str:
+    """A random bearer token of 256 bits, in hexadecimal."""
+    return secrets.token_hex(TOKEN_BYTES)
+
+
+def kubeconfig_text(sink: Sink, token: str) -> str:
+    """The file for --audit-webhook-config-file. A client certificate takes the token's place where there is one."""
+    server = {"server": sink.url}
+    if sink.certificate_authority:
+        server["certificate-authority"] = sink.certificate_authority
+    user = (
+        {"client-certificate": sink.client_certificate, "client-key": sink.client_key}
+        if sink.client_certificate
+        else {"token": token}
+    )
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "hindcast", "cluster": server}],
+        "users": [{"name": sink.cluster, "user": user}],
+        "contexts": [{"name": "hindcast", "context": {"cluster": "hindcast", "user": sink.cluster}}],
+        "current-context": "hindcast",
+    }
+    head = "# Where kube-apiserver posts audit events to; it reads this file once, when it starts.\n"
+    return head + yaml.safe_dump(config, sort_keys=False)
+
+
+def identities_text(sink: Sink, token: str) -> str:
+    """The line for `hindcast serve --identities` that lets the holder of the kubeconfig write as this cluster."""
+    proof = f"name:{sink.client_name or f'apiserver-{sink.cluster}'}" if sink.client_certificate else f"token:{token}"
+    return f"# Append this to the file of `hindcast serve --identities`; it takes over changes by itself.\n{sink.cluster} {proof}\n"
+
+
+def write_new(files: dict[Path, tuple[str, int]], *, force: bool) -> None:
+    """Write (text, mode) of each path; all of them or, when one is there already and `force` is not given, none.
+
+    Raises InputError.
+    """
+    there = [path for path in files if path.exists()]
+    if there and not force:
+        raise InputError(f"{', '.join(map(str, there))}: is there already", "choose another --out, or say --force")
+    for path, (text, mode) in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            # Made anew with its mode, so that a secret is never readable by others, not even for a moment.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}", "choose another --out") from error

@@ -1,0 +1,62 @@
+"""What a kube-apiserver itself counts of its audit events: its metrics, as scraped and saved.
+
+Counters run since the process started (kubernetes/apiserver pkg/audit/metrics.go), so they speak of the time until the scrape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from .errors import InputError
+
+_EVENTS = "apiserver_audit_event_total"
+_ERRORS = "apiserver_audit_error_total"
+_REJECTED = "apiserver_audit_requests_rejected_total"
+_START = "process_start_time_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMetrics:
+    """One API server's counters. `errors` maps a plugin (buffered, webhook, truncate, log) to events that it failed to keep;
+    times are seconds since the epoch, and `start_ts` is None where the scrape does not tell."""
+
+    source: str
+    events: int
+    scraped_ts: float
+    start_ts: float | None = None
+    rejected: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+def read_server_metrics(path: Path) -> ServerMetrics:
+    """Read one scrape of /metrics. Without timestamps in it, the file's own time is taken for that of the scrape.
+
+    Raises InputError when it cannot be read or is not of a kube-apiserver that audits.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        families = list(text_string_to_metric_families(text))
+        modified_ts = path.stat().st_mtime
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no metrics: {error}", "save `kubectl get --raw /metrics`") from None
+    samples = [sample for family in families for sample in family.samples]
+    counted = [sample for sample in samples if sample.name == _EVENTS]
+    if not counted:
+        raise InputError(f"{path}: has no {_EVENTS}", "save `kubectl get --raw /metrics` of a kube-apiserver that audits")
+    stamps = [float(sample.timestamp) for sample in counted if sample.timestamp is not None]
+    errors: dict[str, int] = {}
+    for sample in samples:
+        if sample.name == _ERRORS and sample.value:
+            plugin = sample.labels.get("plugin", "")
+            errors[plugin] = errors.get(plugin, 0) + int(sample.value)
+    return ServerMetrics(
+        str(path),
+        int(sum(sample.value for sample in counted)),
+        max(stamps, default=modified_ts),
+        next((float(sample.value) for sample in samples if sample.name == _START), None),
+        int(sum(sample.value for sample in samples if sample.name == _REJECTED)),
+        errors,
+    )
