@@ -101,7 +101,8 @@ class CompiledPolicy:
         self.is_simple = not (
             self.binds_names or self.audit_annotations or self.errors or "namespaceObject" in self.condition_roots
         )
-        self.exact_grades = (Grade.EXACT,) * (len(checks) + 1)
+        # Of the whole and of each validation, where all are alike.
+        self.even_grades = {grade: (grade,) * (len(checks) + 1) for grade in Grade}
 
     @property
     def expressions(self) -> tuple[CompiledExpression, ...]:

@@ -300,6 +300,7 @@ class _Run:
     def _grades(self, policy: CompiledPolicy, floor: Grade) -> tuple[Grade, ...]:
         """The grade of the whole, then of each validation."""
         whole = self.inputs.grade(policy.all_roots)
-        if floor is Grade.EXACT and whole is Grade.EXACT:
-            return policy.exact_grades
+        if whole is Grade.EXACT:
+            # Then every part of it is exact too.
+            return policy.even_grades[floor]
         return (worst(floor, whole), *(worst(floor, self.inputs.grade(roots)) for roots in policy.roots_by_validation))

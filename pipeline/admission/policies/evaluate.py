@@ -29,13 +29,16 @@ class OutOfBudgetError(Exception):
 class Step:
     """One composition context: variables are computed at most once in it, and charged to it."""
 
-    __slots__ = ("_variables", "_variables_cost", "budget", "roots")
+    __slots__ = ("_counted", "_variables", "_variables_cost", "budget", "roots")
 
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
         self.roots = roots
         self.budget = budget  # None: nothing in this step can exceed a limit, so nothing is counted
         self._variables = policy.variables
         self._variables_cost = 0
+        # Counting is slow. The expressions of one step compile alike, so one text has one value and one cost, however often it stands
+        # in a policy.
+        self._counted: dict[str, tuple[Any, int]] = {}
         if policy.variables:
             roots["variables"] = LazyMap(policy.variable_names, self._variable)
 
@@ -47,7 +50,10 @@ class Step:
         if self.budget is None:
             value = program.evaluate(self.roots)
         else:
-            value, cost = program.evaluate_with_cost(self.roots)
+            counted = self._counted.get(program.text)
+            if counted is None:
+                counted = self._counted[program.text] = program.evaluate_with_cost(self.roots)
+            value, cost = counted
             # What variables cost is taken from the budget before the expression's own cost.
             self._charge(self._variables_cost)
             self._variables_cost = 0
@@ -272,6 +278,8 @@ def _annotated(case: Case, outcomes: tuple[Outcome, ...], budget: int | None) ->
     except OutOfBudgetError:
         # An error of this step as a whole replaces every decision of the steps before: a denial may turn into an admit.
         return Evaluation(Outcome(Decision.ERROR, OUT_OF_BUDGET, why="auditAnnotations: cost budget"))
+    if outcomes is case.policy.admitted.outcomes and not (values or failed or unknown):
+        return case.policy.admitted  # the same rows, made once
     return Evaluation(None, outcomes, Annotations(values, failed, unknown))
 
 
