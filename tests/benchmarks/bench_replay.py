@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import tempfile
 import time
@@ -65,12 +64,6 @@ def _measure(lake: Path, events: int, policies: int, workers: int) -> list[dict[
             "value": summary.evaluated / seconds,
             "unit": "events/s",
             "detail": "requests that policies saw",
-        },
-        {
-            "name": f"{name}, peak memory",
-            "value": max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024,
-            "unit": "MB",
-            "detail": "the largest process so far",
         },
         {
             "name": f"{name}, to the Go engine",

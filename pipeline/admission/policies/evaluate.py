@@ -36,8 +36,8 @@ class Step:
         self.budget = budget  # None: nothing in this step can exceed a limit, so nothing is counted
         self._variables = policy.variables
         self._variables_cost = 0
-        # Counting is slow. The expressions of one step compile alike, so one text has one value and one cost, however often it stands
-        # in a policy.
+        # Counting is slow. The expressions of one step compile alike, so one text has one value and one cost, however often it
+        # stands in a policy.
         self._counted: dict[str, tuple[Any, int]] = {}
         if policy.variables:
             roots["variables"] = LazyMap(policy.variable_names, self._variable)
