@@ -21,6 +21,7 @@ from queries.rows import Loss
 # An API server repeats a batch for so long at most before it drops it: five attempts of 30 s, and 97 s of waiting between them.
 _REPEATED_FOR = timedelta(seconds=250)
 _DETAILS_SHOWN = 4
+UNREADABLE = "unreadable"
 _ORDER = list(Severity)
 
 
@@ -78,6 +79,22 @@ def _finding(cluster: str, name: str, losses: Sequence[Loss], now: datetime) -> 
     more = [f"{len(losses) - _DETAILS_SHOWN} more"] if len(losses) > _DETAILS_SHOWN else []
     found = f"{count:,} {kind.unit} {kind.found}"
     return Finding(severity, cluster, name, count, found, first_ts, last_ts, ", ".join(named + more), means, kind.action)
+
+
+def unreadable_finding(error: Exception) -> Finding:
+    """That the engine could not read the lake, so that there is no ledger."""
+    return Finding(
+        Severity.LOST,
+        "",
+        UNREADABLE,
+        None,
+        f"the events cannot be read: {str(error).splitlines()[0]}",
+        None,
+        None,
+        "",
+        "no view and no replay of this lake works, and what else is missing cannot be told",
+        "see which files are damaged; they were all compared with their checksums",
+    )
 
 
 def lake_state(lake: Lake) -> LakeState:

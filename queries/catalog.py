@@ -119,7 +119,10 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
 
 
 def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
-    """Point the views below all others at these files. Views are bound when asked, so no other has to be installed again."""
+    """Point the views below all others at these files. Views are bound when asked, so no other has to be installed again.
+
+    Raises LakeError when a file is missing, or so damaged that its columns cannot be read.
+    """
     for name, paths, schema in (
         ("events", files.events, EVENTS),
         ("objects", files.objects, OBJECTS),
@@ -131,7 +134,11 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
         else:
             source = f"no_{name}"
             _make_table(connection, source, schema.empty_table())
-        connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {source}")
+        try:
+            connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {source}")
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            reason = str(error).splitlines()[0]
+            raise LakeError(f"the lake's files cannot be read: {reason}", "`hindcast doctor` names every damaged file") from error
     heads = quarantine_heads(map(Path, files.quarantine)) if files.quarantine else HEADS.empty_table()
     _make_table(connection, "lake_quarantine", heads)
 

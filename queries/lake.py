@@ -139,6 +139,10 @@ class LakeReader:
         """How many events of each kind there are, and which bodies they hold (rows.Evidence)."""
         return self.connection.view("evidence")
 
+    def sources(self) -> duckdb.DuckDBPyRelation:
+        """What each log file and the webhook brought (rows.Source)."""
+        return self.connection.view("sources")
+
     def losses(self) -> duckdb.DuckDBPyRelation:
         """What evidence is missing or doubtful, by cluster, kind and resource (rows.Loss); queries.ledger explains the kinds."""
         return self.connection.view("losses")

@@ -176,6 +176,20 @@ class KnownPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """What one log file, or the webhook, brought, and of which time."""
+
+    cluster: str
+    ingest_source: str
+    source: str
+    events: int
+    stored: int
+    first_ts: datetime
+    last_ts: datetime
+    last_ingest_ts: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """Evidence of one kind that is missing or doubtful, and what it concerns; the kinds are in queries/ledger.py."""
 

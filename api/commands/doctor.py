@@ -8,15 +8,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import duckdb
 import typer
 
-from api.checkup import Finding, LakeState, damage_findings, lake_state, ledger_findings, metrics_findings
+from api.checkup import (
+    UNREADABLE,
+    Finding,
+    LakeState,
+    damage_findings,
+    lake_state,
+    ledger_findings,
+    metrics_findings,
+    unreadable_finding,
+)
 from api.context import Context
 from api.output import Column, Format, Table, render
+from ingest.errors import LakeError
 from ingest.lake import Lake
-from ingest.server_metrics import read_server_metrics
-from queries import LakeReader, open_lake
+from ingest.server_metrics import ServerMetrics, read_server_metrics
+from queries import open_lake, rows_of
 from queries.ledger import Severity
+from queries.rows import Source
 
 from . import options
 
@@ -39,26 +51,40 @@ def command(
     own: Context = context.obj
     scraped = [read_server_metrics(path) for path in metrics or ()]
     lake = Lake.open(own.lake)
-    reader = open_lake(own.lake)
     try:
-        findings = ledger_findings(reader, datetime.now(UTC))
-        if scraped:
-            findings += metrics_findings(reader, cluster, scraped)
+        sources, findings = _examine(own.lake, cluster, scraped)
+        # Which file is damaged, only the checksums tell.
+        verify = verify or any(finding.kind == UNREADABLE for finding in findings)
         if verify:
             findings += damage_findings(lake)
-        tables = [_sources_table(reader), _lake_table(lake_state(lake)), _findings_table(findings, verify)]
+        state = lake_state(lake)
     finally:
-        reader.close()
         lake.close()
-    render(tables, output)
+    render([_sources_table(sources), _lake_table(state), _findings_table(findings, verify)], output)
     return _GATE if any(finding.severity is Severity.LOST for finding in findings) else 0
 
 
-def _sources_table(reader: LakeReader) -> Table:
-    relation = reader.sql("FROM sources ORDER BY cluster, source, last_ts DESC")
-    columns = [Column(key, _HEADINGS.get(key, ""), key == "source", key in ("events", "stored")) for key in relation.columns]
+def _examine(lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics]) -> tuple[list[Source], list[Finding]]:
+    """The sources and the findings that the views tell; where no engine can read the events, that is the finding."""
+    try:
+        reader = open_lake(lake)
+        try:
+            findings = ledger_findings(reader, datetime.now(UTC))
+            if scraped:
+                findings += metrics_findings(reader, cluster, scraped)
+            return rows_of(reader.sources(), Source), findings
+        finally:
+            reader.close()
+    except (duckdb.Error, LakeError) as error:
+        return [], [unreadable_finding(error)]
+
+
+def _sources_table(sources: Sequence[Source]) -> Table:
+    names = [item.name for item in fields(Source)]
+    columns = [Column(name, _HEADINGS.get(name, ""), name == "source", name in ("events", "stored")) for name in names]
+    rows = [[getattr(source, name) for name in names] for source in sources]
     note = "an event does not say which API server wrote it: several servers of one cluster are one source"
-    return Table("sources", columns, relation.fetchall(), "Where events came from", (note,))
+    return Table("sources", columns, rows, "Where events came from", (note,))
 
 
 def _lake_table(state: LakeState) -> Table:

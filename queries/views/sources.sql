@@ -14,3 +14,4 @@ SELECT
     max(ingest_ts) AS last_ingest_ts
 FROM arrivals
 GROUP BY cluster, ingest_source, source
+ORDER BY cluster, source, last_ts DESC

@@ -48,7 +48,7 @@ placed AS (
         unmade.cluster, unmade.audit_id, unmade.ts, api_group, resource, unmade.subresource, namespace, name, unmade.user_name,
         unmade.obj_rv, max(known_ts) AS known_ts, arg_max(known.rv, known_ts) AS known_rv
     FROM unmade JOIN known USING (cluster, api_group, resource, namespace, name)
-    WHERE known_ts <= unmade.ts
+    WHERE known_ts < unmade.ts
     GROUP BY ALL
 ),
 bodyless AS (

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ingest.schema import EVENTS
+from ingest.schema import EVENTS, REPEATS
 from queries.catalog import LakeFiles, statements
 from queries.lake import LakeReader
 
@@ -43,19 +43,28 @@ DEFAULTS: dict[str, Any] = {
 
 
 def event(case: dict[str, Any]) -> dict[str, Any]:
-    """A row of `events`: `ts` is in seconds after START, `at` in seconds after `ts`."""
+    """A row of `events`: `ts` and `posted` (when the sink had it) are in seconds after START, `at` in seconds after `ts`."""
     row = DEFAULTS | case
     received = START + timedelta(seconds=case.get("ts", 0))
-    row |= {"ts": received, "stage_ts": received + timedelta(seconds=row.pop("at", 0)), "ingest_ts": START}
+    row |= {"ts": received, "stage_ts": received + timedelta(seconds=row.pop("at", 0))}
+    row["ingest_ts"] = START + timedelta(seconds=row.pop("posted", 0))
     row["annotations"] = list(row["annotations"].items())
     assert row.keys() <= set(EVENTS.names), row.keys() - set(EVENTS.names)
     return row
 
 
-def reader_of(events: list[dict[str, Any]], folder: Path) -> LakeReader:
-    file = folder / "events.parquet"
-    pq.write_table(pa.Table.from_pylist([event(case) for case in events], EVENTS), file)
-    return LakeReader(lambda: LakeFiles((str(file),)))
+def repeat(case: dict[str, Any]) -> dict[str, Any]:
+    """A row of `repeats`, with the key of the event that the same fields make."""
+    row = event({name: value for name, value in case.items() if name != "conflicting"})
+    return {name: row.get(name) for name in REPEATS.names} | {"conflicting": case.get("conflicting", False)}
+
+
+def reader_of(events: list[dict[str, Any]], folder: Path, repeats: list[dict[str, Any]] | None = None) -> LakeReader:
+    files = []
+    for name, rows, schema in (("events", map(event, events), EVENTS), ("repeats", map(repeat, repeats or []), REPEATS)):
+        files.append(str(folder / f"{name}.parquet"))
+        pq.write_table(pa.Table.from_pylist(list(rows), schema), files[-1])
+    return LakeReader(lambda: LakeFiles(events=(files[0],), repeats=(files[1],)))
 
 
 def cases() -> list[Any]:
@@ -65,7 +74,7 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize("case", cases())
 def test_case(case: dict[str, Any], tmp_path: Path) -> None:
-    reader = reader_of(case["events"], tmp_path)
+    reader = reader_of(case["events"], tmp_path, case.get("repeats"))
     if "checks" in case:
         assert [check.name for check in reader.checks() if check.rows] == case["checks"]
     else:

@@ -38,6 +38,7 @@ RELATIONS: dict[type, Callable[[LakeReader], duckdb.DuckDBPyRelation]] = {
     rows.ObjectVersion: LakeReader.object_versions,
     rows.Evidence: LakeReader.evidence,
     rows.KnownPolicy: LakeReader.known_policies,
+    rows.Source: LakeReader.sources,
     rows.Loss: LakeReader.losses,
 }
 
