@@ -7,7 +7,7 @@ over a cut-off frame without a word, and zlib's object stops after the first mem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import zstandard
 from isal import igzip_lib, isal_zlib
@@ -19,6 +19,7 @@ _COMPRESSED_BYTES = 1 << 15
 
 _IsalError: Any = igzip_lib.IsalError
 
+_MAGIC_BYTES = 8  # with the length of a skippable frame
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd",)
 _ZSTD_SKIPPABLE = tuple(bytes((low, 0x2A, 0x4D, 0x18)) for low in range(0x50, 0x60))
@@ -28,9 +29,20 @@ class DamagedError(ValueError):
     """The compressed stream ends too early or is not what its first bytes say; what came before it was given out."""
 
 
-def blocks(handle: BinaryIO) -> Iterator[bytes]:
+class Readable(Protocol):
+    """Anything with `read`: less than was asked for is not the end, nothing is."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def is_compressed(head: bytes) -> bool:
+    """Whether the first bytes of a file are those of a compressed one."""
+    return head.startswith((_GZIP, *_ZSTD, *_ZSTD_SKIPPABLE))
+
+
+def blocks(handle: Readable) -> Iterator[bytes]:
     """The decompressed content in blocks. Raises DamagedError where it breaks off, and OSError."""
-    first = handle.read(_COMPRESSED_BYTES)
+    first = _at_least(handle, b"", _MAGIC_BYTES)
     if first.startswith(_GZIP):
         yield from _gunzip(first, handle)
     elif first.startswith(_ZSTD + _ZSTD_SKIPPABLE):
@@ -41,7 +53,14 @@ def blocks(handle: BinaryIO) -> Iterator[bytes]:
             first = handle.read(BLOCK_BYTES)
 
 
-def _gunzip(data: bytes, handle: BinaryIO) -> Iterator[bytes]:
+def _at_least(handle: Readable, data: bytes, size: int) -> bytes:
+    """Read on until there are `size` bytes, or the end."""
+    while len(data) < size and (more := handle.read(_COMPRESSED_BYTES)):
+        data += more
+    return data
+
+
+def _gunzip(data: bytes, handle: Readable) -> Iterator[bytes]:
     while data:
         member = isal_zlib.decompressobj(wbits=31)
         try:
@@ -58,11 +77,10 @@ def _gunzip(data: bytes, handle: BinaryIO) -> Iterator[bytes]:
         data = (member.unused_data or handle.read(_COMPRESSED_BYTES)).lstrip(b"\0")
 
 
-def _unzstd(data: bytes, handle: BinaryIO) -> Iterator[bytes]:
+def _unzstd(data: bytes, handle: Readable) -> Iterator[bytes]:
     decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
     while data:
-        if len(data) < 8:
-            data += handle.read(_COMPRESSED_BYTES)
+        data = _at_least(handle, data, _MAGIC_BYTES)
         if data.startswith(_ZSTD_SKIPPABLE):
             data = _skip(data, handle)
             continue
@@ -80,7 +98,7 @@ def _unzstd(data: bytes, handle: BinaryIO) -> Iterator[bytes]:
         data = frame.unused_data or handle.read(_COMPRESSED_BYTES)
 
 
-def _skip(data: bytes, handle: BinaryIO) -> bytes:
+def _skip(data: bytes, handle: Readable) -> bytes:
     """What follows a skippable frame (RFC 8878, section 3.1.2); a spool segment has one after every batch."""
     left = 8 + int.from_bytes(data[4:8], "little")
     while len(data) < left:

@@ -1,30 +1,98 @@
-"""The decompressed content of one audit log file: read once, from the front, up to its end or its damage."""
+"""The decompressed content of one source: read once, from the front, up to its end or its damage."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, Protocol
 
 import xxhash
 
 from .compressed import DamagedError, blocks
-from .envelopes import RECORD_BYTES_MAX
+from .envelopes import RECORD_BYTES_MAX, layout
 from .errors import InputError
 
-STDIN = Path("-")
+STDIN = "-"
 _HEAD_BYTES = 1 << 20
+
+
+class Handle(Protocol):
+    """What a source is read through; a short read is not the end, an empty one is."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def tell(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file, object or stream. `size_bytes` is as it is stored, None where it is not known; `name` stands in messages.
+
+    `version` asks the storage for what tells two contents of one name apart (an ETag), where it knows that. A `live` source can be
+    opened once. An `optional` one need not be an audit log: it only lies beside others.
+    """
+
+    name: str
+    open: Callable[[], Handle]
+    size_bytes: int | None = None
+    version: Callable[[], str] | None = None
+    live: bool = False
+    optional: bool = False
+
+
+def file_source(path: Path) -> Source:
+    """A file or a pipe on this machine; `-` is standard input. Raises InputError when it is not there, or is a folder."""
+    if str(path) == STDIN:
+        return Source(STDIN, lambda: _Live(sys.stdin.buffer), live=True)
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file or folder") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
+    if S_ISREG(found.st_mode) or S_ISDIR(found.st_mode):
+        return Source(str(path), lambda: _open(path), found.st_size)
+    return Source(str(path), lambda: _Live(_open(path)), live=True)
+
+
+class _Live:
+    """A pipe as its bytes arrive: what is there is given out, and nobody waits for a full block. Standard input stays open."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+        self._read: Callable[[int], bytes] = getattr(handle, "read1", handle.read)
+
+    def read(self, size: int, /) -> bytes:
+        return self._read(size)
+
+    def tell(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        if self._handle is not sys.stdin.buffer:
+            self._handle.close()
+
+
+def _open(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 class Content:
     """A forward reader. `damage` says, once the end was reached, why the rest could not be read; empty if there was no reason."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, source: Source) -> None:
+        self.source = source
         self.damage = ""
-        self._handle = _open(path)
+        self._handle = source.open()
         self._blocks = blocks(self._handle)
         self._pending = b""
 
@@ -35,20 +103,26 @@ class Content:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file; standard input stays open."""
-        if self.path != STDIN:
-            self._handle.close()
+        """Let go of the source."""
+        self._handle.close()
 
     @property
     def position_bytes(self) -> int:
-        """Bytes of the file itself that were read; 0 for standard input."""
-        return 0 if self.path == STDIN else self._handle.tell()
+        """Bytes of the source itself that were read; 0 for a stream."""
+        return self._handle.tell()
 
     def head(self) -> bytes:
-        """What comes next, without consuming it: a mebibyte or so, and at least the first line; less where the content ends."""
+        """What comes next, without consuming it: a mebibyte or so, and at least the first line; less where the content ends.
+
+        Of a live source it is no more than what shows that it holds events.
+        """
         parts = [self._pending]
         size, has_line = len(self._pending), b"\n" in self._pending
-        while (size < _HEAD_BYTES or not has_line) and size < RECORD_BYTES_MAX and (block := self._next()):
+        while (size < _HEAD_BYTES or not has_line) and size < RECORD_BYTES_MAX:
+            if self.source.live and has_line and layout(b"".join(parts)) is not None:
+                break
+            if not (block := self._next()):
+                break
             parts.append(block)
             size, has_line = size + len(block), has_line or b"\n" in block
         self._pending = b"".join(parts)
@@ -80,14 +154,5 @@ class Content:
         except DamagedError as error:
             self.damage = str(error)
         except OSError as error:
-            self.damage = f"reading stopped: {error.strerror}"
+            self.damage = f"reading stopped: {error.strerror or error}"
         return b""
-
-
-def _open(path: Path) -> BinaryIO:
-    if path == STDIN:
-        return sys.stdin.buffer
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from .durable import sync_folder
 from .errors import LakeError
 from .lake import LakeWriter
 from .quarantine import Quarantined, write_quarantine
@@ -44,6 +45,11 @@ def _forget_removed(writer: LakeWriter, spool: Path) -> None:
     marks = writer.lake.manifest.props(_MARK)
     removed = [key for key in marks if not (spool / key.removeprefix(_MARK)).exists()]
     if removed:
+        # A removal that a power cut undoes must not find its mark gone.
+        try:
+            sync_folder(spool)
+        except OSError as error:
+            raise LakeError(f"{spool}: the spool cannot be synced: {error}", "check the disk") from error
         writer.commit(props=dict.fromkeys(removed))
 
 

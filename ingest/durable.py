@@ -12,7 +12,8 @@ def write_durably(path: Path, write: Callable[[Path], None]) -> None:
 
     Raises OSError, also when the disk is full; then nothing is left behind.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.is_dir():
+        make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         write(temporary)
@@ -26,6 +27,17 @@ def write_durably(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make a folder, with those above it, whose name survives a power cut; also where an earlier life made it and stopped there.
+
+    Raises OSError.
+    """
+    missing = [above for above in (folder, *folder.parents) if not above.is_dir()]
+    folder.mkdir(mode=mode, parents=True, exist_ok=True)
+    for made in missing or (folder,):
+        sync_folder(made.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -3,11 +3,13 @@
     lines       one JSON value a line: an Event, an EventList body, or an array of either; as the log and webhook backends write
     documents   the same values printed over many lines, one after the other; as jq and editors leave them
 
-An envelope is a JSON value with events inside. The table at the end of this file names those that are known.
+An envelope is a JSON value with events inside. The table at the end of this file names those that are known; those of managed
+clusters are in exports.py and gke.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
@@ -15,12 +17,16 @@ import msgspec
 
 from .errors import InputError
 from .eventlist import NotAnEventListError, parse_event_list
+from .exports import Expand, Found, joined, unstamped, unwrap_log_group, unwrap_record, unwrap_records
+from .gke import unwrap_log_entry
 
 RECORD_BYTES_MAX = 256 << 20  # one line; an event of an API server has at most some MiB
 DOCUMENT_BYTES_MAX = 1 << 30  # one value over many lines, which has to be read whole
 _PROBE_LINES = 100
 _HEAD_BYTES = 200
 _EVENT = b'{"kind":"Event",'  # how kube-apiserver begins each line
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_DOCUMENT_NAMES = ((b'"EventList"',), (b"auditID", b"stageTimestamp"), (b'"protoPayload"', b'"k8s.io"'))
 _CLOSES = {b"{": b"}", b"[": b"]"}
 
 Layout = Literal["lines", "documents"]
@@ -89,14 +95,15 @@ def documents(path: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def looks_complete(line: bytes) -> bool:
-    """Whether a last line without a newline is a whole JSON value, and not one that is still being written."""
+    """Whether a last line without a newline is whole JSON, and not still being written."""
+    last = _split(unstamped(line))[-1]
     try:
-        _anything.decode(line)
+        _anything.decode(last)
     except RecursionError:
         return True  # too deep to decode, but the decoder came that far
     except ValueError:
         return False
-    return True
+    return last[:1] in _CLOSES  # the beginning of a number is a number, too
 
 
 def layout(probe: bytes) -> Layout | None:
@@ -110,32 +117,67 @@ def layout(probe: bytes) -> Layout | None:
     begins_document = first[:1] in (b"{", b"[") and first[-1:] in (b"{", b"[", b",", b":")
     if not begins_document:
         return "lines" if any(_is_audit(line) for line in probe.split(b"\n", _PROBE_LINES)[:_PROBE_LINES]) else None
-    # The first document may be longer than the probe, so its names have to do.
-    return "documents" if b'"EventList"' in probe or (b'"auditID"' in probe and b'"stageTimestamp"' in probe) else None
+    # The first document may be longer than the probe, so its names have to do; in an export they may stand in a string.
+    return "documents" if any(all(name in probe for name in names) for names in _DOCUMENT_NAMES) else None
 
 
 def _is_audit(line: bytes) -> bool:
+    found = expand(line)
+    return any(map(_is_event, found.events)) or _is_event_list(line)
+
+
+def _is_event(value: bytes) -> bool:
     try:
-        if line[:1] == b"[":
-            return any(_is_audit(bytes(value)) for value in _values.decode(line)[:1])
-        head = _head.decode(line)
+        head = _head.decode(value)
     except (ValueError, RecursionError):
         return False
-    is_list = head.kind == "EventList" and (head.apiVersion or "").startswith("audit.k8s.io/")
-    return is_list or (head.auditID is not None and head.stage is not None)
+    return head.auditID is not None and head.stage is not None
 
 
-def expand(value: bytes) -> list[bytes]:
-    """The events in one JSON value, byte for byte; nothing in an empty line. A value of no known envelope stands for itself."""
-    if value.startswith(_EVENT):
-        return [value]
+def _is_event_list(value: bytes) -> bool:
+    """Also one without items, which an API server may have written in a quiet hour."""
+    try:
+        head = _head.decode(value)
+    except (ValueError, RecursionError):
+        return False
+    return head.kind == "EventList" and (head.apiVersion or "").startswith("audit.k8s.io/")
+
+
+def expand(value: bytes) -> Found:
+    """The events in one line or document, byte for byte; nothing in an empty line. What is no known envelope stands for itself."""
+    if value.startswith(_EVENT) and value.find(_EVENT, 1) < 0 and b"}{" not in value:
+        return Found([value])
     if not value or value.isspace():
-        return []
+        return Found([])
+    if value[:1].isdigit():
+        value = unstamped(value)
     start = value[:_HEAD_BYTES]
     for is_likely, unwrap in ENVELOPES:
-        if is_likely(start) and (found := unwrap(value)) is not None:
+        if is_likely(start) and (found := unwrap(value, expand)) is not None:
             return found
-    return [value]
+    parts = _split(value)
+    return Found([value]) if len(parts) == 1 else joined(map(expand, parts))
+
+
+def _split(value: bytes) -> list[bytes]:
+    """The values of a line that has several without a newline between them, as Firehose writes its objects."""
+    parts: list[bytes] = []
+    rest = memoryview(value)
+    while rest:
+        try:
+            _anything.decode(rest)
+        except RecursionError:
+            break
+        except ValueError as error:
+            # The one error that says where the next value begins, counted from 1.
+            match = _TRAILING.search(str(error))
+            if match is None or rest[int(match[1]) - 1] != ord("{"):
+                break
+            parts.append(bytes(rest[: int(match[1]) - 1]))
+            rest = rest[int(match[1]) - 1 :]
+        else:
+            break
+    return [*parts, bytes(rest)]
 
 
 def not_an_audit_log(path: str, data: bytes, damage: str = "") -> InputError:
@@ -143,7 +185,7 @@ def not_an_audit_log(path: str, data: bytes, damage: str = "") -> InputError:
     found = f"{what_is(data)} ({damage})" if damage else what_is(data)
     return InputError(
         f"{path}: found {found}, wanted audit events",
-        "give a kube-apiserver audit log (one JSON Event a line) or an EventList of audit.k8s.io",
+        "give a kube-apiserver audit log (one JSON Event a line), an EventList, or an export of EKS, GKE or AKS",
     )
 
 
@@ -165,24 +207,32 @@ def what_is(data: bytes) -> str:
     return "JSON that does not decode"
 
 
-def _unwrap_event_list(value: bytes) -> list[bytes] | None:
+def _unwrap_event_list(value: bytes, expand: Expand) -> Found | None:
     try:
         found = parse_event_list(value)
     except NotAnEventListError:
         return None
-    return [*found.lines, *(bad.raw for bad in found.bad)]
+    return Found([*found.lines, *(bad.raw for bad in found.bad)])
 
 
-def _unwrap_array(value: bytes) -> list[bytes] | None:
+def _unwrap_array(value: bytes, expand: Expand) -> Found | None:
     try:
-        return [event for item in _values.decode(value) for event in expand(bytes(item))]
+        return joined(expand(bytes(item)) for item in _values.decode(value))
     except (ValueError, RecursionError):
         return None
 
 
+def _has(*names: bytes) -> Callable[[bytes], bool]:
+    quoted = tuple(b'"%s"' % name for name in names)
+    return lambda start: any(name in start for name in quoted)
+
+
 # (whether the first bytes of a value look like the envelope, the events inside or None where it is another value after all).
-# Exports of managed clusters, which wrap each event in a log entry of the provider, are further rows of this table.
-ENVELOPES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], list[bytes] | None]], ...] = (
-    (lambda start: b'"EventList"' in start or b'"items"' in start, _unwrap_event_list),
+ENVELOPES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, Expand], Found | None]], ...] = (
+    (_has(b"EventList", b"items"), _unwrap_event_list),
     (lambda start: start.lstrip()[:1] == b"[", _unwrap_array),
+    (_has(b"logEvents", b"messageType", b"events"), unwrap_log_group),
+    (_has(b"records"), unwrap_records),
+    (_has(b"category", b"resourceId", b"operationName", b"properties"), unwrap_record),
+    (_has(b"insertId", b"logName", b"protoPayload", b"labels"), unwrap_log_entry),
 )

@@ -48,12 +48,12 @@ _raw_decoder = msgspec.json.Decoder(msgspec.Raw)
 
 # Strings are matched whole, so that brackets inside them do not count. A lone quote can then only be an unfinished string.
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
-# What Go's encoding/json reads at most, so no API server sends more; and a limit to what a hostile body may cost.
-_DEPTH_MAX = 10_000
-_CLOSES = {b"}": b"{", b"]": b"["}
+# A hundred times what Go's encoding/json reads, so no API server sends it; a limit to what a hostile body may cost.
+_DEPTH_MAX = 1_000_000
+_CLOSES = {b"}": ord("{"), b"]": ord("[")}
 
 
-def parse_event_list(body: bytes) -> EventList:
+def parse_event_list(body: bytes | bytearray) -> EventList:
     """Take a POST body apart into raw events; an item that is no JSON object is set aside with the reason.
 
     Cost: about 1 ms for 400 events in 1.5 MB; about 50 ms when an item is broken. Raises NotAnEventListError.
@@ -110,7 +110,7 @@ def _fault(item: bytes) -> str | None:
     return None
 
 
-def _salvage(body: bytes, cause: Exception) -> EventList:
+def _salvage(body: bytes | bytearray, cause: Exception) -> EventList:
     """Split a list that does not decode by its brackets. Raises NotAnEventListError when the brackets do not hold either."""
     split = _split_items(body)
     if split is None:
@@ -128,9 +128,9 @@ def _salvage(body: bytes, cause: Exception) -> EventList:
     return _sorted_out(items)
 
 
-def _split_items(body: bytes) -> tuple[list[bytes], bytes] | None:
+def _split_items(body: bytes | bytearray) -> tuple[list[bytes], bytes | bytearray] | None:
     """The items of the top-level `items` array, and the body with that array emptied; None when there is no such array."""
-    stack: list[bytes] = []
+    stack = bytearray()
     items: list[bytes] = []
     last_string = b""
     array_start = item_start = -1
@@ -140,18 +140,18 @@ def _split_items(body: bytes) -> tuple[list[bytes], bytes] | None:
         if token in (b"{", b"["):
             if len(stack) == _DEPTH_MAX or (token == b"[" and not stack):
                 return None
-            stack.append(token)
-            if token == b"[" and len(stack) == 2 and stack[0] == b"{" and last_string == b"items" and array_end < 0:
+            stack += token
+            if stack == b"{[" and last_string == b"items" and array_end < 0:
                 array_start = item_start = match.end()
         elif token in _CLOSES:
             if not stack or stack.pop() != _CLOSES[token]:
                 return None
             if item_start >= 0 and len(stack) == 1:
-                items.append(body[item_start : match.start()].strip())
+                items.append(bytes(body[item_start : match.start()]).strip())
                 array_end, item_start = match.start(), -1
         elif token == b",":
             if item_start >= 0 and len(stack) == 2:
-                items.append(body[item_start : match.start()].strip())
+                items.append(bytes(body[item_start : match.start()]).strip())
                 item_start = match.end()
         elif token == b'"':
             return None

@@ -1,59 +1,27 @@
-"""`hindcast ingest`: audit log files as kube-apiserver writes and rotates them, whole, in part, and again.
-
-A file is known by its first line, not by its name: rotation renames `audit.log` and may compress it, and a growing file keeps its
-beginning. How far it was read, and a digest of all bytes up to there, are committed together with the events, so an interrupted
-ingest goes on where it stopped, a second one passes over what it knows, and a file that only begins alike is read in full.
-"""
+"""`hindcast ingest`: audit log files, folders of them, objects in a store and standard input, each read to its end."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-import msgspec
-import xxhash
-
-from .content import STDIN, Content
-from .envelopes import LineReader, documents, expand, layout, looks_complete, not_an_audit_log
+from .content import STDIN, Content, Source, file_source
+from .envelopes import layout, not_an_audit_log
 from .errors import InputError
-from .lake import Lake
+from .lake import MANIFEST, Lake
+from .logfile import FileSummary, LogFile
+from .object_store import is_url, object_sources
 from .redact import Redactor
-from .store import Counts, EventStore, Lines
-
-UNIT_EVENTS_MAX = 20_000
-UNIT_BYTES_MAX = 128 << 20
+from .store import Counts, EventStore
 
 # audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst
 _LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd)?")
 
 Progress = Callable[[int, int], None]
-
-
-class _Mark(msgspec.Struct):
-    """How far a file was read: decompressed bytes, lines, and the digest of those bytes."""
-
-    offset: int = 0
-    number: int = 0
-    digest: str = ""
-
-
-@dataclass(slots=True)
-class FileSummary:
-    """What became of one file. `bytes` are decompressed bytes read now, `known_lines` those that an earlier ingest had read;
-    `note` says what is wrong with the file."""
-
-    path: str
-    counts: Counts = field(default_factory=Counts)
-    bytes: int = 0
-    known_lines: int = 0
-    note: str = ""
-
-    def add_note(self, text: str) -> None:
-        """Say one more thing about the file."""
-        self.note = "; ".join(filter(None, (self.note, text)))
 
 
 @dataclass(slots=True)
@@ -73,185 +41,130 @@ class IngestSummary:
 
 def ingest_files(
     lake: Lake,
-    paths: Sequence[Path],
+    paths: Sequence[Path | str],
     cluster: str,
     received_ts: float,
     redactor: Redactor | None = None,
     progress: Progress = lambda done, total: None,
+    endpoint: str = "",
 ) -> IngestSummary:
-    """Take audit log files, folders of them, or standard input (`-`) into the lake. `received_ts` is seconds since the epoch.
+    """Take audit log files, folders of them with all below, objects (`s3://BUCKET/PREFIX`) or standard input (`-`) into the lake.
 
-    `progress` is called with bytes of input read and bytes of input in all, after each committed unit; raising in it stops the
-    ingest between two units. Raises InputError before anything is stored when a path is missing or holds no audit event (in a
-    folder such a file is passed over with a note), LakeError when the lake cannot be written; what was committed before stays.
+    `received_ts` is seconds since the epoch. `progress` is called with bytes of input read and bytes of input in all, after each
+    committed unit; raising in it stops the ingest between two units. Raises InputError before anything is stored when a path is
+    missing or holds no audit event (in a folder such a file is passed over, with a note if it is named like a log; an object is
+    looked at when its turn comes), LakeError when
+    the lake cannot be written; what was committed before stays. `endpoint` is the URL of another object store than AWS.
     """
-    files, summary = _choose(paths)
-    total = sum(file.stat().st_size for file in files if file != STDIN)
+    sources, summary = _choose(paths, endpoint)
+    total = sum(source.size_bytes or 0 for source in sources)
     before = 0
     with lake.writer() as writer:
         store = EventStore(writer)
         try:
-            for file in files:
-                entry = FileSummary(str(file))
+            for source in sources:
+                entry = FileSummary(source.name)
                 summary.files.append(entry)
-                job = _Job(store, entry, cluster, received_ts, redactor)
-                job.run(lake, file, partial(_advance, progress, before, total))
-                before += 0 if file == STDIN else file.stat().st_size
+                log = LogFile(entry, cluster, received_ts, redactor)
+                _ingest(store, lake, source, log, partial(_advance, progress, before, total))
+                before += source.size_bytes or 0
                 progress(before, total)
         finally:
             store.close()
     return summary
 
 
-def audit_log_files(folder: Path) -> list[Path]:
-    """The files of a folder that are named like audit logs, in the order in which they were written.
+def _ingest(store: EventStore, lake: Lake, source: Source, log: LogFile, advance: Callable[[Content], None]) -> None:
+    """Read one source, unless this version of it was read to its end before."""
+    key = f"object:{log.cluster}:{source.name}"
+    version = source.version() if source.version else ""
+    known, _, lines = (lake.manifest.prop(key) or "").rpartition(" ")
+    if version and known == version:
+        log.entry.known_lines = int(lines)
+        return
+    try:
+        with log.open(lake.manifest, source) as content:
+            log.read(store, content, partial(advance, content))
+    except InputError as error:
+        if not source.optional:
+            raise
+        if is_log_name(PurePosixPath(source.name).name):
+            log.entry.add_note(f"passed over: {error.message}")
+    if version and not log.entry.note:
+        store.store((), {key: f"{version} {log.lines}"}, "")
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file is named as API servers, log rotation and exports name audit logs."""
+    return _LOG_NAME.fullmatch(name) is not None
+
+
+def files_below(folder: Path) -> list[Path]:
+    """The files of a folder and of those in it, except hidden ones and lakes; those of one folder in the order of writing.
 
     A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`.
     """
-    return sorted(file for file in folder.iterdir() if _LOG_NAME.fullmatch(file.name) and file.is_file())
+    return list(_walk(folder))
 
 
-def _choose(paths: Sequence[Path]) -> tuple[list[Path], IngestSummary]:
-    """The files to read, and a summary that names those of a folder that are passed over. Nothing was stored so far."""
-    chosen: dict[Path, None] = {}
+def _walk(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        if MANIFEST in names:
+            folders.clear()  # what a lake has in its spool and quarantine are its own affairs
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (path for name in sorted(names) if not name.startswith(".") and (path := Path(place, name)).is_file())
+
+
+def _choose(paths: Sequence[Path | str], endpoint: str) -> tuple[list[Source], IngestSummary]:
+    """The sources to read, and a summary that names those of a folder that are passed over. Nothing was stored so far."""
+    chosen: dict[str, Source] = {}
     summary = IngestSummary()
-    for path in paths:
-        if path.is_dir():
-            found = audit_log_files(path)
-            faults = {file: fault for file in found if (fault := _fault(file)) is not None}
-            if len(faults) == len(found):
-                raise next(iter(faults.values()), None) or InputError(
-                    f"{path}: the folder has no audit log", "names end in .log, .json or .jsonl, also with .gz or .zst"
+    for path in map(str, paths):
+        if is_url(path):
+            chosen |= {source.name: source for source in object_sources(path, endpoint)}
+        elif path != STDIN and Path(path).is_dir():
+            found, faults = _sorted_out(Path(path))
+            if not found:
+                raise next((fault for _, fault in faults), None) or InputError(
+                    f"{path}: the folder has no audit log", "give a folder with audit logs, plain or compressed with gzip or zstd"
                 )
-            summary.files += [FileSummary(str(file), note=f"passed over: {fault.message}") for file, fault in faults.items()]
-            chosen |= dict.fromkeys(file for file in found if file not in faults)
-        elif path == STDIN or path.is_file():
-            if (fault := _fault(path)) is not None:
-                raise fault
-            chosen[path] = None
+            chosen |= {source.name: source for source in found}
+            summary.files += [FileSummary(str(file), note=f"passed over: {fault.message}") for file, fault in faults]
         else:
-            raise InputError(f"{path}: no such file or folder")
-    return list(chosen), summary
+            source = file_source(Path(path))
+            if (fault := _fault(source)) is not None:
+                raise fault
+            chosen[path] = source
+    return list(chosen.values()), summary
 
 
-def _fault(path: Path) -> InputError | None:
-    """Why a file is no audit log. Standard input can be read only once, so it is looked at when its turn comes."""
-    if path == STDIN:
+def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError]]]:
+    """The logs below a folder, and the files that are named like logs and are none, with the reason."""
+    found: list[Source] = []
+    faults: list[tuple[Path, InputError]] = []
+    for path in files_below(folder):
+        try:
+            source = file_source(path)
+            fault = _fault(source)
+        except InputError as error:
+            fault = error
+        if fault is None and (source.size_bytes or is_log_name(path.name)):
+            found.append(source)
+        elif fault is not None and is_log_name(path.name):
+            faults.append((path, fault))
+    return found, faults
+
+
+def _fault(source: Source) -> InputError | None:
+    """Why a source is no audit log. A live one can be read only once, so it is looked at when its turn comes."""
+    if source.live:
         return None
-    with Content(path) as content:
+    with Content(source) as content:
         head = content.head()
         # An empty file is what rotation leaves behind for a moment.
-        return not_an_audit_log(str(path), head, content.damage) if (head or content.damage) and layout(head) is None else None
+        return not_an_audit_log(source.name, head, content.damage) if (head or content.damage) and layout(head) is None else None
 
 
-def _advance(progress: Progress, before: int, total: int, read: int) -> None:
-    progress(before + read, total)
-
-
-class _Job:
-    """The reading of one file."""
-
-    def __init__(self, store: EventStore, entry: FileSummary, cluster: str, received_ts: float, redactor: Redactor | None) -> None:
-        self._store, self._entry = store, entry
-        self._cluster, self._received_ts, self._redactor = cluster, received_ts, redactor
-        self._source = f"file:{Path(entry.path).name}"
-        self._key = ""
-        self._digest = xxhash.xxh3_128()
-        self._known = _Mark()
-
-    def run(self, lake: Lake, path: Path, progress: Callable[[int], None]) -> None:
-        with self._at_unread(lake, path) as content:
-            head = content.head()
-            if self._known.offset or (found := layout(head)) == "lines":
-                self._read_lines(content, progress)
-            elif found == "documents":
-                self._read_documents(content, progress)
-            elif head:
-                raise not_an_audit_log(str(path), head, content.damage)
-            self._entry.add_note(content.damage)
-
-    def _at_unread(self, lake: Lake, path: Path) -> Content:
-        """The content behind what an earlier ingest read, once it is sure that it was the same bytes."""
-        content = Content(path)
-        first_line = content.head().split(b"\n", 1)[0]
-        self._key = f"file:{self._cluster}:{xxhash.xxh3_128_hexdigest(first_line)}"
-        stored = lake.manifest.prop(self._key)
-        mark = msgspec.json.decode(stored, type=_Mark) if stored and path != STDIN else _Mark()
-        if not mark.offset:
-            return content
-        digest = content.skip(mark.offset)
-        if digest.hexdigest() == mark.digest:
-            self._known, self._digest = mark, digest
-            self._entry.known_lines = mark.number
-            return content
-        # Another file with the same first line: the lake drops what it holds of it already, event by event.
-        content.close()
-        return Content(path)
-
-    def _read_lines(self, content: Content, progress: Callable[[int], None]) -> None:
-        reader = LineReader(content)
-        unit: list[bytes] = []
-        size_bytes = 0
-        for lines in reader:
-            unit += lines
-            size_bytes += sum(map(len, lines))
-            if len(unit) >= UNIT_EVENTS_MAX or size_bytes >= UNIT_BYTES_MAX:
-                self._commit_lines(unit)
-                progress(content.position_bytes)
-                unit, size_bytes = [], 0
-        if unit:
-            self._commit_lines(unit)
-        number = self._known.number + 1
-        if reader.is_overlong:
-            self._entry.add_note(f"line {number} is longer than any event; reading stopped before it")
-        elif looks_complete(reader.rest):
-            self._commit_lines([reader.rest], newline=b"")
-        elif reader.rest:
-            self._entry.add_note(f"line {number} is not finished; it is taken by the next ingest once it is")
-
-    def _commit_lines(self, lines: Sequence[bytes], newline: bytes = b"\n") -> None:
-        """Store some lines together with the mark that they were read."""
-        first = self._known.number + 1
-        offset = self._known.offset
-        events: list[bytes] = []
-        numbers: list[int] = []
-        for number, line in enumerate(lines, first):
-            self._digest.update(line)
-            self._digest.update(newline)
-            offset += len(line) + len(newline)
-            found = expand(line)
-            events += found
-            numbers += [number] * len(found)
-        mark = _Mark(offset, first + len(lines) - 1, self._digest.hexdigest())
-        self._entry.bytes += offset - self._known.offset
-        where = partial(_line_of, self._entry.path, numbers)
-        self._commit(events, where, first, {self._key: msgspec.json.encode(mark).decode()})
-        self._known = mark
-
-    def _read_documents(self, content: Content, progress: Callable[[int], None]) -> None:
-        """Such files are made by hand and not by a server, so they are not resumed; a second ingest finds all of it stored."""
-        first = 1
-        for value in documents(self._entry.path, content):
-            self._entry.bytes += len(value)
-            events = expand(value)
-            for start in range(0, len(events), UNIT_EVENTS_MAX):
-                part = events[start : start + UNIT_EVENTS_MAX]
-                self._commit(part, partial(_event_of, self._entry.path, first), first, {})
-                first += len(part)
-                progress(content.position_bytes)
-
-    def _commit(self, events: list[bytes], where: Callable[[int], str], first: int, marks: dict[str, str]) -> None:
-        if self._redactor is not None:
-            events = [self._redactor.apply(event) for event in events]
-        part = Lines(self._cluster, self._source, self._received_ts, events, where)
-        # A repetition of the same work after a crash gives its quarantine file the same name, and so replaces it.
-        name = f"file-{xxhash.xxh3_128_hexdigest(self._key.encode())}-{first}"
-        self._entry.counts.add(self._store.store([part], marks, name))
-
-
-def _line_of(path: str, numbers: Sequence[int], index: int) -> str:
-    return f"{path}:{numbers[index]}"
-
-
-def _event_of(path: str, first: int, index: int) -> str:
-    return f"{path}, event {first + index}"
+def _advance(progress: Progress, before: int, total: int, content: Content) -> None:
+    progress(before + content.position_bytes, total)

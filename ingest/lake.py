@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from .durable import sync_folder, write_durably
+from .durable import make_folder, sync_folder, write_durably
 from .errors import LakeError
 from .manifest import DataFile, Manifest
 from .schema import EVENTS, OBJECTS, REPEATS, time_column
@@ -33,6 +33,8 @@ from .schema import EVENTS, OBJECTS, REPEATS, time_column
 MANIFEST = "manifest.sqlite"
 _SCHEMAS = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 _ROW_GROUP_ROWS = 50_000
+_WRITE_BYTES = 1 << 20
+_SWEEPS = "sweeps"
 # Columns whose values hardly repeat lose by a dictionary; every other one gains.
 _DISTINCT = ("request_object", "response_object", "object", "audit_id", "stage_ts", "ts", "uid")
 
@@ -56,7 +58,7 @@ class Lake:
         folder = Path(path)
         try:
             for name in ("", "spool", "quarantine", "runs", *_SCHEMAS):
-                (folder / name).mkdir(parents=True, exist_ok=True)
+                make_folder(folder / name)
             for kind, schema in _SCHEMAS.items():
                 _write_empty(folder / kind / "_empty.parquet", schema)
             return cls(folder, Manifest(folder / MANIFEST, create=True))
@@ -80,7 +82,10 @@ class Lake:
     @contextmanager
     def writer(self) -> Iterator[LakeWriter]:
         """Take the right to write. Raises LakeError when another process has it."""
-        handle = os.open(self.path / ".writer", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            handle = os.open(self.path / ".writer", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise LakeError(f"{self.path}: the lake cannot be written: {error.strerror}", "fix its owner or free space") from error
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,6 +109,7 @@ class LakeWriter:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
+        self._named: set[Path] = set()  # days whose folders have their names on disk
 
     def write(self, kind: str, cluster: str, table: pa.Table, *, compacted: bool = False) -> list[DataFile]:
         """Write rows as one durable Parquet file per UTC day; they are part of the lake once `commit` lists them.
@@ -133,19 +139,33 @@ class LakeWriter:
         self.lake.manifest.commit(add, remove, props, retired_ts)
 
     def sweep(self) -> int:
-        """Delete files that no manifest lists: what a writer left when it was killed between writing and committing."""
+        """Delete files that no manifest lists: what a writer left when it was killed between writing and committing.
+
+        Raises LakeError when the manifest cannot be written or a file cannot be deleted.
+        """
+        if not self.lake.unlisted():
+            return 0
+        # A commit that failed may still lie whole in SQLite's log, and a crash would bring it back. This commit takes its place, so
+        # that what is not listed now never will be.
+        manifest = self.lake.manifest
+        manifest.commit(props={_SWEEPS: str(int(manifest.prop(_SWEEPS) or 0) + 1)})
         orphans = self.lake.unlisted()
         for path in orphans:
-            path.unlink()
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise LakeError(f"{path}: cannot be deleted: {error.strerror}", "fix the owner of the lake") from error
         return len(orphans)
 
     def _write_day(self, kind: str, cluster: str, day: date, part: pa.Table, column: str, compacted: bool) -> DataFile:
         name = f"{kind}/dt={day.isoformat()}/{secrets.token_hex(8)}.parquet"
         path = self.lake.path / name
-        fresh = not path.parent.is_dir()
+        # A folder that is there may be one that a killed writer had just made.
+        unnamed = path.parent not in self._named or not path.parent.is_dir()
         write_durably(path, lambda target: _write_parquet(target, part, level=3 if compacted else 1))
-        if fresh:
+        if unnamed:
             sync_folder(path.parent.parent)
+            self._named.add(path.parent)
         span = pc.min_max(part[column].cast(pa.int64()))
         return DataFile(
             path=name,
@@ -174,16 +194,18 @@ def _write_parquet(target: Path, table: pa.Table, level: int) -> None:
     leaves: Any = [leaf for field in table.schema if field.name not in _DISTINCT for leaf in _leaves(field)]
     # One audit ID is found in milliseconds through the bloom filter, for one percent of the size.
     bloom = {"audit_id": {"ndv": max(table.num_rows, 1), "fpp": 0.01}} if "audit_id" in table.column_names else None
-    pq.write_table(
-        table,
-        target,
-        row_group_size=_ROW_GROUP_ROWS,
-        compression="zstd",
-        compression_level=level,
-        use_dictionary=leaves,
-        write_page_index=True,
-        bloom_filter_options=bloom,
-    )
+    # Unbuffered, every page and every footer's part would be a system call of its own.
+    with pa.output_stream(str(target), buffer_size=_WRITE_BYTES) as stream:
+        pq.write_table(
+            table,
+            stream,
+            row_group_size=_ROW_GROUP_ROWS,
+            compression="zstd",
+            compression_level=level,
+            use_dictionary=leaves,
+            write_page_index=True,
+            bloom_filter_options=bloom,
+        )
 
 
 def _leaves(field: pa.Field[Any], prefix: str = "") -> list[str]:

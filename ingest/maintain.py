@@ -1,4 +1,4 @@
-"""Looking after a lake: compaction, retention, removal of what nobody reads any more, and checking what is there.
+"""Looking after a lake: compaction, removal of what nobody reads any more, and checking what is there.
 
 Each step is one manifest transaction, so a reader sees the files of before or those of after, and a killed step leaves nothing but
 orphans, which the next writer sweeps. Files that a step replaced stay on disk for a while, because a reader may have listed them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
@@ -45,15 +45,6 @@ class Compacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
-    """What retention took out of the lake."""
-
-    files: int
-    rows: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Fault:
     """A file that is not what the manifest says, and how it differs."""
 
@@ -74,14 +65,6 @@ def compact(writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN) -> Co
         if len(unit) >= files_min or is_over:
             _compact_unit(writer, unit, now_ts, done)
     return done
-
-
-def expire(writer: LakeWriter, before: date, now_ts: float) -> Expired:
-    """Take the events of all UTC days before a date out of the lake; `remove_retired` deletes their files later."""
-    old = [file for file in writer.lake.manifest.files("events") if file.dt < before.isoformat()]
-    repeats = [file for file in writer.lake.manifest.files("repeats") if file.dt < before.isoformat()]
-    writer.commit(remove=[file.path for file in (*old, *repeats)], retired_ts=now_ts)
-    return Expired(len(old), sum(file.rows for file in old), sum(file.bytes for file in old))
 
 
 def remove_retired(writer: LakeWriter, now_ts: float, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -133,8 +116,7 @@ def _units(lake: Lake) -> Iterator[list[DataFile]]:
 def _compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: Compacted) -> None:
     lake = writer.lake
     for file in unit:
-        if (reason := _fault(lake.path, file)) is not None:
-            raise LakeError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
+        refuse_damaged(lake, file)
     table = pa.concat_tables([pq.read_table(lake.path / file.path, partitioning=None) for file in unit])
     kind = unit[0].kind
     once = _once(table, _KEY[kind])
@@ -158,11 +140,22 @@ def _once(table: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def _uncompressed_bytes(path: Path) -> int:
+    metadata = read_footer(path)
+    return sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+
+
+def read_footer(path: Path) -> pq.FileMetaData:
+    """What a Parquet file says of itself. Raises LakeError when it cannot be read."""
     try:
-        metadata = pq.read_metadata(path)
+        return pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
         raise LakeError(f"{path}: cannot be read: {error}", "`hindcast doctor` names every damaged file") from error
-    return sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+
+
+def refuse_damaged(lake: Lake, file: DataFile) -> None:
+    """Raise LakeError for a file that is not what was written: rewriting it would give it a new checksum."""
+    if (reason := _fault(lake.path, file)) is not None:
+        raise LakeError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
 
 
 def _fault(folder: Path, file: DataFile) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -85,13 +85,14 @@ class Manifest:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing. A disk that is full raises LakeError, and what was there before stays."""
-        self._connection.execute("BEGIN IMMEDIATE")
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
         except BaseException as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # SQLite rolls back by itself where it cannot go on
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
                 raise LakeError(f"the lake's manifest cannot be written: {error}", "is the disk full?") from error
             raise

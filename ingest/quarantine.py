@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import zstandard
 
-from .durable import write_durably
+from .durable import make_folder, write_durably
 
 # One row per refused record, without its bytes.
 _HEAD_COLUMNS: list[pa.Field[Any]] = [
@@ -57,7 +57,8 @@ def write_quarantine(directory: Path, records: Iterable[Quarantined], name: str 
 
     Work that may be repeated after a crash gives the file a `name`, so that the repetition replaces it; otherwise it is a new one.
     """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not directory.is_dir():
+        make_folder(directory, 0o700)
     rows = [_row(record) for record in records]
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     unique = f"{rows[0]['source'] if rows else 'empty'}-{stamp}-{secrets.token_hex(4)}"

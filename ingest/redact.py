@@ -5,6 +5,7 @@ default and works on the raw bytes of an event, at the door of the sink and of t
 annotation `hindcast/redacted` of the event, so that a replay can say why the object is not known.
 
     hindcast/redacted: "requestObject"                            mode drop
+    hindcast/redacted: "requestObject:spec.token"             a configured path: only what lies there was replaced
     hindcast/redacted: "requestObject=blake2b:5f0c..,requestURI"  mode hash: equal bodies stay recognisable, with this lake's key
 """
 
@@ -23,6 +24,7 @@ from urllib.parse import unquote
 import msgspec
 
 from .errors import InputError, LakeError
+from .redact_paths import BodyPath, clean_body, parse_body_path
 
 ANNOTATION = "hindcast/redacted"
 KEY_BYTES = 32
@@ -116,17 +118,29 @@ def load_or_create_key(path: Path) -> bytes:
 class Redactor:
     """Takes credentials out of raw events; the same event always gives the same bytes, so a repeated event is still a duplicate.
 
-    `resources` is a table like DEFAULT_RESOURCES. Raises InputError for an entry that is none.
+    `resources` is a table like DEFAULT_RESOURCES, whose bodies go as a whole; `paths` name values in bodies (see redact_paths.py).
+    Raises InputError for an entry that is none.
     """
 
-    def __init__(self, resources: Iterable[str] = DEFAULT_RESOURCES, *, mode: Mode = "drop", key: bytes = b"") -> None:
+    def __init__(
+        self,
+        resources: Iterable[str] = DEFAULT_RESOURCES,
+        *,
+        paths: Iterable[str] = (),
+        mode: Mode = "drop",
+        key: bytes = b"",
+    ) -> None:
         if mode == "hash" and len(key) < KEY_BYTES:
             raise InputError(f"redaction by hash needs a key of {KEY_BYTES} bytes, got {len(key)}", "use load_or_create_key")
         rules = [_parse_rule(text) for text in resources]
         self._rules: dict[str, list[_Rule]] = {}
         for rule in rules:
             self._rules.setdefault(rule.resource, []).append(rule)
-        self._names = frozenset(rule.resource.encode() for rule in rules)
+        self._paths: dict[str, list[tuple[_Rule, BodyPath]]] = {}
+        for path in map(parse_body_path, paths):
+            rule = _parse_rule(path.resource)
+            self._paths.setdefault(rule.resource, []).append((rule, path))
+        self._names = frozenset(name.encode() for name in (*self._rules, *self._paths))
         self._suspect = _SUSPECT + tuple(name.removesuffix(b"s") for name in self._names)
         self._mode = mode
         self._key = key[:64]
@@ -157,23 +171,31 @@ class Redactor:
             return self._withhold(line) if self._may_hold_credential(line) else line
         ref = head.objectRef
         hides_bodies = ref is not None and any(rule.matches(ref) for rule in self._rules.get(ref.resource or "", ()))
+        paths = [path for rule, path in self._paths.get(ref.resource or "", ()) if rule.matches(ref)] if ref is not None else []
         uri = head.requestURI or ""
         clean_uri = _clean_uri(uri) if _uri_needs_a_look(uri.encode("utf-8", "replace")) else uri
-        if not hides_bodies and uri == clean_uri:
+        if not hides_bodies and not paths and uri == clean_uri:
             return line
-        return self._rewrite(line, hides_bodies=hides_bodies, uri=clean_uri if uri != clean_uri else None)
+        return self._rewrite(line, hides_bodies=hides_bodies, paths=paths, uri=clean_uri if uri != clean_uri else None)
 
-    def _rewrite(self, line: bytes, *, hides_bodies: bool, uri: str | None) -> bytes:
+    def _rewrite(self, line: bytes, *, hides_bodies: bool, paths: list[BodyPath], uri: str | None) -> bytes:
         try:
             event = _event_decoder.decode(line)
             annotations = _annotations_decoder.decode(event.get("annotations", b"null")) or {}
         except (ValueError, RecursionError):
             return self._withhold(line)
         notes = []
-        for field in _BODIES if hides_bodies else ():
-            body = bytes(event.pop(field, b"null"))
-            if body != b"null":
+        for field in _BODIES if hides_bodies or paths else ():
+            body = bytes(event.get(field, b"null"))
+            if body == b"null":
+                continue
+            cleaned, found = (None, []) if hides_bodies else clean_body(body, paths, self._replacement)
+            if cleaned is None:
+                del event[field]
                 notes.append(field if self._mode == "drop" else f"{field}={self._hash(body)}")
+            elif found:
+                event[field] = msgspec.Raw(cleaned)
+                notes += [f"{field}:{path}" for path in found]
         if uri is not None:
             event["requestURI"] = msgspec.Raw(_encoder.encode(uri))
             notes.append("requestURI")
@@ -182,6 +204,9 @@ class Redactor:
         annotations[ANNOTATION] = ",".join(notes)
         event["annotations"] = msgspec.Raw(_encoder.encode(annotations))
         return _encoder.encode(event)
+
+    def _replacement(self, value: bytes) -> bytes:
+        return _encoder.encode(_REPLACEMENT if self._mode == "drop" else self._hash(value))
 
     def _hash(self, data: bytes) -> str:
         return "blake2b:" + hashlib.blake2b(data, key=self._key, digest_size=32).hexdigest()

@@ -59,7 +59,7 @@ _COLUMNS: list[pa.Field[Any]] = [
     pa.field("extra", pa.string()),  # JSON: top-level fields that have no column
     pa.field("ingest_ts", _TS, nullable=False),
     pa.field("ingest_source", pa.string(), nullable=False),
-    pa.field("flags", pa.list_(pa.string()), nullable=False),  # truncated, redacted, utf8_replaced, ...
+    pa.field("flags", pa.list_(pa.string()), nullable=False),  # truncated, redacted, objects_expired, ...
 ]
 
 EVENTS = pa.schema(

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,6 +150,7 @@ class Sink:
         self._in_flight_bytes = 0
         self._stopping = False
         self._disk_trouble = ""
+        self._write_trouble = ""  # why the last batch could not be stored, until one is, or the disk takes a probe
         self._digests = DigestWindow(self.limits.digest_seconds, self.limits.digests_max)
         for header in spool.headers():
             self._digests.add(header.cluster, header.digest, header.received_ts)
@@ -176,7 +177,7 @@ class Sink:
                     self._in_flight_bytes -= reserved
                     self.metrics.in_flight_bytes.set(self._in_flight_bytes)
 
-    def accept(self, cluster: str, body: bytes, received_ts: float) -> Accepted | Refused:
+    def accept(self, cluster: str, body: bytes | bytearray, received_ts: float) -> Accepted | Refused:
         """Store one POST body; when this returns Accepted, every event of it survives a crash of the machine.
 
         `received_ts` is seconds since the epoch. Blocks for an fdatasync, which it shares with other callers.
@@ -200,6 +201,10 @@ class Sink:
             trouble = f"{directory}: less than {self.limits.disk_free_bytes_min} bytes are free" if short else ""
         except OSError as error:
             trouble = f"{directory}: the spool cannot be read: {error.strerror or error}"
+        if self._write_trouble:
+            with suppress(OSError):
+                self._spool.probe()
+                self._write_trouble = ""
         if trouble != self._disk_trouble:
             _log.warning("disk_trouble" if trouble else "disk_recovered", trouble=trouble or self._disk_trouble)
         self._disk_trouble = trouble
@@ -219,6 +224,10 @@ class Sink:
             )
         return None
 
+    def trouble(self) -> Refused | None:
+        """Why batches are refused now, or None. Unlike `why_not_ready` it knows of failing writes, which are always tried anew."""
+        return self.why_not_ready() or (refuse("disk_full", self._write_trouble) if self._write_trouble else None)
+
     def _cannot_take(self, cluster: str, body_bytes: int) -> Refused | None:
         if not is_cluster_name(cluster):
             return refuse("cluster_name", f"{cluster[:80]!r} does not name a cluster")
@@ -226,7 +235,7 @@ class Sink:
             return refuse("body_too_large", f"the body has {body_bytes} bytes, the limit is {self.limits.body_bytes_max}")
         return self.why_not_ready()
 
-    def _store(self, cluster: str, body: bytes, received_ts: float) -> Accepted | Refused:
+    def _store(self, cluster: str, body: bytes | bytearray, received_ts: float) -> Accepted | Refused:
         metrics = self.metrics
         digest = xxhash.xxh3_128_hexdigest(body)
         duplicate = (cluster, digest) in self._digests
@@ -243,12 +252,14 @@ class Sink:
             return Accepted(len(events.lines), len(events.bad), duplicate=True)
         lines = self._redacted(events.lines)
         try:
-            self._quarantine(cluster, events.bad, received_ts)
+            self._quarantine(cluster, digest, events.bad, received_ts)
             if lines:
                 self._spool.append(cluster, digest, received_ts, lines)
         except (LakeError, OSError) as error:
             _log.error("batch_not_stored", cluster=cluster, error=str(error))
-            return refuse("disk_full", str(error.message if isinstance(error, SpoolWriteError) else error))
+            self._write_trouble = str(error.message if isinstance(error, SpoolWriteError) else error)
+            return refuse("disk_full", self._write_trouble)
+        self._write_trouble = ""
         self._digests.add(cluster, digest, received_ts)
         metrics.events_stored.inc(len(lines))
         return Accepted(len(lines), len(events.bad))
@@ -263,13 +274,13 @@ class Sink:
             self.metrics.events_redacted.inc(changed)
         return redacted
 
-    def _quarantine(self, cluster: str, bad: list[BadItem], received_ts: float) -> None:
+    def _quarantine(self, cluster: str, digest: str, bad: list[BadItem], received_ts: float) -> None:
         if not bad:
             return
         keep = self._redactor.apply if self._redactor else bytes
-        write_quarantine(
-            self._quarantine_directory, [Quarantined("sink", cluster, received_ts, item.reason, keep(item.raw)) for item in bad]
-        )
+        records = [Quarantined("sink", cluster, received_ts, item.reason, keep(item.raw)) for item in bad]
+        # Named after the body: when its sender repeats it, the file is replaced, and nothing is counted twice.
+        write_quarantine(self._quarantine_directory, records, f"sink-{cluster}-{digest}")
         self.metrics.events_quarantined.inc(len(bad))
         _log.warning("events_quarantined", cluster=cluster, count=len(bad), reason=bad[0].reason)
 

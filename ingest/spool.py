@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from .durable import sync_folder
+from .durable import make_folder, sync_folder, write_durably
 from .errors import LakeError
 from .segment import Batch, BatchHeader, Damage, encode_batch, read_headers, read_segment, repair_segment
 
@@ -49,10 +49,11 @@ class RepairedSegment:
 
 @dataclass(slots=True)
 class _Ticket:
-    """One batch on its way to disk. `done` is set by whichever sender wrote it."""
+    """One batch on its way to disk. Whichever sender takes it along sets `done`, and `stored` only after the sync."""
 
     data: bytes
     done: bool = False
+    stored: bool = False
     error: OSError | None = None
 
 
@@ -133,11 +134,18 @@ class Spool:
                 with self._queue_lock:
                     group, self._queue = self._queue, []
                 self._commit(group)
-        if ticket.error is not None:
+        if not ticket.stored:
+            why = ticket.error.strerror or ticket.error if ticket.error is not None else "its write was broken off"
             raise SpoolWriteError(
-                f"{self.directory}: the batch could not be stored: {ticket.error.strerror or ticket.error}",
+                f"{self.directory}: the batch could not be stored: {why}",
                 "free space on the disk of the lake; senders try again by themselves",
             ) from ticket.error
+
+    def probe(self) -> None:
+        """Make a small file durable beside the segments and remove it: whether the disk takes anything at all. Raises OSError."""
+        path = self.directory / ".probe"
+        write_durably(path, _write_probe)
+        path.unlink(missing_ok=True)
 
     def seal(self) -> Path | None:
         """Hand the open segment to the drain now; returns its sealed path, or None when nothing is open. Raises SpoolWriteError."""
@@ -171,23 +179,26 @@ class Spool:
 
     def _commit(self, group: list[_Ticket]) -> None:
         """Write a group of batches behind one fdatasync and mark every ticket, also when the disk refuses."""
+        for ticket in group:
+            ticket.done = True
         try:
             segment = self._open or self._start()
             for ticket in group:
                 _write_all(segment.handle, ticket.data)
             started = time.perf_counter()
             os.fdatasync(segment.handle)
-            if self._on_sync is not None:
-                self._on_sync(time.perf_counter() - started)
-            size_bytes = sum(len(ticket.data) for ticket in group)
-            segment.size_bytes += size_bytes
-            self._backlog_bytes += size_bytes
         except OSError as error:
             for ticket in group:
                 ticket.error = error
             self._abandon()
+            return
         for ticket in group:
-            ticket.done = True
+            ticket.stored = True
+        size_bytes = sum(len(ticket.data) for ticket in group)
+        segment.size_bytes += size_bytes
+        self._backlog_bytes += size_bytes
+        if self._on_sync is not None:
+            self._on_sync(time.perf_counter() - started)
         self._roll_if_full()
 
     def _roll_if_full(self) -> None:
@@ -221,8 +232,10 @@ class Spool:
         os.fsync(segment.handle)
         sealed = _sealed_name(segment.path)
         segment.path.rename(sealed)
-        os.close(segment.handle)
+        # Whatever fails from here on: nothing may be written to it any more, and its handle may soon be another file's.
         self._open = None
+        with suppress(OSError):  # everything was synced; closing can add no trouble
+            os.close(segment.handle)
         sync_folder(self.directory)
         return sealed
 
@@ -234,13 +247,12 @@ class Spool:
         segment, self._open = self._open, None
         if segment is None:
             return
-        try:
+        with suppress(OSError):
             os.close(segment.handle)
-        finally:
-            # If that fails, too, it is still there under its open name, and the next start repairs it.
-            with suppress(OSError):
-                os.truncate(segment.path, segment.size_bytes)
-                self._repair(segment.path)
+        # If that fails, too, it is still there under its open name, and the next start repairs it.
+        with suppress(OSError):
+            os.truncate(segment.path, segment.size_bytes)
+            self._repair(segment.path)
 
     def _repair(self, path: Path) -> RepairedSegment:
         kept, cut = repair_segment(path)
@@ -255,7 +267,7 @@ class Spool:
 def _take_directory(directory: Path) -> int:
     """Create the directory if needed and lock it, so that two servers never repair each other's open segment."""
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(directory, 0o700)
         handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise LakeError(
@@ -277,6 +289,10 @@ def _sizes_bytes(directory: Path) -> Iterator[int]:
             # The drain may remove a segment, or another sender seal it, between the listing and this look.
             with suppress(FileNotFoundError):
                 yield path.stat().st_size
+
+
+def _write_probe(path: Path) -> None:
+    path.write_bytes(b"probe")
 
 
 def _sealed_name(path: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -108,7 +109,9 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     """
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
-    connection.execute("SET enable_progress_bar = false")  # it would print into the results of a command
+    # A bar would print into the results of a command. Within Jupyter, DuckDB refuses to hear of bars unless ipywidgets is there.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
     install_files(connection, files)
     for statement in statements():
         if statement.kind == "view":
@@ -136,11 +139,22 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
             _make_table(connection, source, schema.empty_table())
         try:
             connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {source}")
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            reason = str(error).splitlines()[0]
-            raise LakeError(f"the lake's files cannot be read: {reason}", "`hindcast doctor` names every damaged file") from error
+        except duckdb.Error as error:
+            raise _unreadable(connection, paths, error) from error
     heads = quarantine_heads(map(Path, files.quarantine)) if files.quarantine else HEADS.empty_table()
     _make_table(connection, "lake_quarantine", heads)
+
+
+def _unreadable(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], error: duckdb.Error) -> LakeError:
+    """Which of the files has no readable footer; DuckDB's words mostly leave that out."""
+    for path in paths:
+        try:
+            connection.execute(f"DESCRIBE FROM read_parquet({file_literal(path)}, hive_partitioning = false)")
+        except duckdb.Error as its_error:
+            error = its_error
+            break
+    reason = str(error).splitlines()[0]
+    return LakeError(f"{path}: the file cannot be read: {reason}", "`hindcast doctor --verify` names every damaged file")
 
 
 def _make_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from .lake import LakeReader
+
 
 class Severity(StrEnum):
     """How sure it is that evidence is gone. Only `lost` fails a gate."""
@@ -26,6 +28,22 @@ class LossKind:
     means: str
     action: str
 
+    def counted(self, count: int) -> str:
+        """The count with what was found, as a sentence without its full stop."""
+        return f"{count:,} {self.unit} {self.found}"
+
+
+def loss_caveats(reader: LakeReader) -> tuple[str, ...]:
+    """What a verdict over this lake must be read with: one sentence for each kind of missing evidence, the surest loss first.
+
+    Kinds of which nothing is missing (Severity.NOTE) are left out. Reads the whole lake, bodies included: some ten seconds for
+    millions of events.
+    """
+    counts = reader.sql("SELECT kind, sum(count)::BIGINT FROM losses GROUP BY kind ORDER BY kind").fetchall()
+    found = [(LOSS_KINDS[kind], count) for kind, count in counts if LOSS_KINDS[kind].severity is not Severity.NOTE]
+    found.sort(key=lambda entry: list(Severity).index(entry[0].severity))
+    return tuple(f"{kind.counted(count)}: {kind.means}" for kind, count in found)
+
 
 LOSS_KINDS: Mapping[str, LossKind] = {
     "never_posted": LossKind(
@@ -35,6 +53,13 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "the webhook lost them, and other losses like these leave no trace where no log file is read; an event that cannot be "
         "encoded takes its whole batch along, and is itself in neither",
         "keep the log backend beside the webhook and ingest its files; look in kube-apiserver's log for batches that failed",
+    ),
+    "lost_batch": LossKind(
+        Severity.LOST,
+        "batches",
+        "were dropped whole: the log file has ten or more events in a row of which not one was posted",
+        "the event that made the batch undecodable, mostly an apply sent as YAML, is in no log at all: one request more is missing",
+        "let patches of such clients be recorded at level Metadata, or look for them in kube-apiserver's log",
     ),
     "never_logged": LossKind(
         Severity.POSSIBLE,

@@ -4,4 +4,4 @@
 --
 -- kubernetes/kubernetes pkg/controlplane/apiserver/config.go.
 CREATE MACRO is_long_running(verb, subresource) AS
-    coalesce(verb IN ('watch', 'proxy') OR subresource IN ('attach', 'exec', 'log', 'portforward', 'proxy'), false)
+    coalesce(verb IN ('watch', 'proxy') OR list_position(['attach', 'exec', 'log', 'portforward', 'proxy'], subresource) > 0, false)

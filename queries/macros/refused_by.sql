@@ -28,9 +28,9 @@ CREATE MACRO refused_by(code, reason, message, decision, subresource) AS CASE
     WHEN code = 409 AND reason = 'AlreadyExists' THEN 'exists'
     WHEN code = 409 THEN 'conflict'
     WHEN code IN (404, 410) THEN 'not_found'
-    WHEN code IN (400, 405, 406, 413, 415) THEN 'unsupported'
+    WHEN list_position([400, 405, 406, 413, 415], code) > 0 THEN 'unsupported'
     WHEN code = 429 THEN 'throttled'
     WHEN code IN (408, 504) THEN 'timeout'
-    WHEN code >= 500 AND subresource IN ('attach', 'exec', 'log', 'portforward', 'proxy') THEN 'backend'
+    WHEN code >= 500 AND list_position(['attach', 'exec', 'log', 'portforward', 'proxy'], subresource) > 0 THEN 'backend'
     ELSE 'error'
 END

@@ -2,11 +2,20 @@
 -- dimensions: any of policy, binding, message, namespace, user, resource, workload, day; the columns of others are null
 -- since: earliest time of a request, or null
 -- until: time before which requests count, or null
+-- clusters: only these, or null for all; and so of the following
+-- policies: names
+-- bindings: names
+-- namespaces: names; an empty one stands for cluster-scoped objects
+-- users: names
+-- resources: plurals
 --
 -- Columns: policy, binding, message, namespace, user_name, resource, workload, day, failures, requests, admitted (requests that went
 -- through), users, namespaces, first_ts, last_ts.
 -- Requests are told apart by the microsecond in which they were received. A workload is told from bodies: asking for it reads them.
-CREATE MACRO violation_rollup(dimensions, since, until) AS TABLE
+CREATE MACRO violation_rollup(
+    dimensions, since, until,
+    clusters := NULL, policies := NULL, bindings := NULL, namespaces := NULL, users := NULL, resources := NULL
+) AS TABLE
 SELECT
     CASE WHEN list_contains(dimensions, 'policy') THEN policy END AS policy,
     CASE WHEN list_contains(dimensions, 'binding') THEN binding END AS binding,
@@ -27,5 +36,11 @@ SELECT
     max(ts) AS last_ts
 FROM violations
 WHERE (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until)
+    AND (clusters IS NULL OR list_contains(clusters, cluster))
+    AND (policies IS NULL OR list_contains(policies, policy))
+    AND (bindings IS NULL OR list_contains(bindings, binding))
+    AND (namespaces IS NULL OR list_contains(namespaces, coalesce(namespace, '')))
+    AND (users IS NULL OR list_contains(users, user_name))
+    AND (resources IS NULL OR list_contains(resources, resource))
 GROUP BY ALL
 ORDER BY failures DESC, policy, binding, message, namespace, user_name, resource, workload, day

@@ -8,13 +8,18 @@
 -- failures: failures in those annotations
 -- first_ts: earliest request
 -- last_ts: latest request
+--
+-- An API server writes the kind first, so most bodies need not be parsed for it.
 SELECT
     cluster, api_group, resource, subresource, verb, level,
     list_contains(flags, 'truncated') AS truncated,
     count(*) AS events,
     count(request_object) AS with_request,
     count(response_object) AS with_response,
-    count(*) FILTER (response_object ->> '$.kind' NOT IN ('Status', 'Table', 'PartialObjectMetadata')) AS with_object,
+    count(*) FILTER (
+        coalesce(nullif(regexp_extract(response_object, '^\{"kind":"([A-Za-z0-9]+)"', 1), ''), response_object ->> '$.kind')
+        NOT IN ('Status', 'Table', 'PartialObjectMetadata')
+    ) AS with_object,
     count(*) FILTER (len(vap_failures) > 0) AS with_failures,
     sum(len(vap_failures))::BIGINT AS failures,
     min(ts) AS first_ts,

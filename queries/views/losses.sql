@@ -1,6 +1,6 @@
 -- one row per kind of evidence that is missing or doubtful, and what it concerns: (cluster, kind, detail)
 -- kind: see queries/ledger.py, which says of each what it means for verdicts and what to do
--- count: requests; for silence, burst and late stretches of time, for quarantined records
+-- count: requests; for silence, burst, late and lost_batch stretches of time, for quarantined records
 -- first_ts: earliest of them
 -- last_ts: latest of them
 -- detail: mostly the resource
@@ -14,22 +14,19 @@ writes AS (
     SELECT
         *,
         CASE
-            WHEN list_contains(flags, 'redacted') THEN 'redacted'
-            WHEN list_contains(flags, 'truncated') THEN 'truncated'
-            WHEN level = 'Metadata' THEN 'level_metadata'
+            WHEN request_object IS NULL AND list_contains(flags, 'redacted') THEN 'redacted'
+            WHEN request_object IS NULL AND list_contains(flags, 'truncated') THEN 'truncated'
+            WHEN request_object IS NULL AND level = 'Metadata' THEN 'level_metadata'
+            WHEN level = 'Request' AND NOT list_contains(flags, 'redacted') AND NOT list_contains(flags, 'truncated')
+                THEN 'level_request'
         END AS withheld_by
     FROM admission_writes
-    WHERE ran <> 'no' AND operation IN ('CREATE', 'UPDATE') AND request_object IS NULL AND response_object IS NULL
+    WHERE ran <> 'no' AND operation IN ('CREATE', 'UPDATE') AND response_object IS NULL
 ),
 found AS (
     SELECT cluster, withheld_by AS kind, ts, resource_label(api_group, resource, subresource) AS detail
     FROM writes
     WHERE withheld_by IS NOT NULL
-    UNION ALL
-    SELECT cluster, 'level_request', ts, resource_label(api_group, resource, subresource)
-    FROM admission_writes
-    WHERE ran <> 'no' AND operation IN ('CREATE', 'UPDATE') AND level = 'Request' AND response_object IS NULL
-        AND NOT list_contains(flags, 'redacted') AND NOT list_contains(flags, 'truncated')
     UNION ALL
     SELECT DISTINCT ON (cluster, audit_id, ts, missing_from)
         cluster, CASE missing_from WHEN 'webhook' THEN 'never_posted' ELSE 'never_logged' END, coalesce(ts, stage_ts),
@@ -79,6 +76,10 @@ counted AS (
     SELECT cluster, 'late', count(*), min(received_ts), max(received_ts), format('up to {:.0f} s old', max(age_seconds))
     FROM deliveries
     WHERE age_seconds > 40
+    GROUP BY cluster
+    UNION ALL
+    SELECT cluster, 'lost_batch', count(*), min(first_ts), max(last_ts), format('up to {:d} events in a row', max(events))
+    FROM lost_batches
     GROUP BY cluster
     UNION ALL
     SELECT coalesce(cluster, ''), 'quarantined', count(*), min(received_ts), max(received_ts), source

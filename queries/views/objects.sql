@@ -4,4 +4,7 @@
 -- namespace: null for a cluster-scoped object
 -- object: JSON as listed
 -- source: file that it came from
+--
+-- Lists that were empty have no row here; they are in `object_lists`.
 SELECT * FROM lake_objects
+WHERE name <> ''

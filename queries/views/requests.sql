@@ -9,30 +9,25 @@
 --
 -- The two final stages exclude each other (kubernetes/apiserver pkg/endpoints/filters/audit.go), so the final rows need no
 -- folding; only rows of earlier stages are joined, and of those most audit policies omit the bulk.
-WITH early AS (
+-- NOT MATERIALIZED lets filters and columns of the question reach the files.
+WITH early AS NOT MATERIALIZED (
     SELECT cluster, audit_id, ts, count(*) AS stages
     FROM events
     WHERE stage NOT IN ('ResponseComplete', 'Panic')
     GROUP BY ALL
 ),
-final AS (
+final AS NOT MATERIALIZED (
     SELECT events.*, true AS complete, 1 + coalesce(early.stages, 0) AS stages
     FROM events LEFT JOIN early USING (cluster, audit_id, ts)
     WHERE stage IN ('ResponseComplete', 'Panic')
 ),
-finished AS (
-    SELECT cluster, audit_id, ts
-    FROM events
-    WHERE stage IN ('ResponseComplete', 'Panic') AND ts IN (SELECT ts FROM early)
+open AS NOT MATERIALIZED (
+    FROM early ANTI JOIN (FROM events WHERE stage IN ('ResponseComplete', 'Panic')) USING (cluster, audit_id, ts)
 ),
-unfinished AS (
-    SELECT events.*, false AS complete, early.stages
-    FROM events JOIN early USING (cluster, audit_id, ts)
+unfinished AS NOT MATERIALIZED (
+    SELECT events.*, false AS complete, open.stages
+    FROM events JOIN open USING (cluster, audit_id, ts)
     WHERE stage NOT IN ('ResponseComplete', 'Panic')
-        AND NOT EXISTS (
-            FROM finished
-            WHERE finished.cluster = events.cluster AND finished.audit_id = events.audit_id AND finished.ts = events.ts
-        )
     QUALIFY row_number() OVER (PARTITION BY cluster, audit_id, ts ORDER BY stage_ts DESC, stage DESC) = 1
 ),
 folded AS (

@@ -6,18 +6,42 @@
 -- An update that names a resourceVersion succeeds only if the stored object has exactly that one. So where an earlier version is
 -- recorded and that one is not, somebody wrote in between: the event was lost, or the audit policy gave it level None. Writes that are
 -- recorded without a body, which may have made it, prove nothing and are passed over.
-WITH writes AS (
+WITH answered AS (
+    -- The final events themselves and not their requests: nothing is joined to bodies.
+    SELECT
+        cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource, namespace, name, obj_rv, code, response_object,
+        coalesce(impersonated_user ->> '$.username', user_name) AS user_name
+    FROM events
+    WHERE stage IN ('ResponseComplete', 'Panic')
+    UNION ALL
+    SELECT
+        cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource, namespace, name, obj_rv, code, response_object,
+        user_name
+    FROM requests
+    WHERE NOT complete
+),
+told AS (
+    SELECT
+        cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource, namespace, name, user_name, obj_rv,
+        -- A body is parsed once for all that is asked of it.
+        json_extract_string(response_object, [
+            '$.metadata.name', '$.metadata.uid', '$.rows[0].object.metadata.uid', '$.metadata.resourceVersion'
+        ]) AS said
+    FROM answered
+    WHERE resource IS NOT NULL AND code < 300
+        AND (verb IN ('create', 'update', 'patch') OR verb IN ('delete', 'deletecollection', 'get'))
+),
+writes AS MATERIALIZED (
     SELECT
         cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource,
         -- The URL of a namespace names it twice, except when it is created.
         CASE WHEN resource = 'namespaces' AND api_group = '' THEN '' ELSE coalesce(namespace, '') END AS namespace,
-        object_name(name, verb, response_object) AS name,
+        coalesce(name, CASE WHEN verb = 'create' THEN said[1] END, '') AS name,
         user_name, obj_rv,
-        coalesce(response_object ->> '$.metadata.uid', response_object ->> '$.rows[0].object.metadata.uid') AS uid,
+        coalesce(said[2], said[3]) AS uid,
         -- A Table has it too: that of the one object in it.
-        response_object ->> '$.metadata.resourceVersion' AS rv
-    FROM requests
-    WHERE resource IS NOT NULL AND verb IN ('create', 'update', 'patch', 'delete', 'deletecollection', 'get') AND code < 300
+        said[4] AS rv
+    FROM told
 ),
 named AS (
     SELECT cluster, api_group, resource, namespace, name, verb, obj_rv, uid, rv, ts, stage_ts, audit_id, subresource, user_name
@@ -29,19 +53,15 @@ known AS (
     UNION ALL
     -- A snapshot names kinds and no resources, so its objects are found by their uid.
     SELECT
-        named.cluster, named.api_group, named.resource, named.namespace, named.name,
+        found.cluster, found.api_group, found.resource, found.namespace, found.name,
         objects.resource_version, objects.observed_ts
-    FROM objects JOIN named USING (cluster, uid)
+    FROM objects JOIN (SELECT DISTINCT cluster, api_group, resource, namespace, name, uid FROM named) AS found USING (cluster, uid)
     WHERE objects.resource_version IS NOT NULL
 ),
-unmade AS (
-    SELECT *
-    FROM named
-    WHERE NOT EXISTS (
-        FROM known
-        WHERE known.cluster = named.cluster AND known.api_group = named.api_group AND known.resource = named.resource
-            AND known.namespace = named.namespace AND known.name = named.name AND known.rv = named.obj_rv
-    )
+unmade AS MATERIALIZED (
+    FROM named ANTI JOIN known
+    ON known.rv = named.obj_rv AND known.name = named.name AND known.namespace = named.namespace
+        AND known.resource = named.resource AND known.api_group = named.api_group AND known.cluster = named.cluster
 ),
 placed AS (
     SELECT
@@ -53,14 +73,17 @@ placed AS (
 ),
 bodyless AS (
     SELECT cluster, api_group, resource, namespace, name, verb, ts, stage_ts FROM writes WHERE verb <> 'get' AND rv IS NULL
+),
+unexplained AS (
+    FROM placed ANTI JOIN bodyless
+    ON bodyless.name = placed.name AND bodyless.resource = placed.resource AND bodyless.api_group = placed.api_group
+        AND bodyless.cluster = placed.cluster AND bodyless.namespace IN (placed.namespace, '')
+        AND bodyless.stage_ts >= placed.known_ts AND bodyless.ts <= placed.ts
 )
 SELECT
     cluster, audit_id, ts, api_group, resource, subresource, namespace, name, user_name,
     obj_rv AS replaced_rv, known_rv, known_ts
-FROM placed
-WHERE NOT EXISTS (
-    FROM bodyless
-    WHERE bodyless.cluster = placed.cluster AND bodyless.api_group = placed.api_group AND bodyless.resource = placed.resource
-        AND bodyless.namespace IN (placed.namespace, '') AND (bodyless.name = placed.name OR bodyless.verb = 'deletecollection')
-        AND bodyless.stage_ts >= placed.known_ts AND bodyless.ts <= placed.ts
-)
+FROM unexplained AS placed ANTI JOIN (FROM bodyless WHERE verb = 'deletecollection') AS emptied
+ON emptied.resource = placed.resource AND emptied.api_group = placed.api_group AND emptied.cluster = placed.cluster
+    AND emptied.namespace IN (placed.namespace, '')
+    AND emptied.stage_ts >= placed.known_ts AND emptied.ts <= placed.ts

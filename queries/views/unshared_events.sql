@@ -4,27 +4,31 @@
 -- The webhook covers the time from its first to its last event, a log file that from its own first to its own last. With several API
 -- servers, events that the webhook alone brought may stand in a log file that was never ingested; events that only a log file holds
 -- were written for both and lost on the way to the webhook. A batch that its API server still repeats comes up to 250 s late.
-WITH only_one AS (
-    SELECT cluster, audit_id, stage, stage_ts, min(source) AS source
-    FROM arrivals
-    GROUP BY cluster, audit_id, stage, stage_ts
-    HAVING min(source) = max(source)
+WITH posts AS (
+    SELECT cluster, stage_ts FROM events WHERE split_part(ingest_source, ':', 1) = 'webhook'
+    UNION ALL
+    SELECT cluster, stage_ts FROM lake_repeats WHERE split_part(ingest_source, ':', 1) = 'webhook'
 ),
 posted AS (
-    SELECT cluster, min(first_ts) AS first_ts, max(last_ts) AS last_ts FROM sources WHERE source = 'webhook' GROUP BY cluster
+    SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts FROM posts GROUP BY cluster
 ),
-missing AS (
-    SELECT only_one.*, 'webhook' AS missing_from
-    FROM only_one JOIN posted USING (cluster)
-    WHERE source = 'file' AND stage_ts BETWEEN posted.first_ts AND posted.last_ts
+logged AS (
+    SELECT cluster, first_ts, last_ts FROM sources WHERE source = 'file'
+),
+asked AS (
+    SELECT events.cluster, audit_id, stage, stage_ts, 'file' AS source, 'webhook' AS missing_from
+    FROM events JOIN posted ON posted.cluster = events.cluster AND stage_ts BETWEEN first_ts AND last_ts
+    WHERE split_part(ingest_source, ':', 1) = 'file'
     UNION ALL
-    SELECT only_one.*, 'file'
-    FROM only_one
-    WHERE source = 'webhook' AND EXISTS (
-        FROM sources
-        WHERE sources.cluster = only_one.cluster AND sources.source = 'file'
-            AND only_one.stage_ts BETWEEN sources.first_ts AND sources.last_ts
-    )
+    SELECT cluster, audit_id, stage, stage_ts, 'webhook', 'file'
+    FROM events SEMI JOIN logged ON logged.cluster = events.cluster AND stage_ts BETWEEN first_ts AND last_ts
+    WHERE split_part(ingest_source, ':', 1) = 'webhook'
+),
+-- The lake has every event once, from the source that brought it first; a repeat tells that another one brought it too.
+missing AS (
+    FROM asked ANTI JOIN lake_repeats AS again
+    ON again.audit_id = asked.audit_id AND again.stage_ts = asked.stage_ts AND again.stage = asked.stage
+        AND again.cluster = asked.cluster AND split_part(again.ingest_source, ':', 1) <> asked.source
 )
 SELECT
     cluster, audit_id, stage, stage_ts, missing_from, ts, level, verb, request_uri, user_name, user_agent,

@@ -1,0 +1,196 @@
+"""GKE's audit log: entries of Cloud Logging that say in their own words what kube-apiserver's event said.
+
+GKE exports no audit events but LogEntry objects with an AuditLog (cloud.google.com/kubernetes-engine/docs/how-to/audit-logging;
+cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog). They are translated: what an entry says becomes
+the field of the same meaning; what it says in another way is named in the annotation `hindcast/translated`, with where it is from;
+what it does not say stays out: the request's URI, and of the user everything but the name. What is left is kept in `logEntry`.
+
+    insertId                            auditID: both are unique
+    timestamp                           both timestamps: there is only one
+    operation.first, .last              stage
+    methodName                          verb, resource, subresource: io.k8s.apps.v1.deployments.scale.update
+    resourceName                        objectRef: apps/v1/namespaces/NAMESPACE/deployments/NAME
+    request, response                   bodies, without the `@type` that makes them google.protobuf.Any; they tell the level
+    status.code                         a google.rpc.Code in place of an HTTP status, unless the response is a Status
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from .exports import Expand, Found
+
+ANNOTATION = "hindcast/translated"
+_SERVICE = "k8s.io"
+_CORE = "core"  # what the API calls the empty group
+_VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
+# google/rpc/code.proto, "HTTP Mapping" of each code.
+_HTTP_CODES = {
+    0: 200,
+    1: 499,
+    2: 500,
+    3: 400,
+    4: 504,
+    5: 404,
+    6: 409,
+    7: 403,
+    8: 429,
+    9: 400,
+    10: 409,
+    11: 400,
+    12: 501,
+    13: 500,
+    14: 503,
+    15: 500,
+    16: 401,
+}
+_TRANSLATED = ("insertId", "timestamp", "labels", "protoPayload")
+
+Body = dict[str, msgspec.Raw]
+
+
+class _Authentication(msgspec.Struct, rename="camel"):
+    principal_email: str | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    caller_ip: str | None = None
+    caller_supplied_user_agent: str | None = None
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str | None = None
+
+
+class _AuditLog(msgspec.Struct, rename="camel"):
+    service_name: str
+    method_name: str
+    resource_name: str = ""
+    authentication_info: _Authentication = msgspec.field(default_factory=_Authentication)
+    request_metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    status: _Status | None = None
+    request: Body | None = None
+    response: Body | None = None
+    authorization_info: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Operation(msgspec.Struct):
+    first: bool = False
+    last: bool = False
+
+
+class _LogEntry(msgspec.Struct, rename="camel"):
+    insert_id: str
+    timestamp: str
+    proto_payload: msgspec.Raw
+    labels: dict[str, str] | None = None
+    operation: _Operation | None = None
+
+
+class _Service(msgspec.Struct, rename="camel"):
+    service_name: str = ""
+
+
+class _Answer(msgspec.Struct):
+    """A Status among the bodies: what the client was told."""
+
+    kind: str | None = None
+    code: int | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+_entry = msgspec.json.Decoder(_LogEntry)
+_service = msgspec.json.Decoder(_Service)
+_audit_log = msgspec.json.Decoder(_AuditLog)
+_fields = msgspec.json.Decoder(Body)
+_answer = msgspec.json.Decoder(_Answer)
+_encoder = msgspec.json.Encoder()
+
+
+def unwrap_log_entry(value: bytes, expand: Expand) -> Found | None:
+    """The event that a LogEntry speaks of; entries of other services are passed over. None where the value is something else."""
+    try:
+        entry = _entry.decode(value)
+        if _service.decode(entry.proto_payload).service_name != _SERVICE:
+            return Found([], 1)
+        log = _audit_log.decode(entry.proto_payload)
+    except (ValueError, RecursionError):
+        return None
+    return Found([_encoder.encode(_event(entry, log, _fields.decode(value)))])
+
+
+def _event(entry: _LogEntry, log: _AuditLog, fields: Body) -> dict[str, Any]:
+    request, response = _body(log.request), _body(log.response)
+    status, code_from = _response_status(log.status, response)
+    is_done = entry.operation is None or entry.operation.last
+    origins = ["auditID=insertId", "requestReceivedTimestamp,stageTimestamp=timestamp", "level=bodies", "stage=operation"]
+    origins += [f"responseStatus.code={code_from}"] if code_from else []
+    verb, reference = _target(log.method_name, log.resource_name)
+    event = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse" if response is not None else "Request" if request is not None else "Metadata",
+        "auditID": entry.insert_id,
+        "stage": "ResponseComplete" if is_done else "ResponseStarted",
+        "verb": verb,
+        "user": {"username": log.authentication_info.principal_email} if log.authentication_info.principal_email else None,
+        "sourceIPs": [log.request_metadata.caller_ip] if log.request_metadata.caller_ip else None,
+        "userAgent": log.request_metadata.caller_supplied_user_agent,
+        "objectRef": reference,
+        "responseStatus": status if is_done or log.status else None,
+        "requestObject": request,
+        "responseObject": response,
+        "requestReceivedTimestamp": entry.timestamp,
+        "stageTimestamp": entry.timestamp,
+        "annotations": {**(entry.labels or {}), ANNOTATION: ";".join(origins)},
+        "logEntry": {name: raw for name, raw in fields.items() if name not in _TRANSLATED}
+        | {"methodName": log.method_name, "resourceName": log.resource_name, "authorizationInfo": log.authorization_info},
+    }
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def _body(fields: Body | None) -> Body | None:
+    return None if fields is None else {name: raw for name, raw in fields.items() if name != "@type"}
+
+
+def _response_status(status: _Status | None, response: Body | None) -> tuple[dict[str, Any], str]:
+    """responseStatus, and what its code was taken from where that is no HTTP status. An entry without a status is of a success."""
+    try:
+        answer = _answer.decode(_encoder.encode(response or {}))
+    except ValueError:
+        answer = _Answer()
+    if answer.kind == "Status" and answer.code:
+        found = {"code": answer.code, "reason": answer.reason, "message": answer.message}
+        return {name: value for name, value in found.items() if value}, ""
+    told = status or _Status()
+    code = told.code if told.code >= 100 else _HTTP_CODES.get(told.code, 500)
+    origin = "" if told.code >= 100 else f"google.rpc.Code {told.code}"
+    return {"code": code} | ({"message": told.message} if told.message else {}), origin
+
+
+def _target(method: str, name: str) -> tuple[str, dict[str, str] | None]:
+    """(verb, objectRef) of an entry; no objectRef where the request was for no resource, such as /healthz.
+
+    The version tells where the group of the method's name ends, which is written backwards there and never needed.
+    """
+    *path, verb = method.split(".")
+    version = next((index for index, part in enumerate(path) if index and _VERSION.fullmatch(part)), None)
+    where = name.split("/")
+    if version is None or len(path) == version + 1 or len(where) < 3:
+        return verb, None
+    group, resource, subresource = where[0], path[version + 1], "/".join(path[version + 2 :])
+    rest = where[2:]
+    reference = {"resource": resource, "apiVersion": where[1], "subresource": subresource}
+    reference["apiGroup"] = "" if group == _CORE else group
+    if rest[0] == "namespaces" and resource != "namespaces" and len(rest) > 2:
+        reference["namespace"], rest = rest[1], rest[2:]
+    elif resource == "namespaces" and len(rest) > 1 and verb != "create":
+        reference["namespace"] = rest[1]  # as in kube-apiserver's own events, because the URL names it twice
+    if len(rest) > 1 and rest[0] == resource:
+        reference["name"] = rest[1]
+    return verb, {key: value for key, value in reference.items() if value}

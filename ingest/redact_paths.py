@@ -1,0 +1,102 @@
+"""Values inside bodies that must not reach a disk, named by the operator: `pods:spec.containers.env.value`.
+
+A path is RESOURCE, a colon, and field names with dots between them. `*` stands for every field or element, lists are entered
+without being named, and a dot inside a name is written `\\.`. Everything beside the value stays byte for byte as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from .errors import InputError
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+_DOT = re.compile(r"(?<!\\)\.")
+_LAST_APPLIED_STEPS = ("metadata", "annotations", LAST_APPLIED)
+_object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_array_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_text_decoder = msgspec.json.Decoder(str)
+_encoder = msgspec.json.Encoder()
+
+# From the JSON text of a value to that of what takes its place.
+Replace = Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPath:
+    """One configured path: `resource` as in a table of resources, `steps` from the top of an object, `text` as it was given."""
+
+    resource: str
+    steps: tuple[str, ...]
+    text: str
+
+
+def parse_body_path(text: str) -> BodyPath:
+    """The path that a setting names. Raises InputError for what is none."""
+    resource, colon, path = text.partition(":")
+    steps = tuple(step.replace("\\.", ".") for step in _DOT.split(path))
+    if not colon or not resource or "" in steps or "," in path:
+        raise InputError(f"{text!r} names no part of a body", "write RESOURCE:FIELD.FIELD, e.g. pods:spec.containers.env.value")
+    return BodyPath(resource, steps, path)
+
+
+def clean_body(body: bytes, paths: Sequence[BodyPath], replace: Replace) -> tuple[bytes | None, list[str]]:
+    """The body without the values at `paths`, and the texts of the paths at which something was.
+
+    None instead of a body that cannot be searched: a JSON patch names its places in another way, and what does not decode hides
+    them. Objects in lists and in kubectl's last-applied-configuration are searched, too.
+    """
+    if body[:1] != b"{":
+        return None, [path.text for path in paths]
+    found = []
+    try:
+        for path in paths:
+            cleaned = _clean_document(body, path.steps, replace)
+            if cleaned != body:
+                body = cleaned
+                found.append(path.text)
+    except (ValueError, RecursionError):
+        return None, [path.text for path in paths]
+    return body, found
+
+
+def _clean_document(document: bytes, steps: tuple[str, ...], replace: Replace) -> bytes:
+    def inside_text(text: bytes) -> bytes:
+        if text[:1] != b'"' or (inner := _text_decoder.decode(text).encode())[:1] != b"{":
+            return text
+        cleaned = _clean(inner, steps, replace)
+        return text if cleaned is inner else _encoder.encode(cleaned.decode())
+
+    for prefix in ((), ("items",)):
+        document = _clean(document, (*prefix, *steps), replace)
+        document = _clean(document, (*prefix, *_LAST_APPLIED_STEPS), inside_text)
+    return document
+
+
+def _clean(value: bytes, steps: tuple[str, ...], replace: Replace) -> bytes:
+    """The JSON text with what lies at `steps` replaced; the very same object where nothing does."""
+    if not steps:
+        return value if value == b"null" else replace(value)
+    if value[:1] == b"[":
+        rest = steps[1:] if steps[0] == "*" else steps
+        elements = _array_decoder.decode(value)
+        cleaned = [_clean(bytes(element), rest, replace) for element in elements]
+        if all(bytes(before) == after for before, after in zip(elements, cleaned, strict=True)):
+            return value
+        return _encoder.encode([msgspec.Raw(element) for element in cleaned])
+    if value[:1] != b"{":
+        return value
+    fields = _object_decoder.decode(value)
+    changed = False
+    for name in list(fields) if steps[0] == "*" else [name for name in steps[:1] if name in fields]:
+        before = bytes(fields[name])
+        after = _clean(before, steps[1:], replace)
+        if after != before:
+            fields[name] = msgspec.Raw(after)
+            changed = True
+    return _encoder.encode(fields) if changed else value

@@ -1,0 +1,121 @@
+"""How long a lake keeps what: events by whole UTC days, their bodies for a shorter time, quarantine as long as events.
+
+Nothing is deleted here at once: files leave the manifest in one transaction, and `remove_retired` deletes them when no reader can
+have listed them any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .errors import LakeError
+from .lake import Lake, LakeWriter
+from .maintain import read_footer, refuse_damaged
+from .manifest import DataFile
+
+# The flag of events whose bodies were kept for a shorter time than themselves.
+OBJECTS_EXPIRED = "objects_expired"
+_BODIES = ("request_object", "response_object")
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What retention takes out of a lake: files that are read no more, their rows, and the bytes that the lake becomes smaller."""
+
+    files: int
+    rows: int
+    bytes: int
+
+
+def events_before(lake: Lake, before: date) -> list[DataFile]:
+    """The files of the events of all UTC days before a date."""
+    return [file for file in lake.manifest.files("events") if file.dt < before.isoformat()]
+
+
+def bodies_before(lake: Lake, before: date) -> list[DataFile]:
+    """Those of `events_before` in which any event still has a body, by the footers. Raises LakeError for one that is damaged."""
+    return [file for file in events_before(lake, before) if _has_bodies(lake.path / file.path)]
+
+
+def quarantine_before(lake: Lake, before: date) -> list[Path]:
+    """The quarantine files that were written before a UTC day."""
+    start_ts = datetime.combine(before, time(), UTC).timestamp()
+    return [path for path in sorted((lake.path / "quarantine").glob("*.jsonl.zst")) if path.stat().st_mtime < start_ts]
+
+
+def sizes(files: Iterable[DataFile]) -> Expired:
+    """Files, rows and bytes of some files."""
+    listed = list(files)
+    return Expired(len(listed), sum(file.rows for file in listed), sum(file.bytes for file in listed))
+
+
+def expire(writer: LakeWriter, before: date, now_ts: float) -> Expired:
+    """Take the events of all UTC days before a date out of the lake, in one transaction; `now_ts` is seconds since the epoch."""
+    old = events_before(writer.lake, before)
+    repeats = [file for file in writer.lake.manifest.files("repeats") if file.dt < before.isoformat()]
+    if old or repeats:
+        writer.commit(remove=[file.path for file in (*old, *repeats)], retired_ts=now_ts)
+    return sizes(old)
+
+
+def expire_objects(writer: LakeWriter, before: date, now_ts: float) -> Expired:
+    """Take the bodies of the events of all UTC days before a date out of the lake, and keep the events.
+
+    Rows whose bodies went have the flag OBJECTS_EXPIRED. File by file, each in one transaction; a second time finds nothing.
+    Raises LakeError when a file is damaged or the disk cannot take the rest; the files before it are done.
+    """
+    old = bodies_before(writer.lake, before)
+    saved_bytes = 0
+    for file in old:
+        refuse_damaged(writer.lake, file)
+        table = pq.read_table(writer.lake.path / file.path, partitioning=None)
+        written = writer.write("events", file.cluster, _without_bodies(table), compacted=bool(file.compacted))
+        writer.commit(written, [file.path], retired_ts=now_ts)
+        saved_bytes += file.bytes - sum(new.bytes for new in written)
+    return Expired(len(old), sum(file.rows for file in old), saved_bytes)
+
+
+def expire_quarantine(writer: LakeWriter, before: date) -> int:
+    """Delete the quarantine files that were written before a UTC day; returns how many. Raises LakeError."""
+    old = quarantine_before(writer.lake, before)
+    for path in old:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise LakeError(f"{path}: cannot be deleted: {error.strerror}", "fix the owner of the lake") from error
+    return len(old)
+
+
+def _has_bodies(path: Path) -> bool:
+    """Whether any row of a file has one, by the counts of nulls in its footer."""
+    footer = read_footer(path)
+    for index in range(footer.num_row_groups):
+        group = footer.row_group(index)
+        for number in range(group.num_columns):
+            column = group.column(number)
+            if column.path_in_schema in _BODIES:
+                nulls = column.statistics.null_count if column.statistics is not None else None
+                if nulls is None or nulls < group.num_rows:
+                    return True
+    return False
+
+
+def _without_bodies(table: pa.Table) -> pa.Table:
+    request, response = (pc.is_valid(table[name]) for name in _BODIES)
+    gone = pc.or_(request, response).to_pylist()
+    before = table["flags"].to_pylist()
+    flags = [[*(known or ()), OBJECTS_EXPIRED] if lost else known for known, lost in zip(before, gone, strict=True)]
+    columns: dict[str, list[Any]] = {"flags": flags, **dict.fromkeys(_BODIES, [None] * table.num_rows)}
+    for name, values in columns.items():
+        index = table.schema.get_field_index(name)
+        item = table.schema.field(index)
+        table = table.set_column(index, item, pa.array(values, item.type))
+    return table
