@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .admission.policies import PolicySet, load_policy_set
+    from .admission.policies import PolicySet, load_policy_set, parse_policy_set
     from .replay import ReplayPlan, RunSummary, Window, compare_with_log, plan_replay, plan_replay_from_log, run_replay
 
 # Loaded when asked for: the CEL room stands alone and must not bring in the lake.
@@ -22,6 +22,7 @@ _PUBLIC = {
     "Window": ".replay",
     "compare_with_log": ".replay",
     "load_policy_set": ".admission.policies",
+    "parse_policy_set": ".admission.policies",
     "plan_replay": ".replay",
     "plan_replay_from_log": ".replay",
     "run_replay": ".replay",
@@ -34,6 +35,7 @@ __all__ = [
     "Window",
     "compare_with_log",
     "load_policy_set",
+    "parse_policy_set",
     "plan_replay",
     "plan_replay_from_log",
     "run_replay",

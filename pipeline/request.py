@@ -78,12 +78,16 @@ class GroupVersionResource:
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """The effective user: the impersonated one if the request impersonated."""
+    """The effective user: the impersonated one if the request impersonated.
+
+    `is_whole` is false where no more than the name was recorded: then uid, groups and extra are empty and unknown.
+    """
 
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, list[str]] = field(default_factory=dict)
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from .explain import Finding
 from .program import Program
 from .readset import ReadSet
 from .types import BOOL, DOUBLE, DYN, INT, STRING, ObjectType, Type, list_of, map_of
-from .values import CelError, LazyMap, Opaque, Optional, Unknown, Value
+from .values import CelError, LazyMap, Opaque, Optional, SparseMap, Unknown, Value
 
 __all__ = [
     "BOOL",
@@ -31,6 +31,7 @@ __all__ = [
     "ProgramError",
     "ReadSet",
     "ResultTypeError",
+    "SparseMap",
     "Type",
     "Unknown",
     "Value",

@@ -10,7 +10,7 @@ from .conversions import to_type
 from .equality import find
 from .library.gotext import format_float
 from .types import Type
-from .values import NONE, CelError, CelMap, Duration, Opaque, Optional, Timestamp, UInt, Unknown, Value
+from .values import NONE, CelError, CelMap, Duration, Opaque, Optional, SparseMap, Timestamp, UInt, Unknown, Value
 
 KEY_KINDS = frozenset((str, int, UInt, bool, float))
 # How Go names the types of CEL's values; these names show in a few messages.
@@ -73,6 +73,8 @@ def select(operand: Value, field: str) -> Value:
 def has(operand: Value, field: str) -> bool | Unknown:
     """`has(operand.field)`: whether the key is there, even with null; false on null and scalars, as in Kubernetes."""
     kind = operand.__class__
+    if kind is SparseMap and operand.get(field).__class__ is Unknown:
+        return operand[field]  # type: ignore[no-any-return]
     if kind is dict or isinstance(operand, dict):
         return field in operand
     if kind is Unknown:

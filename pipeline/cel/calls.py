@@ -8,12 +8,12 @@ from typing import Final
 from .equality import UnknownOperandError, compare, equal, search, unknown_within
 from .frames import FAILED, Frame, Run
 from .functions import Function
-from .values import CelError, CelMap, Optional, Unknown, Value
+from .values import CelError, CelMap, Optional, SparseMap, Unknown, Value
 
 # These hand on what they are given without looking into it, so an unknown deep inside does not concern them.
 _BLIND_OPTIONALS = ("optional.of", "optional.ofNonZeroValue", "optional.none", "hasValue", "value", "or", "orValue", "unwrapOpt")
 BLIND: Final = frozenset(("size", "type", "dyn", "_+_", "slice", "reverse", "optional.unwrap", *_BLIND_OPTIONALS))
-CONTAINERS: Final = frozenset((list, dict, CelMap, Optional))
+CONTAINERS: Final = frozenset((list, dict, SparseMap, CelMap, Optional))
 
 
 def evaluate_arguments(arguments: list[Run], frame: Frame) -> tuple[list[Value], Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .values import CelError, CelMap, Opaque, Optional, UInt, Unknown, Value
+from .values import CelError, CelMap, Opaque, Optional, SparseMap, UInt, Unknown, Value
 
 NUMBERS: Final = frozenset((int, float, UInt))
 
@@ -42,6 +42,8 @@ def _equal_rarely(left: Value, right: Value) -> bool:
         return left is right
     if isinstance(left, Opaque):
         return left.equals(right)
+    if SparseMap in (kind, other) and (unknown := unknown_within([left, right])):
+        raise UnknownOperandError(unknown)
     if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
         return _equal_maps(left, right)
     if kind is not other:
@@ -104,7 +106,10 @@ def contains(element: Value, container: Value) -> bool:
             return False
         return any(equal(element, each) for each in container)
     if kind is dict or kind is CelMap or isinstance(container, dict):
-        return find(container, element)[0]
+        found, value = find(container, element)
+        if kind is SparseMap and value.__class__ is Unknown:
+            raise UnknownOperandError(value)
+        return found
     if kind is Unknown:
         raise UnknownOperandError(container)
     raise CelError("no such overload")
@@ -119,6 +124,8 @@ def compare(left: Value, right: Value) -> bool | Unknown:
         return right  # type: ignore[no-any-return]
     if kind is list and other is list:
         return len(left) == len(right) and _all(compare(one, two) for one, two in zip(left, right, strict=True))
+    if SparseMap in (kind, other):  # nobody knows how many keys it has
+        return unknown_within([left, right]) or equal(left, right)
     if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
         if len(left) != len(right):
             return False
@@ -132,7 +139,10 @@ def compare(left: Value, right: Value) -> bool | Unknown:
 def search(element: Value, container: Value) -> bool | Unknown:
     """`element in container` where the elements may be unknown or hold unknowns."""
     if container.__class__ is not list:
-        return contains(element, container)
+        try:
+            return contains(element, container)
+        except UnknownOperandError:
+            return container[element]  # type: ignore[no-any-return]
     unknown: Unknown | None = None
     for each in container:
         answer = compare(element, each)
@@ -161,7 +171,7 @@ def unknown_within(value: Value) -> Unknown | None:
         return value  # type: ignore[no-any-return]
     if kind is list:
         parts = value
-    elif kind is dict:
+    elif kind is dict or kind is SparseMap:
         parts = value.values()
     elif kind is CelMap:
         parts = [each for _, each in value.entries.values()]

@@ -14,7 +14,7 @@ from .attributes import go_type, key_text
 from .equality import entries
 from .frames import FAILED, Frame, Run
 from .undecided import Undecided
-from .values import CelError, CelMap, LazyMap, Unknown, Value, no_such_overload
+from .values import CelError, CelMap, LazyMap, SparseMap, Unknown, Value, no_such_overload
 
 Loop: TypeAlias = Callable[[Frame, Iterable[Any]], Value]
 Step: TypeAlias = Callable[[Frame, Value, Any], Value]
@@ -23,7 +23,7 @@ Step: TypeAlias = Callable[[Frame, Value, Any], Value]
 def elements(value: Value) -> Iterable[Value]:
     """What a macro with one variable visits: the elements of a list, the keys of a map. Raises CelError for anything else."""
     kind = value.__class__
-    if kind is list or kind is dict or kind is CelMap:
+    if kind is list or kind is dict or kind is SparseMap or kind is CelMap:
         return value  # type: ignore[no-any-return]
     if isinstance(value, LazyMap):
         return sorted(value.names)
@@ -35,7 +35,7 @@ def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
     kind = value.__class__
     if kind is list:
         return enumerate(value)
-    if kind is dict or kind is CelMap:
+    if kind is dict or kind is SparseMap or kind is CelMap:
         return entries(value)
     raise CelError(f"unsupported comprehension range type: {go_type(value)}")
 

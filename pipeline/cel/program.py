@@ -17,7 +17,7 @@ from .frames import Run
 from .generate import generate
 from .metered import LimitExceededError, Meter
 from .names import Names
-from .readset import ReadSet, read_set
+from .readset import Analyzed, ReadSet, read_set
 from .stack import on_fresh_stack
 from .values import CelError, Unknown, Value
 
@@ -84,7 +84,16 @@ class Program:
     @cached_property
     def reads(self) -> ReadSet:
         """Which parts of the variables the result can depend on."""
-        return on_fresh_stack(lambda: read_set(self.ast, self._names, self._constants))
+        return self.reads_with({})
+
+    def reads_with(self, variables: Mapping[str, Program]) -> ReadSet:
+        """As `reads`, where these programs are the values of `variables.NAME`: what is read of them is traced back."""
+        composed = {name: program._analyzed for name, program in variables.items()}
+        return on_fresh_stack(lambda: read_set(self._analyzed, composed))
+
+    @property
+    def _analyzed(self) -> Analyzed:
+        return Analyzed(self.ast, self._names, self._constants)
 
     @cached_property
     def _bounds(self) -> Bounds:

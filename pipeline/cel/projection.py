@@ -37,8 +37,9 @@ def _json(depth: int) -> Any:
     return _SCALAR | list[inner] | dict[str, inner]  # type: ignore[valid-type]
 
 
-def decode(data: bytes) -> Value:
+def decode(document: str | bytes) -> Value:
     """A whole JSON document. Raises ValueError where it is none."""
+    data = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
     try:
         value = _decode_any(data)
     except msgspec.DecodeError:
@@ -47,15 +48,15 @@ def decode(data: bytes) -> Value:
     return _with_doubles(value) if _LONG_NUMBER in data.translate(_DIGITS) else value
 
 
-def decoder(reads: Reads) -> Callable[[bytes], Value]:
+def decoder(reads: Reads) -> Callable[[str | bytes], Value]:
     """A decoder for documents of which only this is read. It raises ValueError where a document is no JSON."""
     projected = msgspec.json.Decoder(_type_of(reads)).decode
 
-    def decode_projected(data: bytes) -> Value:
+    def decode_projected(document: str | bytes) -> Value:
         try:
-            return projected(data)
+            return projected(document)
         except msgspec.DecodeError:
-            return decode(data)
+            return decode(document)
 
     return decode_projected
 
@@ -65,9 +66,9 @@ def _type_of(reads: Reads) -> Any:
     if reads.whole or (reads.elements is not None and (reads.fields or reads.members)) or not (reads.elements or reads.fields):
         return _json(_DEPTH_MAX)
     if reads.elements is not None:
-        return list[_type_of(reads.elements)] | None  # type: ignore[misc]
+        return _SCALAR | list[_type_of(reads.elements)]  # type: ignore[misc]
     shape = {name: _type_of(node) for name, node in reads.fields.items()}
-    projected = TypedDict("Projected", shape, total=False) | None  # type: ignore[operator]
+    projected = _SCALAR | TypedDict("Projected", shape, total=False)  # type: ignore[operator]
     return projected | list[_json(_DEPTH_MAX - 1)] if reads.members else projected  # type: ignore[misc]
 
 

@@ -116,11 +116,46 @@ class ReadSet:
         return "\n".join(self.paths())
 
 
-def read_set(tree: ast.Expr, names: Names, constants: Constants) -> ReadSet:
-    """The read set of an expression whose result is looked at as a whole."""
-    analysis = _Analysis(names, constants)
-    _whole(analysis.visit(tree, {}))
-    return ReadSet(analysis.root)
+@dataclass(frozen=True)
+class Analyzed:
+    """What there is to know of an expression for its read set."""
+
+    tree: ast.Expr
+    names: Names
+    constants: Constants
+
+
+def read_set(expression: Analyzed, composed: Mapping[str, Analyzed] | None = None) -> ReadSet:
+    """The read set of an expression whose result is looked at as a whole.
+
+    `composed` are expressions that it may use as `variables.NAME`: what is read of their values is traced back to what those are
+    made of. Every use that is found is traced; `variables` itself is named only where it is read in another way.
+    """
+    composition = _Composition(composed or {})
+    _whole(composition.analysis(expression).visit(expression.tree, {}))
+    return ReadSet(composition.root)
+
+
+class _Composition:
+    """The expressions that are analyzed together: they share the variables of the activation."""
+
+    def __init__(self, composed: Mapping[str, Analyzed]) -> None:
+        self.root = Reads()
+        self._composed = composed
+        self._values: dict[str, References | None] = {}
+
+    def analysis(self, expression: Analyzed) -> _Analysis:
+        return _Analysis(expression.names, expression.constants, self)
+
+    def value_of(self, name: str) -> References | None:
+        """What a composed expression's value may stand for; None if there is none of that name."""
+        expression = self._composed.get(name)
+        if expression is None:
+            return None
+        if name not in self._values:
+            self._values[name] = None  # Should it be met within itself, it is read as `variables.NAME`.
+            self._values[name] = self.analysis(expression).visit(expression.tree, {})
+        return self._values[name]
 
 
 def _whole(references: References) -> None:
@@ -129,8 +164,8 @@ def _whole(references: References) -> None:
 
 
 _SCALARS = (str, int, float, bool, bytes, None.__class__)
-# Their result is, or holds, what they were given first.
-_PASSING = frozenset(("dyn", "optional.of", "value"))
+# Their result is, or holds, what they were given: of two lists that are added, the elements.
+_PASSING = frozenset(("dyn", "optional.of", "value", "_+_"))
 # These see of their arguments only what `Reads` always keeps: presence and kind.
 _KIND_ONLY = frozenset(("type", "hasValue"))
 
@@ -138,10 +173,11 @@ _KIND_ONLY = frozenset(("type", "hasValue"))
 class _Analysis:
     """Walks an expression once. `scope` maps loop variables to what they stand for."""
 
-    def __init__(self, names: Names, constants: Constants) -> None:
+    def __init__(self, names: Names, constants: Constants, composition: _Composition) -> None:
         self.names = names
         self.constants = constants
-        self.root = Reads()
+        self.root = composition.root
+        self.composition = composition
 
     def visit(self, node: ast.Expr, scope: Mapping[str, References]) -> References:
         """The nodes that the value may stand for. Whoever looks into the value marks them."""
@@ -177,6 +213,10 @@ class _Analysis:
         dotted = self.names.dotted_variable(node)
         if dotted is not None and dotted.partition(".")[0] not in scope:
             return (self.root.at(dotted),)
+        if isinstance(operand, ast.Ident) and operand.name == "variables" and "variables" not in scope:
+            value = self.composition.value_of(name)
+            if value is not None:
+                return () if isinstance(node, ast.Has) else value
         found = tuple(each.at(name) for each in self.visit(operand, scope))
         return () if isinstance(node, ast.Has) else found
 

@@ -172,6 +172,12 @@ class CelMap:
         return len(self.entries)
 
 
+class SparseMap(dict[str, Value]):
+    """A map of which some values nobody recorded: they are Unknown, and so is whether they are there."""
+
+    __slots__ = ()
+
+
 class LazyMap(dict[str, Value]):
     """A map whose values are computed when they are first read and kept, such as the `variables` of a policy.
 

@@ -174,7 +174,8 @@ class Event:
     @property
     def label(self) -> str:
         """How a reason or source names this event."""
-        return f"{self.verb} {self.audit_id} of {self.stage_ts:%Y-%m-%dT%H:%M:%S.%fZ}"
+        moment = self.stage_ts.isoformat(timespec="microseconds").removesuffix("+00:00")
+        return f"{self.verb} {self.audit_id} of {moment}Z"
 
 
 def effective_user(row: Row) -> UserInfo:
@@ -185,4 +186,6 @@ def effective_user(row: Row) -> UserInfo:
             user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), dict(user.get("extra") or {})
         )
     extra = decode_json(row["user_extra"]) if row["user_extra"] else {}
-    return UserInfo(row["user_name"] or "", row["user_uid"] or "", tuple(row["user_groups"]), extra or {})
+    # Entries of GKE name the user and say nothing more (ingest/gke.py).
+    is_whole = "translated" not in (row.get("flags") or ())
+    return UserInfo(row["user_name"] or "", row["user_uid"] or "", tuple(row["user_groups"]), extra or {}, is_whole)

@@ -18,7 +18,7 @@ from .event import Decode, Event, decode_json
 from .evidence import LazyKnown
 from .patch import apply_json_patch
 from .patching import PatchError, PatchType, apply_patch, patch_type
-from .writes import answered_metadata, why_no_body
+from .writes import answered_metadata, why_no_body, why_not_kept
 
 _PATCH_ANNOTATION = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$")
 
@@ -111,7 +111,7 @@ def webhook_patches(annotations: Mapping[str, str]) -> Iterator[list[dict[str, A
 
 def why_no_request(event: Event) -> str:
     """In words for a report: why there is no requestObject."""
-    return f"the audit level was {event.level}" if event.level in ("Metadata", "None") else why_no_body(event)
+    return why_not_kept(event) if event.level in ("Metadata", "None") else why_no_body(event)
 
 
 def _with_webhook_patches(value: Object, annotations: Mapping[str, str]) -> Object:

@@ -8,7 +8,7 @@ Source: kubernetes/kubernetes pkg/registry/*/rest/storage_*.go and kubernetes/ap
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..request import GroupVersionKind, GroupVersionResource
@@ -95,6 +95,11 @@ def _rows() -> Iterator[Resource]:
 
 _BY_RESOURCE = {(row.group, row.resource): row for row in _rows()}
 _BY_KIND = {(row.group, row.kind): row for row in _rows()}
+
+
+def built_in_resources() -> Iterable[Resource]:
+    """Every built-in resource."""
+    return _BY_RESOURCE.values()
 
 
 def by_resource(group: str, resource: str) -> Resource | None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from ..request import Evidence, Grade, Known, Object, Unknown, worst
 from .event import BodyKind, Decode, Event, Head, body_kind, head_of
 from .evidence import LazyKnown
+from .intended import is_apply
 from .kinds import by_resource
 from .objects import api_version_of, object_of
+from .outcome import Admission, outcome_of
 from .scale import scale_from
 from .versions import Form, ObjectKey, Version, Versions
 from .writes import was_dry_run
@@ -55,7 +57,17 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
             return Met(key, found.previous, Grade.PARTIAL)
         return Met(key, found, Grade.PARTIAL if crossed else Grade.INFERRED)
     contended = versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id)
-    return Met(key, versions.current(key, event.ts), Grade.PARTIAL if contended else Grade.INFERRED)
+    current = versions.current(key, event.ts)
+    return Met(key, _undisturbed(event, current) if current else None, Grade.PARTIAL if contended else Grade.INFERRED)
+
+
+def _undisturbed(event: Event, version: Version) -> Version:
+    """The version before a deletecollection refused halfway, if this request found the object and nothing can have marked it."""
+    before = version.previous
+    if version.form is not Form.DISTURBED or version.waits or before is None or before.form is not Form.WHOLE:
+        return version
+    found = outcome_of(event).admission not in (Admission.NOT_REACHED, Admission.UNKNOWN) and not is_apply(event)
+    return before if found and not head_of(before.body).meta.finalizers else version
 
 
 def _unchanged(event: Event, key: ObjectKey, sent: str, versions: Versions) -> Version | None:

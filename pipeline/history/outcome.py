@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ingest.event import VALIDATION_FAILURE
+
 from .event import WRITE_VERBS, Event
 from .kinds import CONNECT_SUBRESOURCES
 
@@ -21,6 +23,7 @@ class Admission(StrEnum):
 
     ADMITTED = "admitted"
     DENIED = "denied"
+    ASKED = "asked"  # they were, and the answer does not tell what they said
     NOT_REACHED = "not reached"
     UNKNOWN = "unknown"
 
@@ -83,6 +86,11 @@ def _mutating_webhook_denied(event: Event) -> bool:
     return any(f'"webhook":"{found[1]}"' in value.replace('": "', '":"') for value in called)
 
 
+def _left_a_failure(event: Event) -> bool:
+    """The annotation that policies leave is kept also where the request then fails for another reason."""
+    return VALIDATION_FAILURE in event.annotations
+
+
 _N, _Y, _D, _U = Admission.NOT_REACHED, Admission.ADMITTED, Admission.DENIED, Admission.UNKNOWN
 
 # First match wins.
@@ -103,6 +111,7 @@ _RULES = (
         lambda e: e.verb == "create" and e.code == 409 and e.reason == "AlreadyExists",
     ),
     _Rule("the eviction failed, which is tried after admission", _Y, _eviction_failed),
+    _Rule("policies recorded a failure, and it failed for another reason", Admission.ASKED, _left_a_failure),
     _Rule("priority and fairness refused it", _N, _code(429)),
     _Rule("the connection was admitted, and failed behind the API server", _Y, _connect_reached_backend),
     _Rule("the apply patch does not fit the schema", _N, _says("failed to create typed patch object")),

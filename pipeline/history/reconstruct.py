@@ -20,10 +20,10 @@ from .kinds import kind_of, subresource_kind
 from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met
 from .options import connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
-from .versions import Versions, object_key
-from .writes import key_of, list_items, was_dry_run, why_no_body
+from .versions import Version, Versions, object_key
+from .writes import key_of, list_items, was_dry_run, why_no_body, why_not_kept
 
-__all__ = ["Discovery", "NotReplayed", "admission_requests"]
+__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created"]
 
 _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
 _NO_OPTIONS: Known[Object | None] = Known(None, "CONNECT has no options")
@@ -76,9 +76,16 @@ def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome
         return outcome
     sent = event.request_head.meta.resource_version if event.verb == "update" else ""
     settled = versions.current(key, event.ts - _CACHE_LAG_MAX)
-    if outcome.admission is Admission.UNKNOWN and sent.isdigit() and settled and (settled.resource_version_number or 0) > int(sent):
+    if outcome.admission is Admission.UNKNOWN and sent.isdigit() and _number_at_least(settled) > int(sent):
         return Outcome(Admission.NOT_REACHED, "the object had changed before")
     return outcome
+
+
+def _number_at_least(version: Version | None) -> int:
+    """What the resourceVersion of a stored object had reached: that of the last version that told one."""
+    while version is not None and version.resource_version_number is None:
+        version = version.previous
+    return (version.resource_version_number or 0) if version else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +163,14 @@ class _Reconstruction:
             return self._created_beside()
         raw = self._whole_response()
         if raw is not None:
-            return LazyKnown(lambda: _as_created(self.decode(raw)), "responseObject", self._grade(Grade.EXACT))
+            return LazyKnown(lambda: as_created(self.decode(raw)), "responseObject", self._grade(Grade.EXACT))
         return created_object(event, name_of_request(event), self.decode)
 
     def _created_beside(self) -> Evidence[Object | None]:
         """Binding, Eviction and TokenRequest: the body as sent, since the answer is a Status or holds more."""
         raw = self.event.request_raw
         if raw is None:
-            return Unknown(f"the requested object was not recorded: the audit level was {self.event.level}")
+            return Unknown(f"the requested object was not recorded: {why_not_kept(self.event)}")
         # Admission labels a Binding with the topology of its node, which no body shows.
         grade = Grade.PARTIAL if self.event.subresource == "binding" else Grade.EXACT
         return LazyKnown(lambda: self.decode(raw), "requestObject", self._grade(grade))
@@ -233,7 +240,7 @@ class _Reconstruction:
         )
 
 
-def _as_created(value: Object) -> Object:
+def as_created(value: Object) -> Object:
     """A stored object as validating admission saw it at its creation: before the store gave it a resourceVersion."""
     value.get("metadata", {}).pop("resourceVersion", None)
     if value.get("kind") == "PersistentVolumeClaim" and value.get("apiVersion") == "v1":

@@ -31,18 +31,31 @@ def snapshot_versions(rows: Iterable[Row], resource_of: ResourceOf | None = None
     kept = list(rows)
     find = resource_of or custom_resources(kept)
     for row in kept:
-        group = row["api_version"].rpartition("/")[0]
-        built_in = by_kind(group, row["kind"])
-        name = ResourceName(group, built_in.resource) if built_in else find(group, row["kind"])
+        name = _resource_of_row(row, find)
         if name is not None and row["name"]:
             yield object_key(row["cluster"], name.group, name.resource, row["namespace"] or "", row["name"]), _version(row)
+
+
+def empty_lists(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> Iterator[tuple[str, ResourceName, datetime]]:
+    """(cluster, resource, when) of each list that a snapshot found empty; arguments as of `snapshot_versions`."""
+    kept = list(rows)
+    find = resource_of or custom_resources(kept)
+    for row in kept:
+        if not row["name"] and (name := _resource_of_row(row, find)) is not None:
+            yield row["cluster"], name, row["observed_ts"]
+
+
+def _resource_of_row(row: Row, find: ResourceOf) -> ResourceName | None:
+    group = row["api_version"].rpartition("/")[0]
+    built_in = by_kind(group, row["kind"])
+    return ResourceName(group, built_in.resource) if built_in else find(group, row["kind"])
 
 
 def custom_resources(rows: Iterable[Row]) -> ResourceOf:
     """The resources of custom kinds as the CustomResourceDefinitions among some snapshot rows define them."""
     found: dict[tuple[str, str], ResourceName] = {}
     for row in rows:
-        if row["kind"] == "CustomResourceDefinition":
+        if row["kind"] == "CustomResourceDefinition" and row["name"]:
             spec = decode_json(row["object"])["spec"]
             found[spec["group"], spec["names"]["kind"]] = ResourceName(spec["group"], spec["names"]["plural"])
     return lambda group, kind: found.get((group, kind))

@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from ..request import Grade
-from .event import Raw
+from .event import Raw, head_of
 
 # Resources that one storage serves under several groups (kubernetes pkg/kubeapiserver/default_storage_factory_builder.go).
 _STORED_AS = {
@@ -84,6 +84,7 @@ class Version:
     grace_seconds: int | None = None
     creates: bool = False  # the object did not exist before
     created: datetime | None = None  # of a snapshot: creationTimestamp, from which on the object existed
+    waits: bool = False  # of DISTURBED: what was deleted may have stayed, marked, whatever its finalizers were
 
     @property
     def resource_version_number(self) -> int | None:
@@ -241,9 +242,34 @@ def _order(version: Version, numbered: list[Version]) -> tuple[int, bool, dateti
 
 def _linked(entries: list[Version]) -> list[Version]:
     linked: list[Version] = []
-    for version in entries:
+    for index, version in enumerate(entries):
         previous = linked[-1] if linked else None
-        if version.form is Form.DISTURBED and (previous is None or previous.form is Form.GONE):
-            continue  # there was nothing to disturb
-        linked.append(replace(version, previous=previous))
+        if version.form is Form.DISTURBED and (
+            previous is None or previous.form is Form.GONE or _lives_on(previous, entries[index + 1 :])
+        ):
+            continue  # there was nothing to disturb, or it was not disturbed
+        linked.append(_after(version, previous))
     return linked
+
+
+def _after(version: Version, previous: Version | None) -> Version:
+    """The version with a link to the one before it.
+
+    A disturbance stands in the timelines of many objects. Every other version is of one object, and is linked where it is: copying
+    each would take longer than everything else that is done with it.
+    """
+    if version.form is Form.DISTURBED:
+        return replace(version, previous=previous)
+    object.__setattr__(version, "previous", previous)
+    return version
+
+
+def _lives_on(version: Version, later: Iterable[Version]) -> bool:
+    """Whether the same object is seen later without a mark of deletion: a deletion is never taken back."""
+    for other in later:
+        if other.form is Form.GONE:
+            return False
+        if other.form in (Form.WHOLE, Form.METADATA, Form.CREATED) and other.uid:
+            shown = head_of(other.metadata or other.body).meta
+            return other.uid == version.uid and shown.deletion_timestamp is None
+    return False

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ..matching.namespaces import NAME_LABEL
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Unknown, worst
 from .event import Event, Row
 from .kinds import by_kind
 from .objects import object_of
-from .snapshots import ResourceName, snapshot_versions
+from .snapshots import ResourceName, empty_lists, snapshot_versions
 from .versions import LogVersions, ObjectKey, Version, object_key
 from .writes import record
 
@@ -29,8 +30,6 @@ NEEDED = (
     *(ResourceName(_RBAC_GROUP, name) for name in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")),
 )
 
-NAME_LABEL = "kubernetes.io/metadata.name"
-
 
 class LogHistory:
     """All moments of the clusters in a log; implements History of pipeline.world and Discovery of this room.
@@ -41,7 +40,7 @@ class LogHistory:
     def __init__(self, versions: LogVersions, listed: Mapping[tuple[str, ResourceName], datetime] | None = None) -> None:
         """`listed` says of which resources of a cluster a snapshot holds the whole list, and since when."""
         self.versions = versions
-        self._listed = dict(listed or {})
+        self.listed = dict(listed or {})
         self._by_resource: dict[tuple[str, ResourceName], list[ObjectKey]] = {}
         for key in versions.objects():
             self._by_resource.setdefault((key.cluster, ResourceName(key.group, key.resource)), []).append(key)
@@ -54,7 +53,10 @@ class LogHistory:
         for row in events:
             record(Event.from_row(row), versions)
         listed: dict[tuple[str, ResourceName], datetime] = {}
-        for key, version in snapshot_versions(objects):
+        rows = list(objects)
+        for cluster, name, since in empty_lists(rows):
+            listed[cluster, name] = min(listed.get((cluster, name), since), since)
+        for key, version in snapshot_versions(rows):
             versions.add(key, version)
             place = (key.cluster, ResourceName(key.group, key.resource))
             listed[place] = min(listed.get(place, version.since), version.since)
@@ -96,7 +98,7 @@ class LogHistory:
 
     def listed_since(self, cluster: str, name: ResourceName) -> datetime | None:
         """When the first snapshot that lists a resource was taken; None if there is none."""
-        return self._listed.get((cluster, name))
+        return self.listed.get((cluster, name))
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
         """The kind of a custom resource; see Discovery. Its definition is the one at that moment, or the earliest known."""

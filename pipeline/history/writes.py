@@ -10,7 +10,7 @@ import msgspec
 
 from ..request import Grade, Object
 from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of
-from .options import is_dry_run, query_of
+from .options import delete_options, is_dry_run, query_of
 from .outcome import Admission, outcome_of
 from .patching import patch_type
 from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
@@ -149,9 +149,17 @@ def disturbance_of(event: Event) -> Disturbance | None:
         began=event.ts,
         source=f"{event.label}: {why_no_body(event)}",
         audit_id=event.audit_id,
+        waits=event.resource.resource in ("pods", "namespaces") or _asks_for_finalizers(event),
     )
     place = object_key(event.cluster, event.resource.group, event.resource.resource, event.namespace, "")
     return Disturbance(*place[:4], version)
+
+
+def _asks_for_finalizers(event: Event) -> bool:
+    """Whether a deletion waits for the garbage collector (apiserver registry/store.go, deletionFinalizersForGarbageCollection)."""
+    body = decode_json(event.request_raw) if event.request_raw is not None else None
+    options = delete_options(query_of(event.request_uri), body)
+    return options.get("propagationPolicy") in ("Foreground", "Orphan") or options.get("orphanDependents") is True
 
 
 def record(event: Event, versions: LogVersions) -> None:
@@ -167,8 +175,15 @@ def why_no_body(event: Event) -> str:
     if "truncated" in event.flags or "audit.k8s.io/truncated" in event.annotations:
         return "the event was truncated"
     if event.response_raw is None:
-        return f"the audit level was {event.level}"
+        return why_not_kept(event)
     return f"the answer was a {event.response_head.kind or 'body of no kind'}"
+
+
+def why_not_kept(event: Event) -> str:
+    """In words for a report: why an event has no bodies."""
+    if "objects_expired" in event.flags:
+        return "its bodies were dropped when their retention ended"
+    return f"the audit level was {event.level}"
 
 
 def _version(event: Event, form: Form, head: Head, body: Raw | None = None, metadata: Raw | None = None) -> Version:

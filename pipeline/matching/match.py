@@ -141,6 +141,22 @@ class Matcher:
         included, also = self._include.possible(target)
         return bool(included) or also
 
+    def may_convert(self, target: Target) -> bool:
+        """Whether a request with this target may be found as an equivalent resource, and then be seen converted."""
+        included, also = self._include.possible(target)
+        return also and all(rule.resource_names for rule in included)
+
+    @property
+    def has_resource_names(self) -> bool:
+        """Whether some rule is for objects of certain names."""
+        return any(rule.resource_names for rules in (self._include, self._exclude) for rule in rules.rules)
+
+    @property
+    def object_label_keys(self) -> frozenset[str]:
+        """The labels of objects that this matcher looks at."""
+        selector = self.criteria.object_selector
+        return frozenset(requirement.key for requirement in selector.requirements) if selector else frozenset()
+
     def decided_by(self, target: Target) -> LabelSelector | None:
         """The selector of namespaces that alone decides about requests with this target, as what they are.
 

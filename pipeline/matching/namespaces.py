@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from ..request import AdmissionRequest, Evidence, Known, Object, Operation, Unknown
+from collections.abc import Mapping
+
+from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from ..world import World
-from .selectors import LabelSelector, labels_of
+from .selectors import LabelSelector, Requirement, labels_of
+
+# The server puts every namespace's own name under this label, and lets nobody change it (KEP-2161).
+NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceMissingError(Exception):
@@ -23,17 +28,33 @@ def namespace_selected(selector: LabelSelector, request: AdmissionRequest, world
         return None, NOTHING_READ
     evidence = _namespace(request, world)
     if isinstance(evidence, Unknown):
-        return None, evidence
+        return _by_name(selector, request, evidence)
     labels = labels_of(evidence.value)
     if labels is None:
         if evidence.value is None:
             raise NamespaceMissingError(f'namespaces "{request.namespace}" not found')
         labels = {}
     failed = selector.failed(labels)
-    if failed is None:
-        return None, evidence
+    return (None if failed is None else _why(failed, labels, request)), evidence
+
+
+def _by_name(selector: LabelSelector, request: AdmissionRequest, missing: Unknown) -> tuple[str | None, Evidence[object]]:
+    """What follows from the namespace's name alone, where its labels were not recorded."""
+    if request.namespace:
+        labels = {NAME_LABEL: request.namespace}
+        known = Known(labels, "the name of the namespace", Grade.INFERRED)
+        about_name = [requirement for requirement in selector.requirements if requirement.key == NAME_LABEL]
+        failed = LabelSelector(tuple(about_name)).failed(labels)
+        if failed is not None:
+            return _why(failed, labels, request), known
+        if len(about_name) == len(selector.requirements):
+            return None, known
+    return None, missing
+
+
+def _why(failed: Requirement, labels: Mapping[str, str], request: AdmissionRequest) -> str:
     found = f"{failed.key}={labels[failed.key]}" if failed.key in labels else f"no label {failed.key}"
-    return f"namespaceSelector: {failed} does not select namespace {request.namespace!r} ({found})", evidence
+    return f"namespaceSelector: {failed} does not select namespace {request.namespace!r} ({found})"
 
 
 NOTHING_READ: Evidence[object] = Known(None, "not needed")

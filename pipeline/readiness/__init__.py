@@ -1,0 +1,24 @@
+"""From the verdicts of a run to a decision: may this policy deny, how sure is that, and who would be hit.
+
+report = readiness("lake", plan, run_replay(plan, "lake"))
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ask import outcomes_of, readiness, verdicts_of
+    from .rules import ReadinessRules
+
+# Loaded when asked for: the renderers need this room's model, and it must not bring in the lake.
+_PUBLIC = {"ReadinessRules": ".rules", "outcomes_of": ".ask", "readiness": ".ask", "verdicts_of": ".ask"}
+
+__all__ = ["ReadinessRules", "outcomes_of", "readiness", "verdicts_of"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PUBLIC[name], __name__), name)

@@ -1,62 +1,117 @@
-"""From one replay run to the readiness of each (policy, binding): every figure is a query that a reader can run again."""
+"""From one replay run to the readiness of each (policy, binding): every figure is a query that a reader can run again.
+
+The queries are the files of `sql/`, in this order: `judged`, `subjects`, `controllers_*` and `roots` (see units.py), `outcomes`;
+then any of the others. They leave their tables in the connection.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from importlib.resources import files
+from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
 
 from .bounds import upper_bound
-from .model import DayCount, Denials, Exposure, Fidelity, Owner, PolicyReadiness
+from .fidelity import fidelity_on
+from .model import (
+    CriticalKind,
+    CriticalSubject,
+    DayCount,
+    Denials,
+    Exposure,
+    Fidelity,
+    HiddenDenial,
+    Latent,
+    NamespaceCount,
+    Owner,
+    PolicyReadiness,
+    Trend,
+)
 from .rules import ReadinessRules
+from .sql import rows_of, statement
+from .trend import trend_of
+from .units import find_units
 from .verdict import decide
 
-# How many owners and reasons a report lists per policy; the rest is counted, and all of them are in the run's verdicts.
-OWNERS_MAX = 25
+# How many subjects, namespaces and reasons a report lists per policy; the rest is counted, and all are in the verdicts.
+CRITICAL_MAX = 25
+NAMESPACES_MAX = 200
 UNKNOWN_REASONS_MAX = 10
 
 Key = tuple[str, str | None]
+Row = Mapping[str, Any]
+
+__all__ = ["Key", "assess", "rows_of"]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The answers of this room's queries, by (policy, binding)."""
+
+    single: Mapping[str, Mapping[Key, Row]]
+    several: Mapping[str, Mapping[Key, list[Row]]] = field(default_factory=dict)
+
+    def one(self, name: str, key: Key) -> Row | None:
+        return self.single[name].get(key)
+
+    def all(self, name: str, key: Key) -> list[Row]:
+        return self.several[name].get(key, [])
 
 
 def assess(
     connection: duckdb.DuckDBPyConnection,
-    verdicts: str,
     replayed: Mapping[Key, tuple[str, ...]],
     fidelity: Mapping[str, Fidelity],
+    latent: Mapping[Key, Latent],
+    owners: Mapping[Key, tuple[Owner, ...]],
     rules: ReadinessRules,
 ) -> tuple[PolicyReadiness, ...]:
     """The readiness of every (policy, binding) in `replayed`, in its order.
 
-    `connection` has the lake's views (`requests`); `verdicts` is the path of the run's verdicts.parquet; `replayed` maps each
-    (policy, binding) of the plan to the binding's actions, so that a policy which matched nothing is still reported; `fidelity`
-    maps policy names to the agreement with the record.
+    `connection` has the lake's views and the tables of `judge_units`; `replayed` maps each (policy, binding) of the plan to the
+    binding's actions, so that a policy which matched nothing is still reported; `fidelity` maps policy names to their own agreement
+    with the record by resource (see fidelity.recorded_agreement); `latent` is what exists without having been tried, `owners` are
+    those of would-be denials.
     """
-    connection.execute("CREATE OR REPLACE TEMP TABLE verdicts AS FROM read_parquet($path)", {"path": verdicts})
-    connection.execute(_sql("outcomes"))
-    figures = {_key(row): row for row in rows_of(connection, "figures")}
-    owners, days, unknown = (_grouped(connection, name) for name in ("owners", "days", "unknown"))
+    rows = _Rows(
+        {name: {_key(row): row for row in rows_of(connection, name)} for name in ("figures", "releases", "halves")},
+        {name: _grouped(connection, name) for name in ("days", "unknown", "critical", "hidden", "namespaces")},
+    )
     return tuple(
-        _policy(key, actions, figures.get(key), owners[key], days[key], unknown[key], fidelity.get(key[0], Fidelity()), rules)
+        _policy(key, actions, rows, fidelity, latent.get(key, Latent()), owners.get(key, ()), rules)
         for key, actions in replayed.items()
     )
+
+
+def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: ReadinessRules) -> None:
+    """Make the table `outcomes`, on which every other query of this room stands, and the tables that it is made from.
+
+    `verdicts` is the path of the run's verdicts.parquet.
+    """
+    connection.execute("CREATE OR REPLACE TEMP TABLE verdicts AS FROM read_parquet($path)", {"path": verdicts})
+    connection.execute(statement("judged"))
+    find_units(connection)
+    names = ("break_glass_users", "break_glass_groups", "system_namespaces", "sink_namespaces")
+    connection.execute(statement("outcomes"), {name: list(getattr(rules, name)) for name in names})
 
 
 def _policy(
     key: Key,
     actions: tuple[str, ...],
-    figures: Mapping[str, Any] | None,
-    owners: list[dict[str, Any]],
-    days: list[dict[str, Any]],
-    unknown: list[dict[str, Any]],
-    fidelity: Fidelity,
+    rows: _Rows,
+    record: Mapping[str, Fidelity],
+    latent: Latent,
+    owners: tuple[Owner, ...],
     rules: ReadinessRules,
 ) -> PolicyReadiness:
-    exposure = _exposure(figures) if figures else Exposure()
-    denials = _denials(figures, rules.confidence) if figures else Denials()
-    status, reasons = decide(exposure, denials, fidelity, rules)
+    figures = rows.one("figures", key)
+    exposure = _exposure(figures, rows.one("releases", key)) if figures else Exposure()
+    denials = _denials(figures, rows.one("halves", key), rules) if figures else Denials()
+    fidelity = fidelity_on(record, key[0], exposure.resources)
+    critical = tuple(_critical(row) for row in rows.all("critical", key))
+    status, reasons = decide(exposure, denials, fidelity, rules, critical, latent)
     return PolicyReadiness(
         policy=key[0],
         binding=key[1],
@@ -66,22 +121,42 @@ def _policy(
         exposure=exposure,
         denials=denials,
         fidelity=fidelity,
-        unknown_reasons=tuple((row["why"], row["requests"]) for row in unknown[:UNKNOWN_REASONS_MAX]),
-        owners=tuple(_owner(row) for row in owners[:OWNERS_MAX]),
-        days=tuple(DayCount(row["day"], row["matched"], row["denied"], row["unknown"]) for row in days),
+        unknown_reasons=tuple((row["why"], row["requests"]) for row in rows.all("unknown", key)[:UNKNOWN_REASONS_MAX]),
+        owners=owners,
+        owners_total=figures["denied_owners"] if figures else 0,
+        days=tuple(DayCount(**_without_key(row)) for row in rows.all("days", key)),
+        critical=critical[:CRITICAL_MAX],
+        latent=latent,
+        hidden=tuple(HiddenDenial(**_without_key(row)) for row in rows.all("hidden", key)),
+        namespaces=tuple(NamespaceCount(**_without_key(row)) for row in rows.all("namespaces", key)[:NAMESPACES_MAX]),
     )
 
 
-def _exposure(row: Mapping[str, Any]) -> Exposure:
-    names = ("requests_matched", "requests_judged", "requests_unknown", "units_judged", "users", "namespaces", "days_active")
-    counts = {name: row[name] for name in names}
-    return Exposure(**counts, days_span=float(row["days_span"]), first_ts=row["first_ts"], last_ts=row["last_ts"])
+def _exposure(row: Row, releases: Row | None) -> Exposure:
+    names = (
+        "requests_matched",
+        "requests_judged",
+        "requests_unknown",
+        "units_judged",
+        "users",
+        "users_judged",
+        "namespaces",
+        "days_active",
+        "weekdays",
+        "first_ts",
+        "last_ts",
+    )
+    return Exposure(
+        **{name: row[name] for name in names},
+        days_span=float(row["days_span"]),
+        resources=tuple(row["resources"]),
+        releases=releases["releases"] if releases else 0,
+        release_cycles=releases["release_cycles"] if releases else 0,
+    )
 
 
-def _denials(row: Mapping[str, Any], confidence: float) -> Denials:
+def _denials(row: Row, halves: Row | None, rules: ReadinessRules) -> Denials:
     last = row["denied_last_ts"]
-    # A unit may have both denied and admitted requests; it counts as denied.
-    units = max(row["units_judged"], row["denied_units"])
     return Denials(
         requests=row["denied_requests"],
         units=row["denied_units"],
@@ -90,40 +165,29 @@ def _denials(row: Mapping[str, Any], confidence: float) -> Denials:
         first_ts=row["denied_first_ts"],
         last_ts=last,
         days_clean=(row["last_ts"] - last).total_seconds() / 86400 if last is not None else float(row["days_span"]),
-        unit_rate_upper=upper_bound(row["denied_units"], units, confidence),
+        # A unit may have both denied and admitted requests; it counts as denied.
+        unit_rate_upper=upper_bound(row["denied_units"], row["units_judged"], rules.confidence),
+        user_rate_upper=upper_bound(row["denied_users"], row["users_judged"], rules.confidence),
+        requests_clean=row["clean_requests"],
+        units_clean=row["clean_units"],
+        trend=trend_of(**_without_key(halves), p_max=rules.trend_p_max) if halves else Trend(),
     )
 
 
-def _owner(row: Mapping[str, Any]) -> Owner:
-    return Owner(
-        namespace=row["namespace"],
-        resource=row["resource"],
-        unit=row["unit"],
-        user=row["user_name"],
-        requests=row["requests"],
-        first_ts=row["first_ts"],
-        last_ts=row["last_ts"],
-        message=row["message"] or "",
-        audit_id=row["audit_id"],
-    )
+def _critical(row: Row) -> CriticalSubject:
+    return CriticalSubject(**{**_without_key(row), "kind": CriticalKind(row["kind"])})
 
 
-def _key(row: Mapping[str, Any]) -> Key:
+def _key(row: Row) -> Key:
     return row["policy"], row["binding"]
 
 
-def _grouped(connection: duckdb.DuckDBPyConnection, name: str) -> defaultdict[Key, list[dict[str, Any]]]:
-    groups: defaultdict[Key, list[dict[str, Any]]] = defaultdict(list)
+def _without_key(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("policy", "binding")}
+
+
+def _grouped(connection: duckdb.DuckDBPyConnection, name: str) -> dict[Key, list[Row]]:
+    groups: defaultdict[Key, list[Row]] = defaultdict(list)
     for row in rows_of(connection, name):
         groups[_key(row)].append(row)
     return groups
-
-
-def rows_of(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
-    """The rows of one of this room's queries, as dictionaries."""
-    rows: list[dict[str, Any]] = connection.sql(_sql(name)).to_arrow_table().to_pylist()
-    return rows
-
-
-def _sql(name: str) -> str:
-    return files("pipeline.readiness").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")

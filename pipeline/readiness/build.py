@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from queries import LakeReader
+from queries.ledger import loss_caveats
 
+from ..admission.policies import PolicySet
 from ..replay import ReplayPlan, RunSummary, runs_folder
-from ..report.model import EvidenceRow, RecordedPolicy, Report
-from .assess import Key, assess, rows_of
+from ..report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
+from .assess import Key, assess, judge_units
+from .judge import Judges
+from .latent import find_latent
 from .model import Fidelity
+from .owners import find_owners
 from .rules import ReadinessRules
+from .sql import rows_of
 
 FIRST_FAILURE_ONLY = (
     "up to Kubernetes 1.36 the API server records only the first failure of a request: recorded counts are lower bounds, "
@@ -34,8 +40,12 @@ def build_report(
     replayed: dict[Key, tuple[str, ...]] = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
     verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
     connection = reader.connection
-    policies = assess(connection, str(verdicts), replayed, fidelity, rules)
     extent = rows_of(connection, "extent")[0]
+    judge_units(connection, str(verdicts), rules)
+    judges = Judges(reader, plan) if plan.policies is not None and extent["events"] else None
+    latent = find_latent(reader, judges, plan, plan.window.until or extent["last_ts"]) if judges else {}
+    owners = find_owners(reader, rules, judges)
+    policies = assess(connection, replayed, fidelity, latent, owners, rules)
     return Report(
         title=title,
         clusters=tuple(extent["clusters"]),
@@ -49,16 +59,22 @@ def build_report(
         policies=policies,
         recorded=tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded")),
         evidence=tuple(EvidenceRow(**row) for row in rows_of(connection, "evidence")),
-        caveats=tuple(_caveats(extent, summary, lake)),
+        caveats=tuple(_caveats(reader, extent, summary)),
+        sources=tuple(_sources(plan.policies)),
     )
 
 
-def _caveats(extent: Mapping[str, Any], summary: RunSummary, lake: Path) -> list[str]:
-    caveats = [OPEN_LOOP, FIRST_FAILURE_ONLY]
+def _sources(policies: PolicySet | None) -> Iterator[PolicySource]:
+    """Where the policies were written; those from the log or standard input have no file to point at."""
+    for policy in policies.policies if policies else ():
+        file, _, line = policy.source.rpartition(":")
+        if line.isdigit() and file != "standard input":
+            yield PolicySource(policy.name, file, int(line))
+
+
+def _caveats(reader: LakeReader, extent: Mapping[str, Any], summary: RunSummary) -> list[str]:
+    caveats = [OPEN_LOOP, FIRST_FAILURE_ONLY, *loss_caveats(reader)]
     caveats += [f"{count:,} requests were not replayed: {reason}" for reason, count in summary.not_evaluated]
-    refused = len(list((lake / "quarantine").glob("*.jsonl.zst")))
-    if refused:
-        caveats.append(f"the quarantine has {refused} files of records that are no audit events")
     if not extent["events"]:
         caveats.append("the lake holds no events")
     return caveats

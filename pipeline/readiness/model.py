@@ -1,16 +1,45 @@
-"""What readiness says of one (policy, binding): the figures, and the verdict that the rules make of them."""
+"""What readiness says of one (policy, binding): the figures, and the verdict that the rules make of them.
+
+A unit is a root owner: the top of the chain of controllers of the object in the request (Pod -> ReplicaSet -> Deployment), or the
+object itself. Units and users are what rates are computed on; requests of one unit are not independent of each other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Any
 
 
 class Status(StrEnum):
     READY = "READY"
+    READY_WITH_EXEMPTIONS = "READY WITH EXEMPTIONS"
     NOT_READY = "NOT READY"
     INSUFFICIENT_EVIDENCE = "INSUFFICIENT EVIDENCE"
+
+
+class Identity(StrEnum):
+    """What kind of client acted."""
+
+    USER = "user"
+    SERVICE_ACCOUNT = "service account"
+    GITOPS = "GitOps tool"
+    CONTROL_PLANE = "control plane"
+    NODE = "node"
+
+
+class CriticalKind(StrEnum):
+    """Whom a denial hurts most; a request counts under the first kind that fits, in this order."""
+
+    SINK = "our own sink"
+    BREAK_GLASS = "break-glass user"
+    NODE = "node"
+    CONTROLLER = "system controller"
+    SYSTEM_NAMESPACE = "system namespace"
+    NAMESPACE = "namespace traffic"
+    FINALIZER = "finalizer traffic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +56,48 @@ class Exposure:
     days_active: int = 0
     first_ts: datetime | None = None
     last_ts: datetime | None = None
+    users_judged: int = 0
+    weekdays: int = 0  # distinct UTC weekdays with a judged request, at most 7
+    # A release of a unit is a distinct set of container images in its judged requests, or, of an object without containers, a
+    # distinct content beside metadata and status. A release cycle is a step from one release of a unit to its next.
+    releases: int = 0
+    release_cycles: int = 0
+    resources: tuple[str, ...] = ()  # `deployments.apps`, `pods/exec`: what the matched requests are about
 
     @property
     def unknown_share(self) -> float:
         """Share of the matched requests that have no verdict."""
         return self.requests_unknown / self.requests_matched if self.requests_matched else 0.0
 
+    @property
+    def judged_share(self) -> float:
+        """Share of the matched requests that have a verdict."""
+        return self.requests_judged / self.requests_matched if self.requests_matched else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Denied units in the two halves of the matched time, and whether they differ by more than chance.
+
+    `direction` is `rising` or `falling` where Fisher's exact test (two-sided) gives `p_value` below the rules' `trend_p_max`, else
+    `steady`; `none` without a would-be denial.
+    """
+
+    direction: str = "none"
+    earlier_judged: int = 0
+    earlier_denied: int = 0
+    later_judged: int = 0
+    later_denied: int = 0
+    p_value: float = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Denials:
-    """What would have been denied. `days_clean` runs from the last would-be denial to the last matched request."""
+    """What would have been denied. `days_clean` runs from the last would-be denial to the last matched request.
+
+    `unit_rate_upper` and `user_rate_upper` are one-sided upper bounds, at the rules' confidence, on the share of units and of users
+    that would meet a denial.
+    """
 
     requests: int = 0
     units: int = 0
@@ -46,19 +107,47 @@ class Denials:
     last_ts: datetime | None = None
     days_clean: float = 0.0
     unit_rate_upper: float = 1.0
+    user_rate_upper: float = 1.0
+    requests_clean: int = 0  # judged since the last would-be denial
+    units_clean: int = 0
+    trend: Trend = Trend()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAgreement:
+    """Recorded outcomes of one policy on one resource, and how many of them the replay of what was bound reproduces."""
+
+    policy: str
+    resource: str
+    compared: int
+    agreed: int
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How often the replay of what was bound at the time agrees with what the log recorded of this policy."""
+    """How often the replay of what was bound at the time agrees with what the log recorded, on this policy's resources.
+
+    `compared` and `agreed` count the recorded outcomes of every policy that was bound to a resource of this one; `own_compared` and
+    `own_agreed` those of the policy of this name alone.
+    """
 
     compared: int = 0
     agreed: int = 0
+    own_compared: int = 0
+    own_agreed: int = 0
+    unknown: int = 0  # recorded outcomes of which the replay does not say
+    by_resource: tuple[ResourceAgreement, ...] = ()
 
     @property
     def agreement(self) -> float | None:
         """None where the log recorded nothing to compare with: then fidelity is not known, not perfect."""
         return self.agreed / self.compared if self.compared else None
+
+    @property
+    def own_agreement(self) -> float | None:
+        """Of the policy of this name alone; None where the log recorded nothing of it."""
+        return self.own_agreed / self.own_compared if self.own_compared else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +163,150 @@ class Owner:
     last_ts: datetime
     message: str
     audit_id: str
+    chain: tuple[str, ...] = ()  # `Pod/web-x`, `ReplicaSet/web-5d`, `Deployment/web`: from the object of the example to its root
+    team: str = ""  # value of the first team label that the object, its root or its namespace carries
+    team_source: str = ""  # where the label was found, as `Deployment/web: team`
+    identity: Identity = Identity.USER
+    tool: str = ""  # the GitOps tool's name, and
+    tool_source: str = ""  # what gave it away: user, userAgent, managedFields or label
+    user_agent: str = ""
+    difference: str = ""  # the smallest change that makes the example pass; empty where it was not computed
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalSubject:
+    """Matched requests of one subject whose denial does more harm than others."""
+
+    kind: CriticalKind
+    subject: str  # a user name, or a namespace
+    requests: int
+    denied: int
+    unknown: int
+    first_ts: datetime
+    last_ts: datetime
+    message: str = ""
+    audit_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LatentViolation:
+    """An object that exists, was not written in the window, and would be denied, or cannot be judged, if it were written again."""
+
+    namespace: str
+    resource: str
+    name: str
+    unit: str
+    assumed: str  # the request that was assumed, in words
+    outcome: str  # `deny` or `unknown`
+    message: str  # of the denial, or the missing evidence
+    source: str  # where the version that was judged was recorded
+    version_ts: datetime
+    evidence: str
+    notes: tuple[str, ...] = ()  # what the real request may have that the assumed one has not
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateProjection:
+    """A pod template that exists and whose next Pod would be denied, or cannot be judged. The owner itself may pass today."""
+
+    namespace: str
+    owner: str  # `Deployment/web`
+    resource: str
+    user: str  # of the controller that would create the Pod
+    outcome: str
+    message: str
+    source: str
+    version_ts: datetime
+    owner_passes: bool | None  # whether writing the owner itself passes; None: the policy does not match it, or it is unknown
+    evidence: str = "inferred"
+    notes: tuple[str, ...] = ()  # what controllers, defaulting and mutating admission may add
+
+
+@dataclass(frozen=True, slots=True)
+class Latent:
+    """What exists without having been written in the window. The lists hold no more than a report shows, the counts are whole."""
+
+    objects: int = 0
+    objects_denied: int = 0
+    objects_unknown: int = 0
+    templates: int = 0
+    templates_denied: int = 0
+    templates_unknown: int = 0
+    violations: tuple[LatentViolation, ...] = ()
+    projections: tuple[TemplateProjection, ...] = ()
+    not_looked_at: int = 0  # objects beyond the number that is judged
+    is_assessed: bool = False  # False: nobody looked, so zeros mean nothing
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenDenial:
+    """Requests that this policy would have denied and that somebody else really denied first: the record is silent of it."""
+
+    denier: str  # as in the view `denials`: vap, webhook, quota ...
+    name: str  # of that policy or webhook
+    requests: int
+    units: int
+    first_ts: datetime
+    last_ts: datetime
+    message: str
+    audit_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """One recorded request that would be denied, fit to be shown: `object` is what the denial depends on, without credentials."""
+
+    ts: datetime
+    cluster: str
+    audit_id: str
+    user: str
+    verb: str
+    namespace: str
+    resource: str
+    name: str
+    message: str
+    object: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ExemptionKind(StrEnum):
+    NAMESPACE_EXCLUSION = "namespace-exclusion"
+    SELECTOR = "selector"
+    MATCH_CONDITION = "match-condition"
+    SUBJECT = "subject"
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """One change of a policy or binding that takes requests out of it.
+
+    `patch` is the fragment to merge into the object that `target` names, in its own field names; it holds all exemptions on that
+    object and stands with the first of them. What an exemption hides counts every matched request that it takes out, denied or not;
+    `denied_*` those that would have been denied.
+    """
+
+    kind: ExemptionKind
+    subject: str  # whom it exempts, in words: `namespace legacy`, `workload Deployment/web in prod`
+    target: str  # `ValidatingAdmissionPolicyBinding/NAME` or `ValidatingAdmissionPolicy/NAME`
+    patch: Mapping[str, Any] = field(default_factory=dict)
+    hides_requests: int = 0
+    hides_units: int = 0
+    denied_requests: int = 0
+    denied_units: int = 0
+    expires: date | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutStep:
+    """One step on the way to Deny: these actions, in these namespaces (empty: all that the binding selects).
+
+    `manifest` is the ValidatingAdmissionPolicyBinding to apply for it.
+    """
+
+    actions: tuple[str, ...]
+    namespaces: tuple[str, ...] = ()
+    why: str = ""
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +317,17 @@ class DayCount:
     matched: int
     denied: int
     unknown: int
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceCount:
+    """Matched and would-be denied requests in one namespace; empty for cluster-scoped objects."""
+
+    namespace: str
+    matched: int
+    denied: int
+    unknown: int
+    denied_units: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +345,11 @@ class PolicyReadiness:
     unknown_reasons: tuple[tuple[str, int], ...] = ()
     owners: tuple[Owner, ...] = ()
     days: tuple[DayCount, ...] = field(default_factory=tuple)
+    critical: tuple[CriticalSubject, ...] = ()
+    latent: Latent = Latent()
+    hidden: tuple[HiddenDenial, ...] = ()
+    namespaces: tuple[NamespaceCount, ...] = ()
+    owners_total: int = 0  # `owners` lists no more than a report shows
+    exemptions: tuple[Exemption, ...] = ()
+    rollout: tuple[RolloutStep, ...] = ()
+    counterexamples: tuple[Counterexample, ...] = ()

@@ -15,26 +15,72 @@ from ingest.errors import InputError
 class ReadinessRules:
     """What must hold before a policy may deny. A file given with `--rules` overrides single values.
 
-    matched_units_min: independent units (workloads, users) whose requests the policy matched and that could be judged.
+    Enough evidence:
+
+    matched_units_min: independent units (root owners) whose requests the policy matched and that could be judged.
     days_min: days between the first and the last matched request, as a span of traffic.
+    weekdays_min: distinct UTC weekdays with a judged request.
+    release_cycles_min: steps from one release of a unit to its next; 0 asks for none, because many kinds of objects never change.
     unknown_share_max: share of matched requests without a verdict.
-    agreement_min: share of recorded outcomes of this policy that the replay reproduces, where there are any.
+    agreement_min: share of recorded outcomes on this policy's resources, and of this policy itself, that the replay reproduces.
+
+    Nothing in the way:
+
     denied_units_max: units that may still be denied.
-    confidence: of the upper bound on the rate of denied units.
+    critical_denied_max: requests of critical subjects that may be denied; these are never excused by `denied_units_max`.
+    latent_denied_max: objects and pod templates that exist, were not tried in the window, and would be denied.
+
+    What may be exempted for READY WITH EXEMPTIONS:
+
+    exemptions_max: exemptions of one policy.
+    exempted_units_share_max: share of the units that pass which the exemptions take out of the policy's sight.
+
+    How figures are computed:
+
+    confidence: of the one-sided upper bounds on the rates of denied units and users.
+    trend_p_max: below this p-value of Fisher's exact test the rate of denied units is said to rise or to fall.
+
+    Who is who:
+
+    break_glass_users, break_glass_groups: those who must always get through.
+    system_namespaces: namespaces of the cluster itself.
+    sink_namespaces: where our own sink runs; its traffic must never be denied.
+    team_labels: labels and annotations that name a team, the surest first; they are looked for on the object, its owners and its
+        namespace.
+    gitops_users: further user names of GitOps tools, beside those that are known by their service account or user agent.
     """
 
     matched_units_min: int = 20
     days_min: float = 7.0
+    weekdays_min: int = 5
+    release_cycles_min: int = 0
     unknown_share_max: float = 0.05
     agreement_min: float = 0.99
     denied_units_max: int = 0
+    critical_denied_max: int = 0
+    latent_denied_max: int = 0
+    exemptions_max: int = 10
+    exempted_units_share_max: float = 0.05
     confidence: float = 0.95
+    trend_p_max: float = 0.05
+    break_glass_users: tuple[str, ...] = ()
+    break_glass_groups: tuple[str, ...] = ("system:masters",)
+    system_namespaces: tuple[str, ...] = ("kube-system", "kube-public", "kube-node-lease")
+    sink_namespaces: tuple[str, ...] = ("hindcast",)
+    team_labels: tuple[str, ...] = (
+        "team",
+        "owner",
+        "app.kubernetes.io/team",
+        "app.kubernetes.io/owner",
+        "app.kubernetes.io/part-of",
+    )
+    gitops_users: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a YAML or JSON mapping of rule names to numbers.
+        """Read a YAML or JSON mapping of rule names to numbers, or to lists of names.
 
-        Raises InputError naming the file and the rule when a name is not known or a value is not a number.
+        Raises InputError naming the file and the rule when a name is not known or a value is not what the rule wants.
         """
         try:
             given = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -42,12 +88,23 @@ class ReadinessRules:
             raise InputError(f"{path}: cannot read readiness rules: {error}") from error
         if not isinstance(given, dict):
             raise InputError(f"{path}: found {type(given).__name__}, wanted a mapping of rule names to numbers")
-        known = {entry.name for entry in fields(cls)}
+        defaults = {entry.name: entry.default for entry in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in given.items():
-            if name not in known:
-                raise InputError(f"{path}: no readiness rule is named {name!r}", f"the rules are {', '.join(sorted(known))}")
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise InputError(f"{path}: rule {name} is {value!r}, wanted a number")
-            values[name] = value
+            if name not in defaults:
+                raise InputError(f"{path}: no readiness rule is named {name!r}", f"the rules are {', '.join(sorted(defaults))}")
+            values[name] = _read(path, name, value, wants_names=isinstance(defaults[name], tuple))
+        for name in ("confidence", "trend_p_max"):
+            if not 0 < values.get(name, 0.5) < 1:
+                raise InputError(f"{path}: rule {name} is {values[name]!r}, wanted a number between 0 and 1")
         return cls(**values)
+
+
+def _read(path: Path, name: str, value: object, wants_names: bool) -> object:
+    if wants_names:
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise InputError(f"{path}: rule {name} is {value!r}, wanted a list of names")
+        return tuple(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{path}: rule {name} is {value!r}, wanted a number")
+    return value

@@ -1,7 +1,7 @@
 """Replay: plan, run, compare."""
 
-from .compare import Agreement, compare_with_log, disagreements
-from .difference import ExpressionDifference, difference
+from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements
+from .difference import ExpressionDifference, RequestDifference, difference, request_difference
 from .execute import run_replay, runs_folder
 from .plan import ReplayPlan, Window, plan_replay
 from .recorded import plan_replay_from_log, policies_as_of
@@ -12,16 +12,21 @@ __all__ = [
     "VERDICTS",
     "Agreement",
     "BindingSummary",
+    "Confusion",
     "ExpressionDifference",
+    "Outcome",
     "ReplayPlan",
+    "RequestDifference",
     "RunSummary",
     "Window",
     "compare_with_log",
+    "confusion",
     "difference",
     "disagreements",
     "plan_replay",
     "plan_replay_from_log",
     "policies_as_of",
+    "request_difference",
     "run_replay",
     "runs_folder",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +42,32 @@ class Agreement:
         return self.agreed + self.disagreed
 
 
+class Outcome(StrEnum):
+    """What one binding came to in one request."""
+
+    DENY = "deny"  # it rejected the request
+    FAILURE = "failure"  # a validation failed, and the request was not rejected for it
+    NONE = "none"  # nothing failed
+    UNKNOWN = "unknown"  # the log cannot have recorded it, or the replay does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """One (policy, resource): requests by what is recorded and what is replayed of each binding.
+
+    A cluster reports one denial per request: of a second binding that denied it the record has a failure, or nothing.
+    """
+
+    policy: str
+    resource: str
+    requests: Mapping[tuple[Outcome, Outcome], int]  # by (recorded, replayed)
+
+
 def compare_with_log(reader: LakeReader, verdicts: Path, kubernetes_version: tuple[int, int] = (1, 36)) -> tuple[Agreement, ...]:
     """Compare a run of plan_replay_from_log with recorded denials, failures and audit annotations, by policy and binding.
 
-    Leaves a table `compared` in the reader's connection, one row per (request, policy, binding): see `disagreements`.
+    Leaves a table `compared` in the reader's connection, one row per (request, policy, binding), which `disagreements` and
+    `confusion` read.
     """
     connection = reader.connection
     parameters = {"verdicts": str(verdicts), "records_all": kubernetes_version >= _RECORDS_ALL_FAILURES}
@@ -58,6 +82,15 @@ def _agreement(row: tuple[Any, ...], annotations: Mapping[str, tuple[int, int]])
     policy, binding, agreed, disagreed, unknown, silent = row
     compared, annotations_agreed = annotations.get(policy, (0, 0))
     return Agreement(policy, binding, agreed, disagreed, unknown, silent, compared, annotations_agreed)
+
+
+def confusion(reader: LakeReader) -> tuple[Confusion, ...]:
+    """The last comparison by policy and resource: how often each recorded outcome was replayed as which."""
+    rows = reader.connection.execute(statement("confusion")).fetchall()
+    counts = {(row[0], row[1]): dict.fromkeys(product(Outcome, Outcome), 0) for row in rows}
+    for policy, resource, recorded, replayed, requests in rows:
+        counts[policy, resource][Outcome(recorded), Outcome(replayed)] = requests
+    return tuple(Confusion(*place, found) for place, found in counts.items())
 
 
 def disagreements(reader: LakeReader) -> duckdb.DuckDBPyRelation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -14,13 +15,13 @@ from .sql import statement
 class ExpressionDifference:
     """One expression of one (policy, binding): verdicts by how the new run differs from the old.
 
-    `unknown` are those that either run could not judge; they are compared with nothing. `denied_example` is the auditID of the
-    latest newly denied request.
+    `expression_index` None is what stands for all expressions, such as a configuration error. `unknown` are those that either run
+    could not judge; they are compared with nothing. `denied_example` is the auditID of the latest newly denied request.
     """
 
     policy: str
     binding: str | None
-    expression_index: int
+    expression_index: int | None
     newly_denied: int
     newly_allowed: int
     message_changed: int
@@ -30,8 +31,28 @@ class ExpressionDifference:
     denied_message: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class RequestDifference:
+    """One policy: requests by what becomes of them, whichever binding or expression it is by. `unknown`: in either run."""
+
+    policy: str
+    newly_denied: int
+    newly_allowed: int
+    still_denied: int
+    still_allowed: int
+    unknown: int
+
+
 def difference(old: Path, new: Path) -> tuple[ExpressionDifference, ...]:
     """Compare the verdicts.parquet of two runs over the same requests, by expression."""
+    return tuple(ExpressionDifference(*row) for row in _rows("difference", old, new))
+
+
+def request_difference(old: Path, new: Path) -> tuple[RequestDifference, ...]:
+    """Compare the verdicts.parquet of two runs over the same requests, by policy."""
+    return tuple(RequestDifference(*row) for row in _rows("difference_requests", old, new))
+
+
+def _rows(name: str, old: Path, new: Path) -> list[tuple[Any, ...]]:
     with duckdb.connect() as connection:
-        rows = connection.execute(statement("difference"), {"old": str(old), "new": str(new)}).fetchall()
-    return tuple(ExpressionDifference(*row) for row in rows)
+        return connection.execute(statement(name), {"old": str(old), "new": str(new)}).fetchall()

@@ -10,23 +10,24 @@ import json
 import multiprocessing
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from ingest.errors import LakeError
-from queries import open_lake
+from queries import LakeReader, open_lake
 
 from .plan import Part, ReplayPlan, lake_digest
 from .summary import RunSummary, summarize, summary_from_json
-from .verdicts import VERDICTS
-from .worker import PartResult, Replayer, open_replayer
+from .verdicts import VerdictFile, read_encoded
+from .worker import PartResult, Replayer
 
 Progress = Callable[[int, int], None]
 
-_COUNTS = b"hindcast.counts"
+_COUNTS = "hindcast.counts"
 _replayer: Replayer | None = None  # of this worker process
 
 
@@ -44,59 +45,66 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     folder = runs_folder(lake) / run_id
     if (folder / "summary.json").exists():
         return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
-    _require_same_lake(plan, lake)
     parts = folder / "parts"
-    parts.mkdir(parents=True, exist_ok=True)
-    _write(folder / "plan.json", plan.to_json())
-    missing = [part for part in plan.parts if not _part_file(parts, part).exists()]
-    done = plan.requests - sum(part.requests for part in missing)
-    for part in _run_parts(plan, lake, parts, missing, workers):
-        done += part.requests
-        if progress is not None:
-            progress(done, plan.requests)
+    with closing(open_lake(lake, threads=1)) as reader:
+        if lake_digest(reader, plan.window) != plan.lake_digest:
+            raise LakeError(f"{lake} has changed since this replay was planned", "plan it again, or give it an end (--until)")
+        parts.mkdir(parents=True, exist_ok=True)
+        _write(folder / "plan.json", plan.to_json())
+        missing = [part for part in plan.parts if not _part_file(parts, part).exists()]
+        done = plan.requests - sum(part.requests for part in missing)
+        for part in _run_parts(plan, reader, lake, parts, missing, workers):
+            done += part.requests
+            if progress is not None:
+                progress(done, plan.requests)
     summary = _merge(plan, run_id, folder)
     _write(folder / "summary.json", summary.to_json())
     shutil.rmtree(parts)
     return summary
 
 
-def _require_same_lake(plan: ReplayPlan, lake: Path) -> None:
-    reader = open_lake(lake)
-    try:
-        if lake_digest(reader, plan.window) != plan.lake_digest:
-            raise LakeError(f"{lake} has changed since this replay was planned", "plan it again, or give it an end (--until)")
-    finally:
-        reader.close()
-
-
-def _run_parts(plan: ReplayPlan, lake: Path, folder: Path, parts: list[Part], workers: int) -> Iterator[Part]:
-    """Evaluate parts in any order; yields each when its file is in place."""
+def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, parts: list[Part], workers: int) -> Iterator[Part]:
+    """Evaluate parts in any order, here and in further processes; yields each when its file is in place."""
     if not parts:
         return
-    if workers <= 1:
-        replayer = open_replayer(plan, lake)
+    if min(workers, len(parts)) <= 1:
+        replayer = Replayer(plan, reader)
         for part in parts:
             _replay_to_file(replayer, part, folder)
             yield part
         return
     # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(parts)), context, _start_worker, (plan, lake)) as pool:
+    with ProcessPoolExecutor(min(workers, len(parts)) - 1, context, _start_worker, (plan, lake)) as pool:
         # The largest first, so that no worker is left alone with one at the end.
         ordered = sorted(parts, key=lambda part: (-part.requests, part.index))
         futures = {pool.submit(_work, part, folder): part for part in ordered}
         try:
-            for future in as_completed(futures):
-                future.result()
-                yield futures[future]
+            yield from _share(Replayer(plan, reader), futures, folder)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
+def _share(replayer: Replayer, futures: Mapping[Future[None], Part], folder: Path) -> Iterator[Part]:
+    """Take parts that no other process has begun, from the end; yields every part when it is done, wherever that was."""
+    others = dict(futures)
+    for future, part in reversed(list(futures.items())):
+        if future.cancel():
+            del others[future]
+            _replay_to_file(replayer, part, folder)
+            yield part
+        for done in [each for each in others if each.done()]:
+            done.result()
+            yield others.pop(done)
+    for done in as_completed(others):
+        done.result()
+        yield others[done]
+
+
 def _start_worker(plan: ReplayPlan, lake: Path) -> None:
     global _replayer
-    _replayer = open_replayer(plan, lake)
+    _replayer = Replayer(plan, open_lake(lake, threads=1))
 
 
 def _work(part: Part, folder: Path) -> None:
@@ -114,9 +122,9 @@ def _part_file(folder: Path, part: Part) -> Path:
 
 def _write_part(result: PartResult, file: Path) -> None:
     counts = {"evaluated": result.evaluated, "not_evaluated": result.not_evaluated}
-    table = result.verdicts.replace_schema_metadata({_COUNTS: json.dumps(counts, sort_keys=True)})
     unfinished = file.with_suffix(".tmp")
-    pq.write_table(table, unfinished, compression="zstd")
+    with VerdictFile(unfinished, {_COUNTS: json.dumps(counts, sort_keys=True)}) as part:
+        part.write(result.verdicts)
     unfinished.replace(file)
 
 
@@ -124,15 +132,14 @@ def _merge(plan: ReplayPlan, run_id: str, folder: Path) -> RunSummary:
     """Put the parts together in their order, one after the other."""
     evaluated, not_evaluated, rows = 0, Counter[str](), 0
     unfinished = folder / "verdicts.tmp"
-    with pq.ParquetWriter(unfinished, VERDICTS, compression="zstd") as writer:
+    with VerdictFile(unfinished) as whole:
         for file in _files(plan.parts, folder / "parts"):
-            table = pq.read_table(file)
-            counts = json.loads(table.schema.metadata[_COUNTS])
+            counts = json.loads((pq.read_metadata(file).metadata or {})[_COUNTS.encode()])
             evaluated += counts["evaluated"]
             not_evaluated.update(counts["not_evaluated"])
+            table = read_encoded(file)
             rows += table.num_rows
-            if table.num_rows:
-                writer.write_table(table.cast(VERDICTS))
+            whole.write(table)
     verdicts = unfinished.replace(folder / "verdicts.parquet")
     return summarize(plan, run_id, verdicts, rows, evaluated, not_evaluated)
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from queries import LakeReader
 
@@ -63,10 +64,15 @@ def rows_of_query(reader: LakeReader, name: str, parameters: dict[str, Any]) -> 
     """The rows of one of this room's statements, batch by batch, as dictionaries."""
     relation: duckdb.DuckDBPyRelation = reader.sql(statement(name), parameters)
     for batch in relation.to_arrow_reader(_BATCH_ROWS):
-        names = batch.schema.names
-        columns = [column.to_pylist() for column in batch.columns]
-        for values in zip(*columns, strict=True):
-            yield dict(zip(names, values, strict=True))
+        yield from rows_of(batch)
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows of a table as dictionaries."""
+    names = batch.schema.names
+    columns = [column.to_pylist() for column in batch.columns]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
 
 
 def param_kinds_of(policies: PolicySet) -> set[ParamKind]:

@@ -25,13 +25,14 @@ from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
 from ..history.in_force import CHANGE_DELAY
 from ..matching import Target
 from ..request import GroupVersionResource
+from .lanes import LaneName
 from .sql import statement
 from .verdicts import VERDICTS
 
 # Requests per part: enough that opening the lake costs little, few enough that their bodies fit in memory many times over.
 PART_REQUESTS = 4_000
 # Bumped when the same plan would give other verdicts or another layout, so that older runs are not taken for this one.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,18 +327,19 @@ def _split_unit(reader: LakeReader, unit: Unit, window: Window, index: int, part
         after = last
 
 
-def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> None:
-    """Make the planned classes known to the reader's SQL, as a table `planned_classes`."""
-    names = ("cluster", "api_group", "api_version", "resource", "subresource", "verb")
-    old_objects: dict[tuple[str, ...], bool] = {}
+def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> list[LaneName]:
+    """Make the planned classes known to the reader's SQL, as a table `planned_classes`. Returns them by their number in it."""
+    old_objects: dict[LaneName, bool] = {}
     for item in classes:
-        key = tuple(getattr(item, name) for name in names)
+        key = LaneName(item.cluster, item.api_group, item.api_version, item.resource, item.subresource, item.verb)
         old_objects[key] = old_objects.get(key, False) or item.reads_old_object
-    columns = [pa.array([key[position] for key in old_objects], pa.string()) for position in range(len(names))]
-    table = pa.Table.from_arrays([*columns, pa.array(old_objects.values(), pa.bool_())], names=[*names, "reads_old_object"])
+    columns = [pa.array([key[position] for key in old_objects], pa.string()) for position in range(len(LaneName._fields))]
+    numbers, reads = pa.array(range(len(old_objects)), pa.int32()), pa.array(old_objects.values(), pa.bool_())
+    table = pa.Table.from_arrays([*columns, numbers, reads], names=[*LaneName._fields, "class", "reads_old_object"])
     reader.connection.register("given_classes", table)
     reader.connection.execute("CREATE OR REPLACE TEMP TABLE planned_classes AS FROM given_classes")
     reader.connection.unregister("given_classes")
+    return list(old_objects)
 
 
 def _policy_document(policies: PolicySet) -> dict[str, Any]:

@@ -23,11 +23,13 @@ from ..admission.policies import (
     policy_from_object,
 )
 from ..admission.policies.inputs import AuthorizeUser
-from ..admission.policies.verdict import INSUFFICIENT
+from ..admission.policies.verdict import INSUFFICIENT, RECORDED
+from ..history.event import Event
 from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..history.world import BINDINGS, POLICIES, LogHistory
 from ..request import AdmissionRequest, Evidence, Known, Object
 from ..world import World
+from .answer import Answer, settled
 
 # How many combinations of versions are tried of one policy and its bindings, when a request came while they changed.
 _VARIANTS_MAX = 16
@@ -37,8 +39,11 @@ IN_FLIGHT = "the policy or a binding of it was changed just before, and either v
 class Policies(Protocol):
     """The policies of a replay."""
 
-    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
-        """What the policies that the request met make of it. `authorize` answers what they ask of the authorizer."""
+    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
+        """What the policies that the request met make of it. `authorize` answers what they ask of the authorizer.
+
+        `event` is the record of the request: what the server answered may settle what is not known of its inputs.
+        """
         ...
 
 
@@ -48,7 +53,7 @@ class GivenPolicies:
 
     compiled: CompiledSet
 
-    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
+    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
         return evaluate_request(self.compiled, request, world, authorize)
 
@@ -69,15 +74,16 @@ class RecordedPolicies:
         self._read: dict[int, Policy | Binding | None] = {}
         self._compiled: dict[tuple[int, ...], CompiledSet] = {}
 
-    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
+    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
         rows: list[PolicyVerdict] = []
+        answer = Answer(event, self._version)
         for variants in self._in_force(request):
-            answers = [evaluate_request(variant, request, world, authorize) for variant in variants]
-            if all(answer == answers[0] for answer in answers):
-                rows += answers[0]
-            else:
-                rows += _undecided(answers)
+            found = []
+            for variant in variants:
+                verdicts = evaluate_request(variant, request, world, authorize)
+                found.append(settled(verdicts, variant.policies[0], answer) if verdicts else verdicts)
+            rows += found[0] if len(found) == 1 else _agreed(found, answer)
         return rows
 
     def _in_force(self, request: AdmissionRequest) -> tuple[tuple[CompiledSet, ...], ...]:
@@ -129,15 +135,43 @@ class RecordedPolicies:
         return self._compiled[key]
 
 
-def _undecided(answers: Sequence[Sequence[PolicyVerdict]]) -> Iterator[PolicyVerdict]:
-    """One unknown per (policy, binding) that any of the answers speaks of."""
-    first: dict[tuple[str, str | None], PolicyVerdict] = {}
-    for row in (row for answer in answers for row in answer):
-        first.setdefault((row.policy, row.binding), row)
-    for (policy, binding), row in sorted(first.items(), key=lambda entry: (entry[0][0], entry[0][1] or "")):
-        yield PolicyVerdict(
-            policy, binding, None, None, None, Decision.UNKNOWN, why=IN_FLIGHT, evidence=INSUFFICIENT, actions=row.actions
-        )
+def _agreed(answers: list[list[PolicyVerdict]], answer: Answer) -> Iterator[PolicyVerdict]:
+    """What all versions of one policy say that may have been in force; unknown, binding by binding, where they differ.
+
+    The answer of the server may rule versions out.
+    """
+    policy = next((rows[0].policy for rows in answers if rows), "")
+    possible = [rows for rows in answers if not answer.contradicts(rows, policy)] or answers
+    every, grouped = [_by_binding(rows) for rows in answers], [_by_binding(rows) for rows in possible]
+    for name in dict.fromkeys(name for groups in grouped for name in groups):
+        found = [groups.get(name, []) for groups in grouped]
+        rows = next(filter(None, reversed(found)))
+        if not all(_say_the_same(rows, others) for others in found):
+            actions = rows[0].actions
+            yield PolicyVerdict(
+                policy, name, None, None, None, Decision.UNKNOWN, why=IN_FLIGHT, evidence=INSUFFICIENT, actions=actions
+            )
+        elif all(_say_the_same(rows, groups.get(name, [])) for groups in every):
+            yield from rows
+        else:
+            yield from (row._replace(evidence=RECORDED) for row in rows)
+
+
+def _by_binding(rows: Iterable[PolicyVerdict]) -> dict[str | None, list[PolicyVerdict]]:
+    groups: dict[str | None, list[PolicyVerdict]] = {}
+    for row in rows:
+        groups.setdefault(row.binding, []).append(row)
+    return groups
+
+
+def _say_the_same(left: Sequence[PolicyVerdict], right: Sequence[PolicyVerdict]) -> bool:
+    """Whether the same follows: the actions of a binding matter only where something failed, and why nothing matched never does."""
+    if all(row.decision is Decision.NOMATCH for row in (*left, *right)):
+        return True
+    return len(left) == len(right) and all(
+        one == other or (one.effect is not Decision.DENY and one._replace(actions=other.actions) == other)
+        for one, other in zip(left, right, strict=True)
+    )
 
 
 def recorded_policy_set(history: LogHistory) -> PolicySet:

@@ -6,14 +6,15 @@ built from the distinct verdicts and two columns of indices, and no Python objec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..admission.policies.verdict import PolicyVerdict
-from ..request import AdmissionRequest
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("run_id", pa.string(), nullable=False),
@@ -35,47 +36,103 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("evidence", pa.string(), nullable=False),
     pa.field("actions", pa.list_(pa.string()), nullable=False),
     pa.field("audit_annotations", pa.map_(pa.string(), pa.string()), nullable=False),
+    # Configuration errors, errors of audit annotations and a missing namespace deny whatever the binding's actions are.
+    pa.field("bypasses_actions", pa.bool_(), nullable=False),
 ]
 VERDICTS = pa.schema(_FIELDS)
-_REQUEST_COLUMNS = ("cluster", "audit_id", "ts", "pass")
+_TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
+# The same columns as they are built and written: what is read again are plain texts.
+ENCODED = pa.schema(
+    field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in _TEXTS else field for field in VERDICTS
+)
+_OF_VERDICT = _FIELDS[5:]  # from `policy` on, in the order of `_values`
+
+
+class VerdictFile:
+    """Writes verdicts to a Parquet file."""
+
+    def __init__(self, path: Path, metadata: Mapping[str, str] | None = None) -> None:
+        # Whoever reads the file gets VERDICTS: that texts come as dictionaries is a matter of this writer.
+        stored = {"ARROW:schema": base64.b64encode(VERDICTS.serialize().to_pybytes()).decode(), **(metadata or {})}
+        self._writer = pq.ParquetWriter(path, ENCODED, compression="zstd", store_schema=False)
+        self._writer.add_key_value_metadata(stored)
+
+    def __enter__(self) -> VerdictFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.close()
+
+    def write(self, table: pa.Table) -> None:
+        """Append a table with the columns ENCODED."""
+        if table.num_rows:
+            self._writer.write_table(table)
+
+
+def read_encoded(path: Path) -> pa.Table:
+    """The verdicts of a file with the columns ENCODED."""
+    return pq.read_table(path, read_dictionary=_TEXTS).cast(ENCODED)
 
 
 class VerdictBuilder:
-    """Collects the verdicts of some requests, in the order in which they come."""
+    """Collects the verdicts of the requests of one table, in any order."""
 
     def __init__(self) -> None:
-        self._requests: list[tuple[str, str, datetime, int]] = []
+        self._passes: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         self._distinct: list[PolicyVerdict] = []
-        self._index_of: dict[int, int] = {}  # by identity: the list above keeps every verdict alive
-        self._request_indices: list[int] = []
-        self._verdict_indices: list[int] = []
+        # By identity, which is cheap; what is kept here keeps its identity.
+        self._index_of: dict[int, int] = {}
+        self._indices_of: dict[int, tuple[int, ...]] = {}
+        self._kept: list[object] = []
 
-    def __len__(self) -> int:
-        return len(self._verdict_indices)
+    def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
+        """Add what the policies say of one pass of the request in a row; nothing if they say nothing."""
+        indices = self._indices_of.get(id(verdicts))
+        if indices is None:
+            self._kept.append(verdicts)
+            indices = self._indices_of[id(verdicts)] = tuple(map(self._index, verdicts))
+        if indices:
+            self._passes.setdefault(row, []).append((pass_index, indices))
 
-    def add(self, request: AdmissionRequest, verdicts: Iterable[PolicyVerdict]) -> None:
-        """Add what the policies say of one request; nothing if they say nothing."""
-        position = len(self._requests)
-        before = len(self._verdict_indices)
-        index_of, add_verdict = self._index_of, self._verdict_indices.append
-        for verdict in verdicts:
-            index = index_of.get(id(verdict))
-            if index is None:
-                index = index_of[id(verdict)] = len(self._distinct)
-                self._distinct.append(verdict)
-            add_verdict(index)
-        count = len(self._verdict_indices) - before
-        if count:
-            self._requests.append((request.cluster, request.audit_id, request.ts, request.pass_index))
-            self._request_indices += [position] * count
+    def _index(self, verdict: PolicyVerdict) -> int:
+        index = self._index_of.get(id(verdict))
+        if index is None:
+            index = self._index_of[id(verdict)] = len(self._distinct)
+            self._distinct.append(verdict)
+        return index
 
-    def table(self, run_id: str) -> pa.Table:
-        """The rows as a table with the schema VERDICTS."""
-        requests = _columns(self._requests, _REQUEST_COLUMNS).take(pa.array(self._request_indices, pa.int64()))
-        verdicts = _columns([_values(verdict) for verdict in self._distinct], VERDICTS.names[1 + len(_REQUEST_COLUMNS) :])
-        verdicts = verdicts.take(pa.array(self._verdict_indices, pa.int64()))
-        run = pa.repeat(pa.scalar(run_id, pa.string()), len(self))
-        return pa.Table.from_arrays([run, *requests.columns, *verdicts.columns], schema=VERDICTS)
+    def table(self, run_id: str, requests: pa.Table) -> pa.Table:
+        """The verdicts as a table with the columns VERDICTS, in the order of `requests`, which has cluster, audit_id and ts.
+
+        Texts are dictionary-encoded, so that each is held and written once.
+        """
+        rows: list[int] = []
+        passes: list[int] = []
+        found: list[int] = []
+        for row in sorted(self._passes):
+            for pass_index, indices in self._passes[row]:
+                found += indices
+                rows += [row] * len(indices)
+                passes += [pass_index] * len(indices)
+        of_request, of_verdict = pa.array(rows, pa.int32()), pa.array(found, pa.int32())
+        columns: dict[str, pa.Array[Any]] = {
+            "run_id": _repeated(pa.array([run_id]), pa.repeat(pa.scalar(0, pa.int32()), len(rows)))
+        }
+        for name in ("cluster", "audit_id", "ts"):
+            columns[name] = _repeated(requests.column(name).combine_chunks(), of_request)
+        columns["pass"] = pa.array(passes, pa.int32())
+        values = list(zip(*map(_values, self._distinct), strict=True)) or [()] * len(_OF_VERDICT)
+        for field, column in zip(_OF_VERDICT, values, strict=True):
+            columns[field.name] = _repeated(pa.array(column, field.type), of_verdict)
+        return pa.Table.from_arrays(list(columns.values()), schema=ENCODED)
+
+
+def _repeated(values: pa.Array[Any], indices: pa.Array[Any]) -> pa.Array[Any]:
+    """The values at these indices; texts as a dictionary of the distinct ones."""
+    if not pa.types.is_string(values.type):
+        return values.take(indices)
+    encoded = values.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(indices), encoded.dictionary)
 
 
 def _values(verdict: PolicyVerdict) -> tuple[object, ...]:
@@ -95,11 +152,5 @@ def _values(verdict: PolicyVerdict) -> tuple[object, ...]:
         str(verdict.evidence),
         [str(action) for action in verdict.actions],
         list(verdict.audit_annotations.items()),
+        verdict.bypasses_actions,
     )
-
-
-def _columns(rows: Sequence[tuple[object, ...]], names: Sequence[str]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-    fields = [VERDICTS.field(name) for name in names]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from queries import LakeReader, open_lake
+from queries import LakeReader
 
 from ..admission.policies import compile_set
 from ..authorization import RecordedRbac
@@ -22,11 +21,12 @@ from ..history.reconstruct import NotReplayed, admission_requests
 from ..history.snapshots import ResourceName, snapshot_versions
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
-from ..history.writes import versions_of
+from ..history.writes import record
 from ..request import GroupVersionResource
-from .past import load_history, param_kinds_of, rows_of_query, snapshot_rows
+from .past import load_history, param_kinds_of, rows_of, rows_of_query, snapshot_rows
 from .plan import Part, ReplayPlan, RequestClass, register_classes
 from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
+from .remembered import Remembered
 from .sql import statement
 from .verdicts import VerdictBuilder
 from .worlds import Worlds
@@ -52,36 +52,44 @@ class Replayer:
         self._history, self._policies = _past(plan, reader)
         self._worlds = Worlds(self._history)
         self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
-        register_classes(reader, plan.classes)
+        names = register_classes(reader, plan.classes)
+        compiled = self._policies.compiled if isinstance(self._policies, GivenPolicies) else None
+        self._remembered = Remembered(names, compiled, self._worlds, self._rbac)
 
     def replay(self, part: Part) -> PartResult:
         """Evaluate the requests of one part, in the order of their arrival."""
+        table = self._reader.sql(statement("planned"), self._parameters(part)).to_arrow_table()
         builder = VerdictBuilder()
-        evaluated = 0
+        general = self._remembered.take(table, builder)
+        evaluated = table.num_rows - len(general)
         not_evaluated: Counter[str] = Counter()
-        versions = self._versions(part)
-        for row in rows_of_query(self._reader, "planned", self._parameters(part)):
-            found = admission_requests(row, versions, self._history)
+        versions = self._versions(part, table, general)
+        for index, row in zip(general, rows_of(table.take(pa.array(general, pa.int64()))), strict=True):
+            event = Event.from_row(row)
+            found = admission_requests(event, versions, self._history)
             if isinstance(found, NotReplayed):
                 not_evaluated[found.reason] += 1
                 continue
             evaluated += 1
             for request in found:
                 authorize = partial(self._rbac.authorize, request.cluster, request.ts)
-                builder.add(request, self._policies.evaluate(request, self._worlds.at(request.cluster, request.ts), authorize))
-        return PartResult(builder.table(self._run_id), evaluated, not_evaluated)
+                world = self._worlds.at(request.cluster, request.ts)
+                builder.add(index, self._policies.evaluate(request, world, authorize, event), request.pass_index)
+        return PartResult(builder.table(self._run_id, table), evaluated, not_evaluated)
 
-    def _versions(self, part: Part) -> LogVersions:
-        """The versions of the objects of a part whose earlier state will be asked for."""
+    def _versions(self, part: Part, table: pa.Table, rows: Sequence[int]) -> LogVersions:
+        """The versions of the objects of some rows whose earlier state will be asked for."""
         versions = LogVersions()
-        parameters = self._parameters(part)
-        self._reader.connection.execute(statement("asked"), parameters)
+        asked = table.select(["asks", "resource", "namespace", "name"]).take(pa.array(rows, pa.int64()))
+        self._reader.connection.register("general", asked)
+        self._reader.connection.execute(statement("asked"))
+        self._reader.connection.unregister("general")
         if not self._reader.connection.execute("FROM asked LIMIT 1").fetchall():
             return versions
+        parameters = self._parameters(part)
         needed = ("cluster", "first_resource", "last_resource", "until")
         for row in rows_of_query(self._reader, "past_writes", {name: parameters[name] for name in needed}):
-            for key, version in versions_of(Event.from_row(row)):
-                versions.add(key, version)
+            record(Event.from_row(row), versions)
         self._add_snapshots(part, versions)
         return versions
 
@@ -132,8 +140,3 @@ def _past(plan: ReplayPlan, reader: LakeReader) -> tuple[LogHistory, Policies]:
     recorded = recorded_policy_set(load_history(reader, (), plan.window))
     history = load_history(reader, param_kinds_of(recorded), plan.window)
     return history, RecordedPolicies(history, plan.kubernetes_version, plan.change_delay)
-
-
-def open_replayer(plan: ReplayPlan, lake: Path) -> Replayer:
-    """A replayer over a lake, for one worker: its queries run on one thread."""
-    return Replayer(plan, open_lake(lake, threads=1))

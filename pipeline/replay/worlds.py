@@ -4,34 +4,57 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
+from ..history.in_force import CHANGE_DELAY
 from ..history.world import LogHistory
 from ..request import Evidence, Object
 from ..world import World
 
 T = TypeVar("T")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Worlds:
     """Worlds of a history, each made once and asked the same question once."""
 
-    def __init__(self, history: LogHistory) -> None:
+    def __init__(self, history: LogHistory, delay: timedelta = CHANGE_DELAY) -> None:
+        """`delay` is how long after its write a role or binding may not be in force yet."""
         self._history = history
         moments: dict[str, set[datetime]] = {}
         for key in history.versions.objects():
-            moments.setdefault(key.cluster, set()).update(version.since for version in history.versions.timeline(key))
-        self._changes = {cluster: sorted(found) for cluster, found in moments.items()}
+            for version in history.versions.timeline(key):
+                told = [moment for moment in (version.began, version.since, version.created) if moment]
+                moments.setdefault(key.cluster, set()).update(told, [moment + delay for moment in told])
+        for (cluster, _), listed in history.listed.items():
+            moments.setdefault(cluster, set()).update([listed, listed + delay])
+        self._changes = {cluster: sorted(map(_microseconds, found)) for cluster, found in moments.items()}
         self._worlds: dict[tuple[str, int], RememberedWorld] = {}
 
     def at(self, cluster: str, ts: datetime) -> World:
         """See History of pipeline.world."""
-        key = (cluster, bisect_right(self._changes.get(cluster, ()), ts))
+        key = (cluster, self._epoch(cluster, _microseconds(ts)))
         world = self._worlds.get(key)
         if world is None:
             world = self._worlds[key] = RememberedWorld(self._history.at(cluster, ts))
         return world
+
+    def epochs(self, clusters: pa.ChunkedArray[Any], moments: pa.ChunkedArray[Any]) -> list[int]:
+        """For each (cluster, timestamp with microseconds) a number that is the same where the world and its roles are."""
+        times: list[Any] = moments.cast(pa.int64()).to_pylist()
+        names: list[Any] = clusters.to_pylist()
+        return [self._epoch(cluster, ts) for cluster, ts in zip(names, times, strict=True)]
+
+    def _epoch(self, cluster: str, ts: int) -> int:
+        return bisect_right(self._changes.get(cluster, ()), ts)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 class RememberedWorld:

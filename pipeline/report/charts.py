@@ -1,50 +1,274 @@
-"""Charts as static SVG, so that a report opens without a network and prints."""
+"""Charts as static SVG, so that a report opens without a script or a network, and prints.
+
+Colours are variables of the page's style, so one drawing serves light and dark. Each chart is drawn for two widths: text in an SVG
+shrinks with it, and on a phone it could not be read.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import vl_convert
 
-from pipeline.readiness.model import DayCount
+from pipeline.readiness.model import DayCount, Owner, PolicyReadiness
 
-# Mid tones that keep their contrast on the light and on the dark page.
-_TEXT, _GRID = "#7a8594", "#8b95a355"
-_JUDGED, _DENIED, _UNKNOWN = "#5b8def", "#e5484d", "#f5a524"
+from .words import policy_name
+
+WIDE, NARROW = 860, 318
+# A heat map or a list of owners with more rows is a wall; the tables have them all.
+ROWS_MAX = 24
+# Vega wants colours it can read; each stands for the variable of the page that replaces it.
+_VARIABLES = {
+    "#000001": "var(--soft)",
+    "#000002": "var(--line)",
+    "#000003": "var(--bar)",
+    "#000004": "var(--bar-denied)",
+    "#000005": "var(--bar-unknown)",
+    "#000006": "var(--ink)",
+    "#000007": "var(--card)",
+    "#000008": "var(--raised)",
+}
+_TEXT, _GRID, _ADMITTED, _DENIED, _UNKNOWN, _INK, _CARD, _EMPTY = _VARIABLES
+_OUTCOMES = {"domain": ["would be denied", "not known", "admitted"], "range": [_DENIED, _UNKNOWN, _ADMITTED]}
+_DECIMALS = re.compile(r"(\d\.\d\d)\d+")
+_ID = re.compile(r"\b(?:clip|gradient_)\d+\b")
+_CONFIG: dict[str, Any] = {
+    # The page says in words what each chart shows; marks one by one would only be noise to a screen reader.
+    "aria": False,
+    "axis": {
+        "labelColor": _TEXT,
+        "titleColor": _TEXT,
+        "titleFontWeight": "normal",
+        "gridColor": _GRID,
+        "domainColor": _GRID,
+        "tickColor": _GRID,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+    },
+    "legend": {"labelColor": _TEXT, "labelFontSize": 12, "symbolType": "square", "columnPadding": 26},
+    # Vega measures text with fonts of its own; the reader's may be wider.
+    "padding": {"left": 18, "right": 6, "top": 5, "bottom": 5},
+    "view": {"stroke": None},
+    "font": "system-ui, sans-serif",
+}
 
 
-def timeline(days: Sequence[DayCount]) -> str:
-    """An SVG of requests per UTC day, stacked by outcome (admitted, denied, unknown); empty without days."""
+def timeline(name: str, days: Sequence[DayCount], width: int = WIDE) -> str:
+    """Would-be denials and unknowns per UTC day, above all matched requests; empty without days.
+
+    `name` begins the identifiers within, and must be the chart's own on its page.
+    """
     if not days:
         return ""
-    values = []
-    for day in days:
-        admitted = day.matched - day.denied - day.unknown
-        for order, (outcome, count) in enumerate((("denied", day.denied), ("unknown", day.unknown), ("admitted", admitted))):
-            values.append({"day": day.day.isoformat(), "outcome": outcome, "requests": count, "order": order})
-    spec: dict[str, Any] = {
+    values = [
+        {"day": f"{entry.day.isoformat()}T00:00:00Z", "requests": count, "outcome": outcome}
+        for entry in days
+        for outcome, count in (("would be denied", entry.denied), ("not known", entry.unknown))
+    ]
+    span = (days[-1].day - days[0].day).days + 1
+    matched = [{"day": f"{entry.day.isoformat()}T00:00:00Z", "requests": entry.matched} for entry in days]
+    day: dict[str, Any] = {
+        "field": "day",
+        "type": "temporal",
+        "timeUnit": "utcyearmonthdate",
+        "title": None,
+        "axis": {
+            "format": "%b %d",
+            "grid": False,
+            "labelOverlap": True,
+            "tickCount": {"interval": "day", "step": -(-span // (12 if width == WIDE else 5))},
+        },
+        "scale": {"type": "utc"},
+    }
+    color = {
+        "field": "outcome",
+        "type": "nominal",
+        "scale": _OUTCOMES,
+        "legend": {"orient": "top", "title": None, "values": _OUTCOMES["domain"][:2]},
+    }
+    count: dict[str, Any] = {
+        "field": "requests",
+        "type": "quantitative",
+        "axis": {"tickCount": 3, "tickMinStep": 1, "minExtent": 40, "maxExtent": 40},
+    }
+    bar = {"type": "bar", "binSpacing": 2}
+    denied = {
         "data": {"values": values},
-        "width": 640,
-        "height": 140,
-        "background": None,
-        "mark": {"type": "bar", "cornerRadiusEnd": 1},
+        "width": width - 80,
+        "height": 110,
+        "mark": bar,
         "encoding": {
-            "x": {"field": "day", "type": "ordinal", "timeUnit": "utcyearmonthdate", "title": None, "axis": {"format": "%b %d"}},
-            "y": {"field": "requests", "type": "quantitative", "title": "requests per day"},
+            "x": {**day, "axis": {**day["axis"], "labels": False, "ticks": False}},
+            "y": {**count, "title": None, "stack": "zero"},
+            "color": color,
+        },
+    }
+    all_matched = {
+        "data": {"values": matched},
+        "width": width - 80,
+        "height": 46,
+        "mark": {**bar, "color": _ADMITTED},
+        "encoding": {"x": day, "y": {**count, "title": None, "axis": {**count["axis"], "tickCount": 2}}},
+        "title": {
+            "text": "all requests that the policy matched",
+            "anchor": "start",
+            "color": _TEXT,
+            "fontSize": 12,
+            "fontWeight": "normal",
+        },
+    }
+    return _drawn(name, {"vconcat": [denied, all_matched], "spacing": 14})
+
+
+def heat_map(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) -> str:
+    """Would-be denied requests by namespace and policy, the stronger the larger their share of what matched; empty without any."""
+    cells: list[dict[str, Any]] = [
+        {
+            "policy": policy_name(entry),
+            "namespace": row.namespace or "(cluster)",
+            "denied": row.denied,
+            "share": row.denied / row.matched,
+            "words": f"{row.denied:,}",
+        }
+        for entry in policies
+        for row in entry.namespaces
+        if row.matched
+    ]
+    totals: dict[str, int] = {}
+    for cell in cells:
+        totals[cell["namespace"]] = totals.get(cell["namespace"], 0) + cell["denied"]
+    rows = sorted(totals, key=lambda namespace: (-totals[namespace], namespace))[:ROWS_MAX]
+    if not any(totals.values()):
+        return ""
+    columns = [policy_name(entry) for entry in policies]
+    step = min(190, (width - 130) // len(columns))
+    encoding = {
+        "x": {
+            "field": "policy",
+            "type": "nominal",
+            "sort": columns,
+            "title": None,
+            "axis": {
+                "orient": "top",
+                "labelAngle": 0 if step > 7 * max(map(len, columns)) else -40,
+                "labelLimit": 200 if width == WIDE else 130,
+                "ticks": False,
+            },
+        },
+        "y": {
+            "field": "namespace",
+            "type": "nominal",
+            "sort": rows,
+            "title": None,
+            "axis": {"labelLimit": 190 if width == WIDE else 100, "ticks": False, "domain": False},
+        },
+    }
+    share = {"field": "share", "type": "quantitative", "scale": {"domain": [0, 1], "range": [0.14, 1]}, "legend": None}
+    denied = [{"filter": "datum.denied > 0"}]
+    rect = {"type": "rect", "stroke": _CARD, "strokeWidth": 2, "cornerRadius": 3}
+    return _drawn(
+        name,
+        {
+            "data": {"values": [cell for cell in cells if cell["namespace"] in rows]},
+            "width": {"step": step},
+            "height": {"step": 26},
+            "encoding": encoding,
+            "layer": [
+                {"mark": {**rect, "color": _EMPTY}},
+                {"transform": denied, "mark": {**rect, "color": _DENIED}, "encoding": {"fillOpacity": share}},
+                {
+                    "transform": denied,
+                    "mark": {"type": "text", "fontSize": 12},
+                    "encoding": {
+                        "text": {"field": "words", "type": "nominal"},
+                        "color": {"condition": {"test": "datum.share > 0.55", "value": _CARD}, "value": _INK},
+                    },
+                },
+            ],
+        },
+    )
+
+
+def exposure(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) -> str:
+    """What became of the matched requests of each policy, as shares of them; empty where nothing matched."""
+    values = []
+    for entry in policies:
+        admitted = entry.exposure.requests_judged - entry.denials.requests
+        counts = (entry.denials.requests, entry.exposure.requests_unknown, admitted)
+        for order, (outcome, count) in enumerate(zip(_OUTCOMES["domain"], counts, strict=True)):
+            values.append({"policy": policy_name(entry), "outcome": outcome, "requests": count, "order": order})
+    if not any(value["requests"] for value in values):
+        return ""
+    spec = {
+        "data": {"values": values},
+        "width": width - (270 if width == WIDE else 150),
+        "height": {"step": 26},
+        "mark": {"type": "bar", "cornerRadius": 1},
+        "encoding": {
+            "y": {
+                "field": "policy",
+                "type": "nominal",
+                "sort": [policy_name(entry) for entry in policies],
+                "title": None,
+                "axis": {"labelLimit": 230 if width == WIDE else 110, "ticks": False, "domain": False},
+            },
+            "x": {
+                "field": "requests",
+                "type": "quantitative",
+                "stack": "normalize",
+                "title": None,
+                "axis": {"format": "%", "tickCount": 4, "domain": False},
+            },
             "order": {"field": "order", "type": "quantitative"},
             "color": {
                 "field": "outcome",
                 "type": "nominal",
-                "scale": {"domain": ["admitted", "denied", "unknown"], "range": [_JUDGED, _DENIED, _UNKNOWN]},
-                "legend": {"orient": "top", "title": None},
+                "scale": _OUTCOMES,
+                "legend": {"orient": "top", "title": None, "columns": 3, "labelLimit": 110},
             },
         },
-        "config": {
-            "axis": {"labelColor": _TEXT, "titleColor": _TEXT, "gridColor": _GRID, "domainColor": _GRID, "tickColor": _GRID},
-            "legend": {"labelColor": _TEXT},
-            "view": {"stroke": None},
-            "font": "system-ui, sans-serif",
-        },
     }
-    return vl_convert.vegalite_to_svg(spec)
+    return _drawn(name, spec)
+
+
+def owners(name: str, found: Sequence[Owner], width: int = WIDE) -> str:
+    """The workloads with the most would-be denied requests, by acting identity; empty for fewer than two."""
+    totals: dict[str, int] = {}
+    for owner in found:
+        label = f"{owner.namespace}/{owner.unit}".strip("/")
+        totals[label] = totals.get(label, 0) + owner.requests
+    rows = sorted(totals, key=lambda label: (-totals[label], label))[:12]
+    if len(rows) < 2:
+        return ""
+    values = [{"workload": label, "requests": totals[label], "words": f"{totals[label]:,}"} for label in rows]
+    axis = {"labelLimit": 300 if width == WIDE else 170, "ticks": False, "domain": False}
+    spec = {
+        "data": {"values": values},
+        "width": width - (380 if width == WIDE else 230),
+        "height": {"step": 22},
+        "encoding": {
+            "y": {"field": "workload", "type": "nominal", "sort": rows, "title": None, "axis": axis},
+            "x": {"field": "requests", "type": "quantitative", "axis": None},
+        },
+        "layer": [
+            {"mark": {"type": "bar", "color": _DENIED, "cornerRadiusEnd": 2, "height": {"band": 0.62}}},
+            {
+                "mark": {"type": "text", "align": "left", "dx": 5, "color": _TEXT, "fontSize": 12},
+                "encoding": {"text": {"field": "words", "type": "nominal"}},
+            },
+        ],
+    }
+    return _drawn(name, spec)
+
+
+def _drawn(name: str, spec: dict[str, Any]) -> str:
+    """The SVG of a chart. vl-convert counts identifiers through the life of the process; here they begin anew with each chart."""
+    svg: str = vl_convert.vegalite_to_svg({"background": None, "config": _CONFIG, **spec})
+    svg = _DECIMALS.sub(r"\1", svg)
+    numbers = {found: f"{name}-{number}" for number, found in enumerate(dict.fromkeys(_ID.findall(svg)))}
+    svg = _ID.sub(lambda match: numbers[match[0]], svg)
+    for color, variable in _VARIABLES.items():
+        svg = svg.replace(f'"{color}"', f'"{variable}"')
+    return svg

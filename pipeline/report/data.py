@@ -1,33 +1,49 @@
-"""The report as JSON, for machines. The model's own field names, with a schema version."""
+"""The report as data, for machines: the model's own names under a schema version (`schema/report-v1.json`)."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from datetime import date, datetime
+from enum import Enum
 from typing import Any
 
+import yaml
+
 from .model import MODEL_VERSION, Report
+from .shape import members
+
+API_VERSION = f"hindcast.report/v{MODEL_VERSION}"
+KIND = "ReadinessReport"
 
 
 def to_json(report: Report) -> str:
-    """One JSON object: `{"apiVersion": "hindcast/v1", "kind": "ReadinessReport", ...}`; times are RFC 3339 in UTC."""
-    head = {"apiVersion": f"hindcast/v{MODEL_VERSION}", "kind": "ReadinessReport"}
-    return json.dumps(head | as_data(report), indent=2, default=_value, ensure_ascii=False) + "\n"
+    """One JSON object: `{"apiVersion": "hindcast.report/v1", "kind": "ReadinessReport", ...}`; times are RFC 3339 in UTC."""
+    return json.dumps(document(report), indent=2, ensure_ascii=False) + "\n"
 
 
-def as_data(report: Report) -> dict[str, Any]:
-    """The model as plain dictionaries, with the figures that are derived from others."""
-    data = asdict(report)
-    for entry, policy in zip(data["policies"], report.policies, strict=True):
-        entry["exposure"]["unknown_share"] = policy.exposure.unknown_share
-        entry["fidelity"]["agreement"] = policy.fidelity.agreement
-    return data
+def to_yaml(report: Report) -> str:
+    """The same as YAML."""
+    text: str = yaml.safe_dump(document(report), sort_keys=False, allow_unicode=True, width=120)
+    return text
 
 
-def _value(value: object) -> object:
+def document(report: Report) -> dict[str, Any]:
+    """The report as JSON values, with the figures that the model derives from others."""
+    return {"apiVersion": API_VERSION, "kind": KIND, **plain(report)}
+
+
+def plain(value: Any) -> Any:
+    """Any part of the model as JSON values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(getattr(value, name)) for name, _ in members(type(value))}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
-    raise TypeError(f"no JSON form for {type(value).__name__}")
+    return value.value if isinstance(value, Enum) else value

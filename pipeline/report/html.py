@@ -2,31 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from .charts import timeline
+from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.rules import ReadinessRules
+
+from . import charts
+from .data import API_VERSION, plain
+from .figures import FIGURES, SELECT
 from .model import Report
-from .words import day, percent, policy_name, workload
+from .outcomes import OUTCOMES, Outcome
+from .words import answer, day, percent, policy_name, step, workload
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """One chart for wide and for narrow pages; both are empty where there is nothing to draw."""
+
+    wide: Markup
+    narrow: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDrawings:
+    timeline: Drawing
+    owners: Drawing
+
+
+@dataclass(frozen=True, slots=True)
+class Drawings:
+    exposure: Drawing
+    heat_map: Drawing
+    policies: list[PolicyDrawings]
+
+
+def to_html(report: Report) -> str:
+    """The whole page. Every text from the log is escaped: by the template, and in charts by their drawer."""
+    drawn = Drawings(
+        _drawing("exposure", charts.exposure, report.policies),
+        _drawing("heat-map", charts.heat_map, report.policies),
+        [
+            PolicyDrawings(
+                _drawing(f"days-{number}", charts.timeline, entry.days), _drawing(f"owners-{number}", charts.owners, entry.owners)
+            )
+            for number, entry in enumerate(report.policies)
+        ],
+    )
+    return _template().render(report=report, charts=drawn, style=_style(), version=API_VERSION) + "\n"
+
+
+def _drawing(name: str, draw: Callable[[str, Any, int], str], data: Any) -> Drawing:
+    # Safe: an SVG that was made from data by Vega, which escapes the text in it.
+    return Drawing(Markup(draw(f"{name}-wide", data, charts.WIDE)), Markup(draw(f"{name}-narrow", data, charts.NARROW)))
+
+
+def _style() -> Markup:
+    return Markup(files("pipeline.report").joinpath("templates", "report.css").read_text(encoding="utf-8"))
 
 
 @cache
 def _template() -> Template:
     environment = Environment(
-        loader=PackageLoader("pipeline.report"),
-        autoescape=select_autoescape(default=True, default_for_string=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=PackageLoader("pipeline.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(day=day, percent=percent, policy_name=policy_name, workload=workload)
+    environment.filters.update(
+        answer=answer,
+        day=day,
+        figures=_figures,
+        outcome=_outcome,
+        percent=percent,
+        policy_name=policy_name,
+        rules=_rules,
+        step=step,
+        workload=workload,
+        yaml=_yaml,
+    )
+    environment.globals.update(queries=FIGURES, select=SELECT)
     return environment.get_template("report.html.j2")
 
 
-def to_html(report: Report) -> str:
-    """The whole page. Every text from the log is escaped; only our own charts are inserted as markup."""
-    # Safe: the charts hold dates and counts only, no text from the log.
-    charts = [Markup(timeline(entry.days)) for entry in report.policies]
-    return _template().render(report=report, charts=charts)
+def _figures(entry: PolicyReadiness) -> list[tuple[str, str]]:
+    return [(figure.label, figure.show(entry)) for figure in FIGURES]
+
+
+def _outcome(entry: PolicyReadiness) -> Outcome:
+    return OUTCOMES[entry.status]
+
+
+def _rules(rules: ReadinessRules) -> list[tuple[str, str]]:
+    values = plain(rules).items()
+    return [(name, ", ".join(value) or "none" if isinstance(value, list) else f"{value:g}") for name, value in values]
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True)
+    return text

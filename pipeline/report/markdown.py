@@ -1,52 +1,189 @@
-"""The report as Markdown, fit for a pull request."""
+"""The report as Markdown, fit for a pull request: verdicts and reasons in sight, the detail folded away."""
 
 from __future__ import annotations
 
-from pipeline.readiness.model import PolicyReadiness, Status
+from collections.abc import Iterable, Iterator, Sequence
 
+import yaml
+
+from pipeline.readiness.model import Counterexample, PolicyReadiness
+
+from .data import plain
+from .figures import FIGURES, SELECT
 from .model import Report
-from .words import day, percent, policy_name, workload
+from .outcomes import OUTCOMES
+from .words import answer, day, policy_name, step, workload
 
-_SIGNS = {Status.READY: "✅", Status.NOT_READY: "❌", Status.INSUFFICIENT_EVIDENCE: "❔"}
+# A pull request's comment holds 65,536 characters; the other formats list more.
+_OWNERS_MAX = 15
+_ROWS_MAX = 10
 
 
 def to_markdown(report: Report) -> str:
-    """The whole report; one heading per policy, owners as a table."""
+    """The whole report: one line per policy, then why and what next for each, with tables that fold."""
     lines = [
-        f"# {report.title}",
+        f"# {_text(report.title)}",
         "",
-        f"{report.events:,} audit events of {', '.join(report.clusters) or 'no cluster'}, {day(report.first_ts)} to "
-        f"{day(report.last_ts)}; run `{report.run_id}`, Kubernetes {report.kubernetes_version}.",
+        f"**{answer(report)}**",
         "",
-        "| policy | binding | verdict | matched | would deny | unknown | agreement |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+        f"{report.events:,} audit events, {report.requests:,} requests of {_text(', '.join(report.clusters)) or 'no cluster'}, "
+        f"{day(report.first_ts)} to {day(report.last_ts)}; run `{report.run_id}`, Kubernetes {report.kubernetes_version}.",
+        "",
+        *_table(
+            ("policy", "binding", "verdict", "matched", "would deny", "unknown", "agreement"),
+            (_verdict(entry) for entry in report.policies),
+            right=3,
+        ),
     ]
     for entry in report.policies:
-        agreement = entry.fidelity.agreement
-        lines.append(
-            f"| {entry.policy} | {entry.binding or ''} | {_SIGNS[entry.status]} {entry.status} "
-            f"| {entry.exposure.requests_matched:,} | {entry.denials.requests:,} | {entry.exposure.requests_unknown:,} "
-            f"| {'not known' if agreement is None else percent(agreement)} |"
-        )
-    for entry in report.policies:
         lines += ["", *_policy(entry)]
-    lines += ["", "## What weakens these figures", "", *(f"- {caveat}" for caveat in report.caveats)]
+    lines += ["", "## What weakens these figures", "", *(f"- {_text(caveat)}" for caveat in report.caveats)]
+    lines += ["", *_folded("How to recompute a figure", _queries())]
     return "\n".join(lines) + "\n"
 
 
-def _policy(entry: PolicyReadiness) -> list[str]:
-    lines = [f"## {policy_name(entry)}: {entry.status}", "", *(f"- {reason}" for reason in entry.reasons)]
-    lines += [f"- unknown for {count:,} requests: {why}" for why, count in entry.unknown_reasons]
-    if entry.owners:
-        lines += ["", "| namespace | workload | user | requests | last seen | message |", "| --- | --- | --- | ---: | --- | --- |"]
-        for owner in entry.owners:
-            cells = (
-                owner.namespace,
-                workload(owner),
-                owner.user,
-                f"{owner.requests:,}",
-                day(owner.last_ts),
-                owner.message,
-            )
-            lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+def _verdict(entry: PolicyReadiness) -> tuple[str, ...]:
+    shown = {figure.label: figure.show(entry) for figure in FIGURES}
+    return (
+        entry.policy,
+        entry.binding or "",
+        f"{OUTCOMES[entry.status].sign} {entry.status}",
+        shown["requests matched"],
+        shown["requests that would be denied"],
+        shown["requests not known"],
+        shown["agreement with the record"],
+    )
+
+
+def _policy(entry: PolicyReadiness) -> Iterator[str]:
+    outcome = OUTCOMES[entry.status]
+    yield f"## {outcome.sign} {_text(policy_name(entry))}: {entry.status}"
+    yield ""
+    yield from (f"- {_text(reason)}" for reason in entry.reasons)
+    yield from (f"- unknown for {count:,} requests: {_text(why)}" for why, count in entry.unknown_reasons)
+    yield from ("", f"**Next:** {outcome.next}")
+    yield from (f"{number}. {_text(step(found))}" for number, found in enumerate(entry.rollout, start=1))
+    for title, body in _details(entry):
+        yield ""
+        yield from _folded(title, body)
+
+
+def _details(entry: PolicyReadiness) -> Iterator[tuple[str, Sequence[str]]]:
+    """The parts of one policy that fold, each with its title; those without rows are left out."""
+    figures = [(figure.label, figure.show(entry)) for figure in FIGURES]
+    yield "Figures", _table(("figure", "value"), figures)
+    tables: tuple[tuple[str, tuple[str, ...], list[tuple[str, ...]]], ...] = (
+        (
+            "Critical subjects",
+            ("kind", "subject", "matched", "would deny", "unknown"),
+            [(row.kind, row.subject, f"{row.requests:,}", f"{row.denied:,}", f"{row.unknown:,}") for row in entry.critical],
+        ),
+        (
+            f"Who would have been denied ({entry.owners_total or len(entry.owners):,})",
+            ("namespace", "workload", "team", "user", "requests", "last seen", "message", "passes with"),
+            [
+                (
+                    owner.namespace,
+                    workload(owner),
+                    owner.team,
+                    owner.user,
+                    f"{owner.requests:,}",
+                    day(owner.last_ts),
+                    owner.message,
+                    owner.difference,
+                )
+                for owner in entry.owners[:_OWNERS_MAX]
+            ],
+        ),
+        (
+            "Exemptions that make the replay clean",
+            ("exempts", "denials", "hides requests", "expires", "why"),
+            [
+                (row.subject, f"{row.denied_requests:,}", f"{row.hides_requests:,}", str(row.expires or "never"), row.reason)
+                for row in entry.exemptions
+            ],
+        ),
+        (
+            "What exists and was not tried",
+            ("namespace", "object", "next write", "message"),
+            [
+                *(
+                    (row.namespace, row.owner, f"{row.outcome} at the next rollout", row.message)
+                    for row in entry.latent.projections
+                ),
+                *((row.namespace, f"{row.resource}/{row.name}", row.outcome, row.message) for row in entry.latent.violations),
+            ],
+        ),
+        (
+            "What the recorded denials hid",
+            ("denied by", "requests", "workloads", "what the client was told"),
+            [(row.name or row.denier, f"{row.requests:,}", f"{row.units:,}", row.message) for row in entry.hidden],
+        ),
+    )
+    for title, columns, rows in tables:
+        if rows:
+            shown = rows if title.startswith("Who") else rows[:_ROWS_MAX]
+            yield title, [*_table(columns, shown), *([f"\n{len(rows) - len(shown):,} more."] if len(rows) > len(shown) else [])]
+    if entry.counterexamples:
+        yield "Counterexamples", [line for found in entry.counterexamples for line in _counterexample(found)]
+    patches = [(row.target, row.patch) for row in entry.exemptions if row.patch]
+    if patches:
+        yield "Patches of the exemptions", [line for target, patch in patches for line in _code(target, plain(patch))]
+
+
+def _counterexample(found: Counterexample) -> Iterator[str]:
+    what = f"{found.verb} {found.resource} {found.namespace}/{found.name}"
+    yield f"{day(found.ts)}, {_text(found.user)}: {_text(what)} ({_text(found.audit_id)})"
+    yield from ("", _text(found.message), "")
+    yield from _indented(plain(found.object))
+
+
+def _code(target: str, patch: object) -> Iterator[str]:
+    yield f"`{_text(target)}`"
+    yield ""
+    yield from _indented(patch)
+
+
+def _indented(value: object) -> Iterator[str]:
+    # Indented, not fenced: whatever the value holds, it cannot end the block.
+    yield from (f"    {line}" for line in yaml.safe_dump(value, sort_keys=False, allow_unicode=True).splitlines())
+    yield ""
+
+
+def _queries() -> list[str]:
+    intro = [
+        "Over the table `outcomes`, which `pipeline.readiness.outcomes_of` makes from the run and the lake's views:",
+        "",
+        f"    {SELECT.format(sql='…')}",
+        "",
+    ]
+    rows = [(figure.label, f"`{figure.sql}`" if figure.sql else "", figure.note) for figure in FIGURES]
+    return [*intro, *_table(("figure", "query", "note"), rows, code=1)]
+
+
+def _folded(title: str, body: Iterable[str]) -> Iterator[str]:
+    yield f"<details><summary>{_text(title)}</summary>"
+    yield ""
+    yield from body
+    yield ""
+    yield "</details>"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: int | None = None, code: int | None = None) -> list[str]:
+    """The lines of a table. Columns from `right` on are numbers; column `code` is not escaped, being our own."""
+    marks = ["---:" if right is not None and number >= right else "---" for number in range(len(columns))]
+    lines = ["| " + " | ".join(columns) + " |", "| " + " | ".join(marks) + " |"]
+    for row in rows:
+        cells = (cell.replace("|", "\\|") if number == code else _text(cell) for number, cell in enumerate(row))
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+_ESCAPED = str.maketrans(
+    {character: f"\\{character}" for character in "\\`*_[]|~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;", "\n": " ", "\r": " "}
+)
+
+
+def _text(words: str) -> str:
+    """Words from the log as plain text on one line: no markup, no end of a table's cell."""
+    return words.translate(_ESCAPED)

@@ -36,6 +36,15 @@ class EvidenceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicySource:
+    """The file and line where a policy was written."""
+
+    policy: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One readiness report over one lake and one replay run."""
 
@@ -52,6 +61,7 @@ class Report:
     recorded: tuple[RecordedPolicy, ...]
     evidence: tuple[EvidenceRow, ...]
     caveats: tuple[str, ...]
+    sources: tuple[PolicySource, ...] = ()
 
     @property
     def all_ready(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pipeline.readiness.model import Owner, PolicyReadiness
+from pipeline.readiness.model import Owner, PolicyReadiness, RolloutStep, Status
+
+from .model import Report
 
 
 def day(ts: datetime | None) -> str:
@@ -22,10 +24,44 @@ def percent(share: float) -> str:
 
 
 def policy_name(entry: PolicyReadiness) -> str:
-    """`policy` or `policy / binding`."""
-    return f"{entry.policy} / {entry.binding}" if entry.binding else entry.policy
+    """`policy / binding`, or `policy` alone where there is no binding or it has the same name."""
+    return f"{entry.policy} / {entry.binding}" if entry.binding and entry.binding != entry.policy else entry.policy
 
 
 def workload(owner: Owner) -> str:
     """`Deployment/cart (pods)`: the root owner, and the resource of the requests where that is another."""
-    return owner.unit if owner.unit.startswith(f"{owner.resource}/") else f"{owner.unit} ({owner.resource})"
+    kind = owner.unit.partition("/")[0].lower()
+    own = {kind, f"{kind}s", f"{kind}es", f"{kind[:-1]}ies"}
+    return owner.unit if owner.resource.partition(".")[0] in own else f"{owner.unit} ({owner.resource})"
+
+
+def answer(report: Report) -> str:
+    """The report in one sentence: how many of its policies may go to Deny."""
+    if not report.policies:
+        return "No policy was replayed."
+    whole = len(report.policies)
+    if whole == 1:
+        return _ALONE[report.policies[0].status]
+    counts = {status: sum(entry.status is status for entry in report.policies) for status in Status}
+    ready = f"{counts[Status.READY]:,}" if counts[Status.READY] else "None"
+    others = [f"{counts[status]:,} {words}" for status, words in _OTHERS.items() if counts[status]]
+    return f"{ready} of {whole:,} policies may go to Deny" + (f"; {', '.join(others)}." if others else ".")
+
+
+_ALONE = {
+    Status.READY: "This policy may go to Deny.",
+    Status.READY_WITH_EXEMPTIONS: "This policy may go to Deny once its exemptions are in place.",
+    Status.NOT_READY: "This policy must not go to Deny yet.",
+    Status.INSUFFICIENT_EVIDENCE: "Too little is known to let this policy deny.",
+}
+_OTHERS = {
+    Status.READY_WITH_EXEMPTIONS: "may with exemptions",
+    Status.NOT_READY: "not ready",
+    Status.INSUFFICIENT_EVIDENCE: "without enough evidence",
+}
+
+
+def step(found: RolloutStep) -> str:
+    """One step of a rollout as a sentence: `Warn, Audit in pay-dev and shop-dev: no would-be denial there`."""
+    where = f" in {', '.join(found.namespaces)}" if found.namespaces else " everywhere"
+    return f"{', '.join(found.actions)}{where}" + (f": {found.why}" if found.why else "")

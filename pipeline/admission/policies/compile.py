@@ -21,7 +21,7 @@ from .messages import trimmed
 from .model import NamedExpression, Policy
 from .outcome import ADMIT, Evaluation, Outcome
 from .reads import PolicyReads, reads_of
-from .verdict import Decision
+from .verdict import Decision, PolicyVerdict
 
 # What each kind of expression must evaluate to, exactly; `dyn` is not enough for any of them.
 VALIDATION = MATCH_CONDITION = (types.BOOL,)
@@ -73,7 +73,10 @@ class CompiledPolicy:
             each.name: Evaluation(Outcome(Decision.NOMATCH, why=f"matchConditions: {each.name} is false"))
             for each in self.match_conditions
         }
-        self.constants = frozenset(map(id, (self.admitted, *self.unmatched.values())))
+        # The rows of these, by identity, as the dispatcher makes them.
+        self.constant_rows: dict[int, dict[tuple[object, ...], tuple[PolicyVerdict, ...]]] = {
+            id(each): {} for each in (self.admitted, *self.unmatched.values())
+        }
 
         messages = [each.message for each in self.validations if each.message]
         checks = [each.expression for each in self.validations]
@@ -86,6 +89,9 @@ class CompiledPolicy:
         self.annotation_roots = read(self.audit_annotations).roots & _REQUEST_ROOTS
         self.later_roots = self.validation_roots | self.message_roots | self.annotation_roots
         self.reads_authorizer = "authorizer" in read((*self.match_conditions, *checks)).roots
+        self.pure_roots = self.reads.roots & _REQUEST_ROOTS
+        # Whether the result follows from the values of the roots alone. Annotations see another namespaceObject than the rest.
+        self.is_pure = "authorizer" not in self.reads.roots and "namespaceObject" not in self.annotation_roots
         # What the verdict is only as good as. Annotations that read the authorizer have none to read.
         graded = _REQUEST_ROOTS | {"authorizer"} if self.reads_authorizer else _REQUEST_ROOTS
         self.all_roots = self.reads.roots & graded

@@ -104,7 +104,7 @@ class CostBound:
                 operands = [*([target] if target is not None else []), *arguments]
                 extents = [self._of(each, times, scope) for each in operands]
                 self.cost += times * _call_cost(node.function, operands, extents)
-                return _call_extent(node.function, extents)
+                return _call_extent(node.function, operands, extents)
             case ast.OptionalMap(target=target, variable=variable, body=body):
                 self.cost += 5 * times
                 # The target may be evaluated again where the body reads it.
@@ -125,7 +125,7 @@ class CostBound:
         return found
 
 
-def _call_extent(function: str, extents: Sequence[Extent]) -> Extent:
+def _call_extent(function: str, operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> Extent:
     length, entries = largest(extents)
     match function:
         case "_+_":
@@ -135,7 +135,7 @@ def _call_extent(function: str, extents: Sequence[Extent]) -> Extent:
         case "join":
             return Extent((length * 2 + 1) * (entries + 1), 0)
         case "replace":
-            return Extent((length + 1) ** 2, 0)
+            return Extent(_replaced_length(operands, extents), 0)
         case "quote":
             return Extent(2 * length + 2, 0)
         case "flatten":
@@ -144,6 +144,14 @@ def _call_extent(function: str, extents: Sequence[Extent]) -> Extent:
             return Extent(length, max(entries, length + 1))
     # Numbers become strings of at most 25 characters.
     return Extent(max(length, 40), entries)
+
+
+def _replaced_length(operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> float:
+    """An empty text is found between all characters, and any other at most as often as it fits."""
+    text, new = extents[0].length, extents[2].length
+    old = operands[1].value if isinstance(operands[1], ast.Literal) else ""
+    found = text // len(old) if isinstance(old, str) and old else text + 1
+    return text + found * new
 
 
 def _call_cost(function: str, operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> float:
@@ -164,6 +172,8 @@ def _call_cost(function: str, operands: Sequence[ast.Expr], extents: Sequence[Ex
         return 12 + 3 * entries**2 + scan**2
     if function in _COMPARISONS and literal is not None:
         return 1 + (len(literal) / 10 if isinstance(literal, str) else 0)
-    if function in ("join", "replace", "format"):
-        return 12 + 2 * _call_extent(function, extents).length
+    if function == "replace":
+        return 12 + extents[0].length  # the result costs nothing (kubernetes/apiserver pkg/cel/library/cost.go)
+    if function in ("join", "format"):
+        return 12 + 2 * _call_extent(function, operands, extents).length
     return 12 + (2 * scan * (1 + entries) if function in _TRAVERSALS else 2 * scan + entries)

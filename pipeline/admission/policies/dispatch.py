@@ -7,8 +7,10 @@ and operation once per such target, and rows that say `admit` are made once per 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
 
 from ...cel import ReadSet
 from ...cel import Unknown as CelUnknown
@@ -34,8 +36,15 @@ class Unread:
 
 
 UNREAD = Unread()
+# What expressions were found to say, by what they read: see `_Run._evaluation`. The rows of an evaluation, by binding, param and
+# grades, are made once with it.
+KnownRows: TypeAlias = dict[tuple[object, ...], Rows]
+Memory: TypeAlias = dict[tuple[int, bytes], tuple[Evaluation, KnownRows]]
+# Beyond it everything is forgotten, and what comes again is found out again.
+MEMORY_MAX = 50_000
 # By identity of the param: the param, and what the expressions of one policy say with it.
-Evaluations: TypeAlias = dict[int, tuple[object, Evaluation]]
+Evaluations: TypeAlias = dict[int, tuple[object, Evaluation, KnownRows]]
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,6 @@ class _BoundPolicy:
 
     subject: Subject
     matcher: Matcher | None  # None: matches everything that the policy matches
-    constant: dict[tuple[int, tuple[Grade, ...]], Rows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,7 @@ class CompiledSet:
     def __init__(self, entries: Iterable[Entry], given: GivenObjects) -> None:
         self.entries = tuple(entries)
         self.given = given
+        self.memory: Memory = {}
         self._by_target: dict[Target, tuple[Candidate, ...]] = {}
 
     @property
@@ -155,7 +164,9 @@ def evaluate_request(
     candidates = policies.candidates(target)
     if not candidates:
         return []
-    run = _Run(request, target, policies.given.over(world), authorize)
+    if len(policies.memory) > MEMORY_MAX:
+        policies.memory.clear()
+    run = _Run(request, target, policies.given.over(world), authorize, policies.memory)
     for entry, shortcuts in candidates:
         run.policy(entry, shortcuts)
     return run.rows
@@ -164,12 +175,15 @@ def evaluate_request(
 class _Run:
     """The walk of one request over its candidates."""
 
-    def __init__(self, request: AdmissionRequest, target: Target, world: World, authorize: AuthorizeUser | None) -> None:
+    def __init__(
+        self, request: AdmissionRequest, target: Target, world: World, authorize: AuthorizeUser | None, memory: Memory
+    ) -> None:
         self.request = request
         self.target = target
         self.world = world
         self.inputs = Inputs(request, world, authorize)
         self.rows: list[PolicyVerdict] = []
+        self._memory = memory
         self._labels: Mapping[str, str] | Unread | None = UNREAD
 
     def policy(self, entry: Entry, shortcuts: Shortcuts) -> None:
@@ -280,22 +294,40 @@ class _Run:
         found = known.get(key)
         if found is None:
             try:
-                found = known[key] = (value, evaluate_policy(Case(policy, self.inputs, match, value)))
+                found = known[key] = (value, *self._evaluation(policy, match, value))
             except NamespaceNotFoundError as error:
                 self.rows.append(bound.subject.not_found(str(error)))
                 return
-        evaluation = found[1]
+        _, evaluation, known_rows = found
         if isinstance(evidence, Known):
             floor = worst(floor, evidence.grade)
         grades = self._grades(policy, floor)
-        if param is NULL_PARAM and id(evaluation) in policy.constants:
-            constant = (id(evaluation), grades)
-            rows = bound.constant.get(constant)
-            if rows is None:
-                rows = bound.constant[constant] = bound.subject.rows(param, evaluation, grades)
-            self.rows += rows
-        else:
-            self.rows += bound.subject.rows(param, evaluation, grades)
+        whose = (id(bound), param.namespace, param.name, grades)
+        rows = known_rows.get(whose)
+        if rows is None:
+            rows = known_rows[whose] = bound.subject.rows(param, evaluation, grades)
+        self.rows += rows
+
+    def _evaluation(self, policy: CompiledPolicy, match: Match | None, param: Any) -> tuple[Evaluation, KnownRows]:
+        """What the expressions say, found out once for all requests that are alike in what these read.
+
+        Values, errors and costs all follow from what is read. Raises NamespaceNotFoundError.
+        """
+        key = self._key(policy, param) if match is None and policy.is_pure else None
+        found = self._memory.get(key) if key else None
+        if found is None:
+            evaluation = evaluate_policy(Case(policy, self.inputs, match, param))
+            found = (evaluation, policy.constant_rows.get(id(evaluation), {}))
+            if key:
+                self._memory[key] = found
+        return found
+
+    def _key(self, policy: CompiledPolicy, param: Any) -> tuple[int, bytes] | None:
+        """What a policy reads of this request and a param; None where parts of it are unknown."""
+        try:
+            return id(policy), _encode(policy.reads.project({**self.inputs.plain(policy.pure_roots), "params": param}))
+        except (TypeError, ValueError, NamespaceNotFoundError):
+            return None
 
     def _grades(self, policy: CompiledPolicy, floor: Grade) -> tuple[Grade, ...]:
         """The grade of the whole, then of each validation."""

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ...cel.library.authorizer import Answer, Attributes, Authorizer, request_resource
+from ...cel.values import SparseMap
 from ...cel.values import Unknown as CelUnknown
 from ...matching import Conversion, Match
 from ...request import (
@@ -98,9 +99,10 @@ class Inputs:
             if not name or is_namespace:
                 self._namespace = Known(None, "cluster-scoped")
             else:
-                self._namespace = self.world.namespace(name)
-                if isinstance(self._namespace, Known) and self._namespace.value is None:
+                found = self.world.namespace(name)
+                if isinstance(found, Known) and found.value is None:
                     raise NamespaceNotFoundError(f'namespaces "{name}" not found')
+                self._namespace = found
         return self._namespace
 
     def are_within(self, limits: Limits, names: frozenset[str], param: Any) -> bool:
@@ -239,7 +241,11 @@ def _resource(resource: GroupVersionResource) -> dict[str, str]:
 def _user_info(request: AdmissionRequest) -> dict[str, Any]:
     user = request.user
     fields = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": dict(user.extra)}
-    return {name: value for name, value in fields.items() if value}
+    known = {name: value for name, value in fields.items() if value}
+    if user.is_whole:
+        return known
+    missing = {name: CelUnknown(f"request.userInfo.{name}: only the user's name was recorded") for name in fields}
+    return SparseMap(missing | known)
 
 
 def _options(options: Evidence[Object | None]) -> Any:

@@ -36,12 +36,17 @@ class Measured:
         self.sizes = _sizes_of(name, value)
 
     def extent(self, skipped: str) -> Extent:
-        """The longest list or map and the longest string, rounded up to powers of two."""
+        """The longest list or map and the longest string, rounded up to four steps in every doubling."""
         found = self._extents.get(skipped)
         if found is None:
             length, entries = extent_of(self._value, skipped)
-            found = self._extents[skipped] = Extent(1 << int(length).bit_length(), 1 << int(entries).bit_length())
+            found = self._extents[skipped] = Extent(_rounded_up(int(length)), _rounded_up(int(entries)))
         return found
+
+
+def _rounded_up(number: int) -> int:
+    shift = max(number.bit_length() - 3, 0)
+    return -(-number >> shift) << shift
 
 
 class Together:
@@ -113,7 +118,8 @@ class Limits:
 
     def _are_within(self, variables: Mapping[str, float | None], steps: Sequence[Sequence[float | None]]) -> bool:
         for (budget, _), programs in zip(self._steps, steps, strict=True):
-            costs = [*variables.values(), *programs]
+            # Messages have variables of their own, computed and charged again.
+            costs = [*variables.values(), *variables.values(), *programs]
             if any(cost is None or cost > PROGRAM_LIMIT for cost in costs) or sum(cost or 0 for cost in costs) > budget:
                 return False
         return True

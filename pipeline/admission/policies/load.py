@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ingest.errors import InputError
 
+from ...request import Object
 from .decode import BINDING, GROUP, POLICY, VERSIONS, binding_from_document, policy_from_document
 from .documents import Document, read_documents
 from .fields import Fields
@@ -20,14 +21,21 @@ def load_policy_set(paths: Iterable[Path]) -> PolicySet:
 
     Raises InputError with `file:line` for what cannot be read, for what the API server would reject, and for two of one name.
     """
-    texts = []
+    return parse_policy_set(_texts(paths))
+
+
+def load_objects(paths: Iterable[Path]) -> list[Object]:
+    """Every object of the same files as it was written: with the labels, annotations and fields that the model does not have."""
+    return [item.value for source, text in _texts(paths) for document in read_documents(text, source) for item in _items(document)]
+
+
+def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
     for path in paths:
         for file in _files(path):
             try:
-                texts.append((str(file), file.read_text(encoding="utf-8")))
+                yield str(file), file.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return parse_policy_set(texts)
 
 
 def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:

@@ -8,10 +8,7 @@ from ...cel import Program, ReadSet
 
 
 class PolicyReads(ReadSet):
-    """The read sets of several expressions together, with those of the `variables` that they use in place of `variables`.
-
-    What an expression reads of a variable's value is not traced back: a variable that is used counts with its whole value.
-    """
+    """The read sets of several expressions together, traced through the `variables` that they use."""
 
     @property
     def roots(self) -> frozenset[str]:
@@ -22,9 +19,11 @@ class PolicyReads(ReadSet):
 def reads_of(programs: Iterable[Program], variables: Mapping[str, Program]) -> PolicyReads:
     """What these programs read, also through variables."""
     several = [*programs]
-    several += used_variables(several, variables).values()
-    together = ReadSet.union(*(program.reads for program in several))
-    together.root.fields.pop("variables", None)
+    together = ReadSet.union(*(program.reads_with(variables) for program in several))
+    if together.root.fields.pop("variables", None):  # as a map, or by a name that is computed
+        others = used_variables(several, variables).values()
+        together = ReadSet.union(together, *(program.reads for program in others))
+        together.root.fields.pop("variables", None)
     return PolicyReads(together.root)
 
 

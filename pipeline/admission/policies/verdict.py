@@ -12,6 +12,7 @@ from .model import Action
 
 NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 INSUFFICIENT = "insufficient"  # the evidence of an unknown
+RECORDED = "recorded"  # not evaluated: the server's own answer to the request proves it
 
 
 class Decision(StrEnum):

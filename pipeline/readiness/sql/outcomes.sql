@@ -1,46 +1,35 @@
--- one row per (policy, binding, cluster, audit_id) that the policy matched or may have matched
--- outcome: deny if anything would deny the request; else unknown if anything could not be judged; else admit.
--- unit: the workload that the request is about: see macro workload; retries of one controller are one unit
+-- one row per (policy, binding, cluster, audit_id, ts) that the policy matched or may have matched, with who and what it was about
+-- unit: the root owner of the object as `Kind/name`; with cluster and namespace it is what rates are computed on
+-- release: what makes two releases of a unit differ: the container images, or else the content beside metadata and status; null for
+--   requests that do not show the object
+-- critical: the first kind of critical subject that fits, see CriticalKind; null for none
 CREATE OR REPLACE TEMP TABLE outcomes AS
-WITH judged AS (
-    SELECT
-        policy,
-        binding,
-        cluster,
-        audit_id,
-        min(ts) AS ts,
-        CASE
-            WHEN bool_or(effect = 'deny') THEN 'deny'
-            WHEN bool_or(decision = 'unknown') THEN 'unknown'
-            ELSE 'admit'
-        END AS outcome,
-        min(message) FILTER (WHERE effect = 'deny') AS message,
-        min(why) FILTER (WHERE decision = 'unknown') AS why,
-        max(actions) AS actions
-    FROM verdicts
-    WHERE decision <> 'nomatch'
-    GROUP BY policy, binding, cluster, audit_id
-),
-
--- auditID is chosen by the client: should it repeat, the first request of that name stands for all of them.
-subjects AS (
-    SELECT
-        r.cluster,
-        r.audit_id,
-        r.user_name,
-        coalesce(r.namespace, '') AS namespace,
-        concat_ws('/', r.resource, nullif(r.subresource, '')) AS resource,
-        workload(r.resource, r.name, recorded_object(r.response_object, r.request_object)) AS unit
-    FROM requests AS r
-    SEMI JOIN judged AS j ON r.cluster = j.cluster AND r.audit_id = j.audit_id
-    QUALIFY row_number() OVER (PARTITION BY r.cluster, r.audit_id ORDER BY r.ts) = 1
-)
-
 SELECT
     j.*,
-    coalesce(u.user_name, '') AS user_name,
-    coalesce(u.namespace, '') AS namespace,
-    coalesce(u.resource, '') AS resource,
-    coalesce(u.unit, '') AS unit
+    coalesce(s.user_name, '') AS user_name,
+    coalesce(s.user_agent, '') AS user_agent,
+    coalesce(s.namespace, '') AS namespace,
+    coalesce(s.resource, '') AS resource,
+    coalesce(s.kind, '') AS kind,
+    coalesce(s.name, '') AS name,
+    coalesce(r.unit, '') AS unit,
+    CASE
+        WHEN NOT s.is_whole OR s.subresource <> '' OR s.verb NOT IN ('create', 'update', 'patch') THEN NULL
+        WHEN len(json_extract(s.object, '$.spec..image')) > 0 THEN md5(list_sort(json_extract_string(s.object, '$.spec..image'))::VARCHAR)
+        ELSE md5(json_merge_patch(s.object, '{"metadata": null, "status": null}')::VARCHAR)
+    END AS release,
+    CASE
+        WHEN list_contains($sink_namespaces, s.namespace)
+            OR list_contains($sink_namespaces, regexp_extract(s.user_name, '^system:serviceaccount:([^:]+):', 1)) THEN 'our own sink'
+        WHEN starts_with(s.user_name, 'system:node:') OR list_contains(s.user_groups, 'system:nodes') THEN 'node'
+        WHEN starts_with(s.user_name, 'system:serviceaccount:kube-system:') THEN 'system controller'
+        WHEN starts_with(s.user_name, 'system:') AND NOT starts_with(s.user_name, 'system:serviceaccount:')
+            AND s.user_name <> 'system:anonymous' THEN 'system controller'
+        WHEN list_contains($break_glass_users, s.user_name) OR list_has_any($break_glass_groups, s.user_groups) THEN 'break-glass user'
+        WHEN list_contains($system_namespaces, s.namespace) THEN 'system namespace'
+        WHEN s.api_group = '' AND s.plain_resource = 'namespaces' THEN 'namespace traffic'
+        WHEN s.is_finalizing THEN 'finalizer traffic'
+    END AS critical
 FROM judged AS j
-LEFT JOIN subjects AS u ON j.cluster = u.cluster AND j.audit_id = u.audit_id
+LEFT JOIN subjects AS s USING (cluster, audit_id, ts)
+LEFT JOIN roots AS r ON r.cluster = s.cluster AND r.namespace = s.namespace AND r.kind = s.kind AND r.name = s.name

@@ -16,7 +16,7 @@ predicted AS (
 undecided AS (
     SELECT DISTINCT cluster, audit_id, ts, policy
     FROM read_parquet($verdicts)
-    WHERE decision = 'unknown' OR contains(coalesce(why, ''), 'auditAnnotation ')
+    WHERE decision = 'unknown' OR evidence = 'recorded' OR contains(coalesce(why, ''), 'auditAnnotation ')
 ),
 evaluated AS (
     SELECT DISTINCT cluster, audit_id, ts FROM read_parquet($verdicts)

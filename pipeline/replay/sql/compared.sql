@@ -1,6 +1,7 @@
 -- one row per (request, policy, binding) of a replay of what was in force: what the log recorded of it, and whether that agrees
 -- result: agreed, disagreed, unknown (the replay does not say), silent (the log cannot have recorded it)
 -- about: what the result rests on
+-- recorded: deny, failure, none or unknown (the log cannot have recorded it); replayed: the same of the replay
 --
 -- A cluster reports one denial per request. Up to 1.36 it also records one failure per request, so what is not recorded of a request
 -- with another failure says nothing; bindings with neither Deny nor Audit leave no trace at all.
@@ -9,20 +10,17 @@ WITH predicted AS (
     SELECT
         cluster, audit_id, ts, policy, binding,
         bool_or(decision = 'unknown') AS is_unknown,
+        bool_or(evidence = 'recorded') AS is_told,
         max(actions) AS actions,
         bool_or(is_failure) AS fails,
         bool_or(is_failure AND (list_contains(actions, 'Deny') OR bypasses_actions)) AS rejects,
         bool_or(is_failure AND NOT bypasses_actions) AS is_audited,
+        bool_or(bypasses_actions) AS bypasses,
         list(message) FILTER (is_failure) AS messages
     FROM (
         SELECT
             *,
-            effect = 'deny' AND (expression_index IS NOT NULL OR message IS NOT NULL) AS is_failure,
-            -- Configuration errors, errors of audit annotations and a missing namespace deny whatever the actions are.
-            expression_index IS NULL AND effect = 'deny' AND (
-                starts_with(coalesce(message, ''), 'failed to configure ') OR starts_with(coalesce(why, ''), 'auditAnnotation ')
-                OR coalesce(reason = 'NotFound', false)
-            ) AS bypasses_actions
+            effect = 'deny' AND (expression_index IS NOT NULL OR message IS NOT NULL) AS is_failure
         FROM read_parquet($verdicts)
         WHERE decision <> 'nomatch'
     )
@@ -52,6 +50,7 @@ judged AS (
         *,
         CASE
             WHEN is_unknown THEN 'unknown: the replay does not say'
+            WHEN is_told THEN 'unknown: the replay knows it from the record alone'
             WHEN is_denier AND NOT rejects THEN 'disagreed: it denied and is replayed as not denying'
             WHEN is_denier AND NOT list_contains(messages, denied_message) THEN 'agreed: it denied, in other words'
             WHEN is_denier THEN 'agreed: it denied'
@@ -64,12 +63,28 @@ judged AS (
             WHEN list_contains(actions, 'Audit') AND NOT fails AND (failures = 0 OR $records_all) THEN 'agreed: no failure is recorded'
             WHEN list_contains(actions, 'Deny') AND NOT rejects AND outcome <> 'vap' THEN 'agreed: it did not deny'
             ELSE 'silent: nothing of it would be recorded'
-        END AS verdict
+        END AS verdict,
+        CASE
+            WHEN is_denier THEN 'deny'
+            WHEN len(own) > 0 THEN 'failure'
+            WHEN outcome = 'vap' AND bypasses THEN 'unknown'
+            WHEN list_contains(actions, 'Audit') AND (failures = 0 OR $records_all) THEN 'none'
+            WHEN list_contains(actions, 'Deny') AND outcome <> 'vap' THEN 'none'
+            ELSE 'unknown'
+        END AS recorded,
+        CASE
+            WHEN is_unknown OR is_told THEN 'unknown'
+            WHEN rejects THEN 'deny'
+            WHEN fails THEN 'failure'
+            ELSE 'none'
+        END AS replayed
     FROM joined
 )
 SELECT
     cluster, audit_id, ts, policy, binding,
     split_part(verdict, ': ', 1) AS result,
     substr(verdict, strpos(verdict, ': ') + 2) AS about,
-    messages, denied_message, own
+    recorded, replayed,
+    messages AS replayed_messages,
+    CASE WHEN is_denier THEN [denied_message] ELSE list_transform(own, lambda failure: failure.message) END AS recorded_messages
 FROM judged

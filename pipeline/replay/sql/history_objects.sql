@@ -1,9 +1,9 @@
--- one row per listed object of the kinds asked for, as `GROUP/KIND`
+-- one row per listed object of the kinds asked for, as `GROUP/KIND`; without a name where a list was empty
 SELECT cluster, observed_ts, list_rv, api_version, kind, namespace, name, uid, resource_version, object, source
-FROM objects
+FROM lake_objects
 WHERE list_contains($kinds, CASE WHEN contains(api_version, '/') THEN split_part(api_version, '/', 1) ELSE '' END || '/' || kind)
     AND ($cluster IS NULL OR cluster = $cluster)
     AND ($until IS NULL OR observed_ts < $until)
-    AND ($first_namespace IS NULL OR coalesce(namespace, '') >= $first_namespace)
-    AND ($last_namespace IS NULL OR coalesce(namespace, '') <= $last_namespace)
+    AND ($first_namespace IS NULL OR name = '' OR coalesce(namespace, '') >= $first_namespace)
+    AND ($last_namespace IS NULL OR name = '' OR coalesce(namespace, '') <= $last_namespace)
 ORDER BY observed_ts, api_version, kind, namespace, name

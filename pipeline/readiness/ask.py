@@ -1,0 +1,71 @@
+"""A readiness report in one call, for notebooks and scripts; the command line has the same parts with progress and options."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import duckdb
+
+from queries import LakeReader, open_lake
+
+from ..history.in_force import CHANGE_DELAY
+from ..replay import ReplayPlan, RunSummary, compare_with_log, plan_replay_from_log, run_replay, runs_folder
+from ..report.model import Report
+from .assess import judge_units
+from .build import build_report
+from .decision import decide_report
+from .fidelity import recorded_agreement
+from .manifests import Manifests
+from .rules import ReadinessRules
+
+
+def readiness(
+    lake: str | Path,
+    plan: ReplayPlan,
+    summary: RunSummary,
+    rules: ReadinessRules | None = None,
+    *,
+    calibrate: bool = True,
+    exemptions: bool = True,
+    expires: date | None = None,
+    change_delay: timedelta = CHANGE_DELAY,
+    workers: int = 1,
+) -> Report:
+    """Whether the policies of a finished run may go to Deny: `readiness(lake, plan, run_replay(plan, lake))`.
+
+    `calibrate` also replays what was bound at the time and compares it with the record, so that the report can say how far the
+    replay is to be trusted; `change_delay` is how long after its write a policy may not have been in force yet.
+    `exemptions` searches the fewest with which nothing would be denied, replays them and plans the steps to Deny; they end on
+    the day `expires`. Raises LakeError where there is no lake.
+    """
+    lake = Path(lake)
+    reader = open_lake(lake)
+    try:
+        fidelity = {}
+        if calibrate:
+            bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, change_delay)
+            compare_with_log(reader, verdicts_of(lake, run_replay(bound, lake, workers)), plan.kubernetes_version)
+            fidelity = recorded_agreement(reader.connection)
+        report = build_report(reader, lake, plan, summary, fidelity, rules or ReadinessRules())
+        if not exemptions or plan.policies is None:
+            return report
+        return decide_report(reader, lake, plan, summary, report, Manifests.of(plan.policies), expires, workers)
+    finally:
+        reader.close()
+
+
+def verdicts_of(lake: str | Path, summary: RunSummary) -> Path:
+    """The Parquet file with every verdict of a run: one row per request, policy, binding, param and expression."""
+    return runs_folder(Path(lake)) / summary.run_id / "verdicts.parquet"
+
+
+def outcomes_of(
+    reader: LakeReader, lake: str | Path, summary: RunSummary, rules: ReadinessRules | None = None
+) -> duckdb.DuckDBPyRelation:
+    """One row per (policy, binding, request) that a policy matched: its outcome, who sent it, and the workload it is about.
+
+    Leaves the table `outcomes` in the reader's connection; every figure of a readiness report is a query over it.
+    """
+    judge_units(reader.connection, str(verdicts_of(lake, summary)), rules or ReadinessRules())
+    return reader.connection.table("outcomes")

@@ -1,0 +1,83 @@
+"""Counterexamples: recorded requests that a policy would deny, with the smallest part of the object that the denial depends on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from queries import LakeReader
+
+from ..admission.policies import PolicySet, compile_policy
+from ..admission.policies.reads import reads_of
+from ..cel import ReadSet
+from .model import Counterexample
+from .redaction import Redaction
+from .sql import statement
+
+PER_POLICY_MAX = 5
+
+
+def find_counterexamples(
+    reader: LakeReader,
+    verdicts: Path,
+    policies: PolicySet,
+    version: tuple[int, int],
+    redaction: Redaction,
+    per_policy_max: int = PER_POLICY_MAX,
+) -> dict[tuple[str, str | None], tuple[Counterexample, ...]]:
+    """For each (policy, binding) the latest would-be denials, of one workload and expression each, without credentials."""
+    reads = _Reads(policies, version)
+    found: dict[tuple[str, str | None], tuple[Counterexample, ...]] = {}
+    counts: Counter[tuple[str, str | None]] = Counter()
+    for row in _rows(reader, verdicts):
+        key = (row["policy"], row["binding"])
+        if counts[key] < per_policy_max:
+            counts[key] += 1
+            found[key] = (*found.get(key, ()), _counterexample(row, reads.of(row["policy"], row["expression_index"]), redaction))
+    return found
+
+
+def _rows(reader: LakeReader, verdicts: Path) -> Iterator[dict[str, Any]]:
+    cursor = reader.connection.execute(statement("counterexamples"), {"verdicts": str(verdicts)})
+    names = [column[0] for column in cursor.description]
+    while row := cursor.fetchone():
+        yield dict(zip(names, row, strict=True))
+
+
+def _counterexample(row: Mapping[str, Any], reads: ReadSet, redaction: Redaction) -> Counterexample:
+    whole = json.loads(row["object"]) if row["object"] else None
+    # The whole object is redacted before it is cut: what makes a value a secret may lie in a field that is not read.
+    part = reads.of("object").project(redaction.object(whole)) if "object" in reads.variables() else {}
+    return Counterexample(
+        ts=row["ts"],
+        cluster=row["cluster"],
+        audit_id=row["audit_id"],
+        user=row["user_name"] or "",
+        verb=row["verb"],
+        namespace=row["namespace"],
+        resource=row["resource"],
+        name=row["name"],
+        message=redaction.text(row["message"], whole),
+        object=part if isinstance(part, dict) else {},
+    )
+
+
+class _Reads:
+    """What the validations of some policies read, by policy and expression."""
+
+    def __init__(self, policies: PolicySet, version: tuple[int, int]) -> None:
+        self._policies = {policy.name: policy for policy in policies.policies}
+        self._version = version
+        self.of = cache(self._of)
+
+    def _of(self, name: str, index: int | None) -> ReadSet:
+        compiled = compile_policy(self._policies[name], self._version)
+        if index is None:
+            return compiled.reads
+        variables = {key: each.program for key, each in compiled.variables.items() if each.program}
+        program = compiled.validations[index].expression.program
+        return reads_of([program] if program else [], variables)

@@ -1,0 +1,79 @@
+"""From a report to a decision: exemptions for what stands against a policy, and the way to Deny."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from queries import LakeReader
+
+from ..replay import ReplayPlan, RunSummary
+from ..report.model import Report
+from .exemptions import Choice
+from .manifests import Manifests
+from .model import PolicyReadiness, Status
+from .proposal import Proposal, propose
+from .rollout import plan_rollout
+from .rules import ReadinessRules
+from .verdict import with_exemptions
+
+
+def decide_report(
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    summary: RunSummary,
+    report: Report,
+    manifests: Manifests,
+    expires: date | None,
+    workers: int = 1,
+) -> Report:
+    """The report with exemptions where a policy is not ready, the verdicts that follow from them, and the steps to Deny.
+
+    Exemptions that are within the rules' limits are replayed before a verdict stands on them; wider ones are only shown.
+    """
+    rules = report.rules
+    waiting = frozenset(entry.policy for entry in report.policies if entry.status is Status.NOT_READY and entry.denials.requests)
+    proposal = Proposal((), manifests, manifests, expires)
+    if waiting:
+        proposal = propose(
+            reader, lake, plan, summary, manifests, expires, workers, waiting, lambda choice: not limits_broken(choice, rules)
+        )
+    policies = (exempted(entry, proposal, rules) for entry in report.policies)
+    return replace(report, policies=tuple(replace(entry, rollout=plan_rollout(entry, rules, proposal.after)) for entry in policies))
+
+
+def exempted(entry: PolicyReadiness, proposal: Proposal, rules: ReadinessRules) -> PolicyReadiness:
+    """The readiness of one policy with what was proposed for it. Its verdict changes only if the replay with it denied nothing."""
+    choice = next((choice for choice in proposal.choices if choice.policy == entry.policy), None)
+    if choice is None or entry.status is not Status.NOT_READY:
+        return entry
+    exemptions = proposal.exemptions_of(entry.policy, entry.binding)
+    left = proposal.left.get(entry.policy)
+    if left is not None and left.denied == 0 and not limits_broken(choice, rules):
+        return with_exemptions(entry, exemptions, rules)
+    reasons = [f"exemptions would make the replay clean, but {reason}" for reason in limits_broken(choice, rules)]
+    if choice.left:
+        reasons = ["some denials come from an error of the policy's configuration, which no exemption reaches"]
+    elif left is not None and left.denied:
+        reasons = [f"with the exemptions applied {left.denied:,} requests would still be denied"]
+    return replace(entry, exemptions=exemptions, reasons=(*entry.reasons, *reasons))
+
+
+def limits_broken(choice: Choice, rules: ReadinessRules) -> list[str]:
+    """Which limits on the number and the width of exemptions are broken, in words."""
+    return list(_limits_broken(choice, rules))
+
+
+def _limits_broken(choice: Choice, rules: ReadinessRules) -> Iterator[str]:
+    if len(choice.chosen) > rules.exemptions_max:
+        yield f"{len(choice.chosen)} of them are more than the {rules.exemptions_max:g} that may be kept"
+    passing = choice.exposed.passing_units
+    share = choice.width.passing_units / passing if passing else 1.0
+    if share > rules.exempted_units_share_max:
+        yield (
+            f"they would take {choice.width.passing_units:,} of {passing:,} workloads that pass ({share:.1%}) out of the policy's "
+            f"sight, at most {rules.exempted_units_share_max:.0%} wanted"
+        )

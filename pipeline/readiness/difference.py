@@ -1,0 +1,172 @@
+"""The smallest difference that makes a denied request pass: one field changed, added or removed, found by trying.
+
+Only fields that the policy reads are touched, and only values that its own expressions name are put there. Whatever is reported was
+evaluated and admitted; a request that takes more than one change has no answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from ..cel import ast
+from ..cel.readset import Reads
+from ..request import AdmissionRequest, Known
+from .judge import Judge
+
+# How many changes are tried of one request.
+_TRIALS_MAX = 200
+# A value for a field that must only be there.
+_ANY = "x"
+_SHOWN_MAX = 80
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+class _Absent:
+    """No value: what is added has none before, and what is removed none after."""
+
+
+ABSENT = _Absent()
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    path: Path
+    before: Any
+    after: Any
+
+    @property
+    def order(self) -> int:
+        """Changing what is there comes first, removing last: that is the larger decision."""
+        return 2 if self.after is ABSENT else 1 if self.before is ABSENT else 0
+
+    def __str__(self) -> str:
+        place = _words(self.path)
+        if self.after is ABSENT:
+            return f"remove {place}"
+        if self.before is ABSENT:
+            return f"add {place}, such as {_value(self.after)}"
+        return f"set {place} to {_value(self.after)} (it is {_value(self.before)})"
+
+
+class Differences:
+    """Finds differences for one policy."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    @cached_property
+    def _literals(self) -> tuple[Any, ...]:
+        """Every literal in the policy's expressions, in their order."""
+        found: dict[tuple[type, Any], None] = {}
+        for expression in self._judge.policy.expressions:
+            pending = [expression.program.ast] if expression.program else []
+            while pending:
+                node = pending.pop(0)
+                if isinstance(node, ast.Literal) and isinstance(node.value, (str, int, float, bool)):
+                    found[type(node.value), node.value] = None
+                pending += ast.children(node)
+        return tuple(value for _, value in found)
+
+    def smallest(self, request: AdmissionRequest) -> str:
+        """The change in words; empty where there is no object, or no single change is enough."""
+        evidence = request.object
+        if not isinstance(evidence, Known) or not isinstance(evidence.value, dict):
+            return ""
+        reads = self._judge.policy.reads.of("object")
+        changes = sorted(self._changes(reads, evidence.value, ()), key=lambda change: change.order)
+        for change in changes[:_TRIALS_MAX]:
+            value = _changed(evidence.value, change.path, change.after)
+            found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
+            if found is not None and found.outcome == "admit":
+                return str(change)
+        return ""
+
+    def _changes(self, reads: Reads, value: Any, path: Path) -> Iterator[_Change]:
+        """Every single change of what is read."""
+        if isinstance(value, dict):
+            names = [*value] if reads.whole or reads.elements else [*reads.fields]
+            for name in names:
+                below = reads if reads.whole else reads.fields.get(name) or reads.elements or Reads()
+                if name in value:
+                    yield from self._at(below, value[name], (*path, name))
+                else:
+                    yield from self._added(below, (*path, name))
+        elif isinstance(value, list):
+            below = reads if reads.whole or reads.members else reads.elements or Reads()
+            for index, item in enumerate(value):
+                yield from self._at(below, item, (*path, index))
+
+    def _at(self, reads: Reads, value: Any, path: Path) -> Iterator[_Change]:
+        if path not in _KEPT:
+            yield from (_Change(path, value, other) for other in self._others(value))
+            if len(path) > 1:
+                yield _Change(path, value, ABSENT)
+        yield from self._changes(reads, value, path)
+
+    def _added(self, reads: Reads, path: Path) -> Iterator[_Change]:
+        if not reads.fields:
+            words = [value for value in self._literals if isinstance(value, str) and value]
+            others = [value for value in self._literals if not isinstance(value, (str, bool))]
+            yield from (_Change(path, ABSENT, value) for value in (*words, _ANY, *others, True, False))
+        for name, below in reads.fields.items():
+            yield from self._added(below, (*path, name))
+
+    def _others(self, value: Any) -> Iterable[Any]:
+        """Values that a scalar might have instead."""
+        if isinstance(value, bool):
+            return (not value,)
+        if isinstance(value, (int, float)):
+            return [other for other in self._literals if isinstance(other, (int, float)) and other != value]
+        if not isinstance(value, str):
+            return ()
+        words = [other for other in self._literals if isinstance(other, str) and other and other != value]
+        # A prefix that is asked for, such as a registry's, goes before the last part of what is there.
+        moved = [f"{word}{value.rpartition('/')[2]}" for word in words if word.endswith("/")]
+        return [*moved, *words]
+
+
+# Another name, kind or namespace is another object.
+_KEPT = frozenset({("kind",), ("apiVersion",), ("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")})
+
+
+def _changed(value: Any, path: Path, after: Any) -> Any:
+    """A copy with one change, which shares everything else."""
+    if not path:
+        return after
+    head, *rest = path
+    if isinstance(value, list):
+        assert isinstance(head, int)
+        items = [*value]
+        if not rest and after is ABSENT:
+            del items[head]
+        else:
+            items[head] = _changed(items[head], tuple(rest), after)
+        return items
+    copy = dict(value) if isinstance(value, dict) else {}
+    if not rest and after is ABSENT:
+        del copy[head]
+    else:
+        copy[head] = _changed(copy.get(head, {}), tuple(rest), after)
+    return copy
+
+
+def _words(path: Path) -> str:
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.replace("_", "a").isalnum():
+            text += f".{part}"
+        else:
+            text += f"[{part!r}]"
+    return text.removeprefix(".")
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 1]}…"

@@ -1,0 +1,252 @@
+"""One exclusion: the smallest change to a binding, or to its policy, that takes some requests out of what is judged.
+
+An exclusion is a key: the requests that it takes out are those that have this key among theirs. So the requests of a log are read
+once, whatever the number of exclusions that come into question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+# Groups that everybody, or every service account, is in: to exclude one of them is to switch a policy off.
+_BROAD_GROUPS = frozenset(["system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:masters"])
+# Labels that controllers write anew for every object or revision: an exemption by one of them is stale tomorrow.
+_FLEETING_LABELS = frozenset(
+    [
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+        "controller-revision-hash",
+        "controller-uid",
+        "job-name",
+        "kubernetes.io/metadata.name",
+        "pod-template-generation",
+        "pod-template-hash",
+        "statefulset.kubernetes.io/pod-name",
+    ]
+)
+
+
+class Kind(StrEnum):
+    """Where an exclusion stands and what it looks at, in the order in which equally good ones are preferred."""
+
+    RESOURCE_NAME = "resourceName"
+    NAMESPACE = "namespace"
+    LABEL = "objectLabel"
+    RESOURCE = "resource"
+    WORKLOAD = "workload"
+    OBJECT = "object"
+    USER_IN_NAMESPACE = "userInNamespace"
+    USER = "user"
+    GROUP = "group"
+
+
+# What one more exclusion costs, in hundredths of a passing workload that is hidden. Exclusions of a binding come first; a match
+# condition stands on the policy, for all of its bindings, and one that names a person lets that person do anything.
+COSTS: Mapping[Kind, int] = {
+    Kind.RESOURCE_NAME: 100,
+    Kind.NAMESPACE: 100,
+    Kind.LABEL: 100,
+    Kind.RESOURCE: 120,
+    Kind.WORKLOAD: 140,
+    Kind.OBJECT: 150,
+    Kind.USER_IN_NAMESPACE: 160,
+    Kind.USER: 180,
+    Kind.GROUP: 200,
+}
+_ON_BINDING = (Kind.RESOURCE_NAME, Kind.NAMESPACE, Kind.LABEL, Kind.RESOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """Requests that one (policy, binding) matched and that no exclusion tells apart. `unit` is their workload.
+
+    `outcome` is `deny`, `unknown` or `admit`; `name` None where the request has none; `labels` None where an objectSelector would
+    look at something that the log's line does not hold. `is_configuration`: an error denied before match conditions were asked.
+    """
+
+    policy: str
+    binding: str | None
+    outcome: str
+    namespace: str
+    user: str
+    groups: tuple[str, ...]
+    api_group: str
+    resource: str
+    subresource: str
+    name: str | None
+    unit: str
+    labels: Mapping[str, str] | None
+    requests: int
+    is_configuration: bool = False
+    cluster: str = ""
+
+    @property
+    def workload(self) -> tuple[str, str, str, str]:
+        """What is counted as one independent unit."""
+        return self.cluster, self.namespace, self.resource, self.unit
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Exposed:
+        """A row of sql/exposed.sql."""
+        labels = row["labels"]
+        return cls(
+            policy=row["policy"],
+            binding=row["binding"],
+            outcome=row["outcome"],
+            namespace=row["namespace"],
+            user=row["user_name"],
+            groups=tuple(row["user_groups"]),
+            api_group=row["api_group"],
+            resource=row["resource"],
+            subresource=row["subresource"],
+            name=row["name"],
+            unit=row["unit"],
+            labels=None if labels is None else {str(key): str(value) for key, value in json.loads(labels).items()},
+            requests=row["requests"],
+            is_configuration=row["is_configuration"],
+            cluster=row["cluster"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """One exclusion of one policy. `binding` is None for a match condition, which stands on the policy.
+
+    `subject` is the namespace, user, group, label (`key=value`), or the name of an object or of the workload that it belongs to;
+    `namespace` narrows the kinds that have one.
+    """
+
+    policy: str
+    binding: str | None
+    kind: Kind
+    subject: str = ""
+    resource: tuple[str, str] = ("", "")  # (API group, resource or resource/subresource)
+    namespace: str = ""
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """Deterministic, the preferred ones first."""
+        return (list(Kind).index(self.kind), self.binding or "", self.namespace, self.resource, self.subject)
+
+    @property
+    def words(self) -> str:
+        """Whom it takes out, for a person: `namespace legacy`, `user dana in namespace shop`. Unique within the policy."""
+        group, resource = self.resource
+        place = f"{resource}.{group}" if group else resource
+        where = f"in namespace {self.namespace}" if self.namespace else "outside namespaces"
+        return {
+            Kind.NAMESPACE: f"namespace {self.subject}",
+            Kind.LABEL: f"objects with label {self.subject}",
+            Kind.RESOURCE: f"all {place}",
+            Kind.RESOURCE_NAME: f"{place} named {self.subject}",
+            Kind.OBJECT: f"{place} named {self.subject} {where}",
+            Kind.WORKLOAD: f"workload {self.subject} {where}",
+            Kind.USER_IN_NAMESPACE: f"user {self.subject} {where}",
+            Kind.USER: f"user {self.subject}",
+            Kind.GROUP: f"group {self.subject}",
+        }[self.kind]
+
+    @property
+    def expression(self) -> str:
+        """The CEL of a match condition that is false for what is excluded. Fields that Go omits when empty are asked for first."""
+        match self.kind:
+            case Kind.USER:
+                return f"request.userInfo.username != {_literal(self.subject)}"
+            case Kind.USER_IN_NAMESPACE:
+                return f"!({_in_namespace(self.namespace)} && request.userInfo.username == {_literal(self.subject)})"
+            case Kind.GROUP:
+                return f"!(has(request.userInfo.groups) && {_literal(self.subject)} in request.userInfo.groups)"
+            case Kind.OBJECT:
+                return f"!({self._of_resource()} && request.name == {_literal(self.subject)})"
+            case Kind.WORKLOAD:
+                names = f"request.name == {_literal(self.subject)} || request.name.startsWith({_literal(f'{self.subject}-')})"
+                return f"!({_in_namespace(self.namespace)} && has(request.name) && ({names}))"
+        raise ValueError(f"{self.kind} is no match condition")
+
+    def _of_resource(self) -> str:
+        group, resource = self.resource
+        return (
+            f"{_in_namespace(self.namespace)} && request.resource.group == {_literal(group)} && "
+            f"request.resource.resource == {_literal(resource)} && has(request.name)"
+        )
+
+
+def _in_namespace(namespace: str) -> str:
+    if not namespace:
+        return "!has(request.namespace)"
+    return f"has(request.namespace) && request.namespace == {_literal(namespace)}"
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def hiding(row: Exposed) -> Iterator[Exclusion]:
+    """Every exclusion of the row's policy that would take it out."""
+    if row.binding is not None:
+        yield from _of_binding(row, row.binding)
+    # Errors of the configuration come before match conditions, so these do not help against them.
+    if not row.is_configuration:
+        yield from _of_policy(row)
+
+
+def _of_binding(row: Exposed, binding: str) -> Iterator[Exclusion]:
+    place = (row.api_group, f"{row.resource}/{row.subresource}" if row.subresource else row.resource)
+    # A namespace that is not there is an error before its name could exclude it.
+    if row.namespace and not row.is_configuration:
+        yield Exclusion(row.policy, binding, Kind.NAMESPACE, row.namespace)
+    yield Exclusion(row.policy, binding, Kind.RESOURCE, resource=place)
+    if row.name is not None:
+        yield Exclusion(row.policy, binding, Kind.RESOURCE_NAME, row.name, place)
+    for key, value in (row.labels or {}).items():
+        yield Exclusion(row.policy, binding, Kind.LABEL, f"{key}={value}")
+
+
+def _of_policy(row: Exposed) -> Iterator[Exclusion]:
+    place = (row.api_group, row.resource)
+    if row.user:
+        yield Exclusion(row.policy, None, Kind.USER, row.user)
+        yield Exclusion(row.policy, None, Kind.USER_IN_NAMESPACE, row.user, namespace=row.namespace)
+    for group in row.groups:
+        yield Exclusion(row.policy, None, Kind.GROUP, group)
+    if row.name is not None:
+        yield Exclusion(row.policy, None, Kind.OBJECT, row.name, place, row.namespace)
+        # Controllers name what they make after themselves, with a dash and more.
+        for end in (index for index, letter in enumerate(f"{row.name}-") if letter == "-" and index):
+            yield Exclusion(row.policy, None, Kind.WORKLOAD, row.name[:end], namespace=row.namespace)
+
+
+def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
+    """Whether an exclusion that hides a would-be denial would also hold for the next request of that workload."""
+    is_own = row.unit == f"{row.resource}/{row.name}"
+    match exclusion.kind:
+        case Kind.RESOURCE_NAME | Kind.OBJECT:
+            # The name of what a controller made will not come again.
+            return is_own
+        case Kind.WORKLOAD:
+            return exclusion.subject == row.unit.partition("/")[2]
+        case Kind.GROUP:
+            return exclusion.subject not in _BROAD_GROUPS
+        case Kind.LABEL:
+            return exclusion.subject.partition("=")[0] not in _FLEETING_LABELS
+    return True
+
+
+def cost(exclusion: Exclusion, passing_workloads: int, unknown_workloads: int) -> int:
+    """What an exclusion costs: itself, and what passes unseen under it. What could not be judged counts a tenth."""
+    return COSTS[exclusion.kind] + 100 * passing_workloads + 10 * unknown_workloads
+
+
+def separates(exclusion: Exclusion, hidden: Sequence[Exposed]) -> bool:
+    """Whether an exclusion is precise enough to be offered: a label only where it hides nothing but would-be denials."""
+    return exclusion.kind is not Kind.LABEL or all(row.outcome == "deny" for row in hidden)
+
+
+def is_on_binding(kind: Kind) -> bool:
+    """Whether exclusions of a kind stand on the binding, and not on the policy."""
+    return kind in _ON_BINDING

@@ -1,0 +1,151 @@
+"""Exemptions: the fewest and narrowest exclusions with which a policy has no would-be denial, and what they hide.
+
+The search is exact where it is small. It weighs what an exclusion hides: one more exclusion is worth as much as one workload that
+passes and would no longer be judged. What could not be judged stays unknown under any exemption, and is never called clean.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from queries import LakeReader
+
+from .cover import cheapest_cover
+from .exclusions import Exclusion, Exposed, Kind, cost, hiding, separates, worth_proposing
+from .sql import statement
+
+# Beyond so many exclusions that come into question, those of single objects are left out: nobody keeps such a list up to date.
+_CANDIDATES_MAX = 1_500
+NOTHING: frozenset[Kind] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """What one or several exclusions take out: would-be denials, what passes, and what could not be judged."""
+
+    denied_requests: int = 0
+    denied_units: int = 0
+    passing_requests: int = 0
+    passing_units: int = 0  # workloads of which no request would have been denied
+    unknown_requests: int = 0
+    units: int = 0
+
+    @classmethod
+    def of(cls, rows: Iterable[Exposed]) -> Width:
+        """The width of what takes out these rows; each must be given once."""
+        requests: dict[str, int] = defaultdict(int)
+        units: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+        for row in rows:
+            requests[row.outcome] += row.requests
+            units[row.outcome].add(row.workload)
+        every = set().union(*units.values())
+        passing = units["admit"] - units["deny"]
+        return cls(requests["deny"], len(units["deny"]), requests["admit"], len(passing), requests["unknown"], len(every))
+
+    @property
+    def requests(self) -> int:
+        """All requests that are taken out."""
+        return self.denied_requests + self.passing_requests + self.unknown_requests
+
+    def __str__(self) -> str:
+        text = f"hides {self.passing_requests:,} requests of {self.passing_units:,} workloads that would pass"
+        return text + (f", and {self.unknown_requests:,} that could not be judged" if self.unknown_requests else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One proposed exclusion and what it takes out, of all bindings that it concerns."""
+
+    exclusion: Exclusion
+    width: Width
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The exclusions for one policy; `left` are would-be denials that no exclusion reaches, `width` is that of all together."""
+
+    policy: str
+    chosen: tuple[Chosen, ...] = ()
+    left: tuple[Exposed, ...] = ()
+    width: Width = Width()
+    exposed: Width = Width()
+
+    def minus(self, item: Chosen, rows: Sequence[Exposed]) -> Choice:
+        """Without one of the exclusions."""
+        kept = tuple(each for each in self.chosen if each != item)
+        return replace(self, chosen=kept, width=_taken(rows, (each.exclusion for each in kept)))
+
+
+def choose_exclusions(rows: Sequence[Exposed], without: frozenset[Kind] = NOTHING) -> Choice:
+    """The cheapest irredundant exclusions that hide every would-be denial among the rows of one policy.
+
+    `without` leaves kinds out of the search. The same rows in any order give the same choice.
+    """
+    denied = [row for row in rows if row.outcome == "deny"]
+    masks, hidden = _candidates(rows, denied, without)
+    candidates = sorted(masks, key=lambda exclusion: exclusion.order)
+    if len(candidates) > _CANDIDATES_MAX:
+        single = (Kind.OBJECT, Kind.WORKLOAD, Kind.RESOURCE_NAME)
+        candidates = [exclusion for exclusion in candidates if exclusion.kind not in single]
+    reachable = 0
+    for exclusion in candidates:
+        reachable |= masks[exclusion]
+    costs = [_cost(exclusion, hidden[exclusion]) for exclusion in candidates]
+    picked = [candidates[index] for index in cheapest_cover(costs, [masks[exclusion] for exclusion in candidates], reachable)]
+    return Choice(
+        policy=rows[0].policy if rows else "",
+        chosen=tuple(Chosen(exclusion, Width.of(hidden[exclusion])) for exclusion in picked),
+        left=tuple(row for index, row in enumerate(denied) if not reachable >> index & 1),
+        width=_taken(rows, picked),
+        exposed=Width.of(rows),
+    )
+
+
+def _taken(rows: Sequence[Exposed], exclusions: Iterable[Exclusion]) -> Width:
+    """What some exclusions take out together."""
+    chosen = set(exclusions)
+    return Width.of(row for row in rows if any(exclusion in chosen for exclusion in hiding(row)))
+
+
+def _candidates(
+    rows: Sequence[Exposed], denied: Sequence[Exposed], without: frozenset[Kind]
+) -> tuple[dict[Exclusion, int], dict[Exclusion, list[Exposed]]]:
+    """The exclusions that come into question, with a mask of the denied rows and the list of all rows that each takes out."""
+    proposed = {exclusion for row in denied for exclusion in hiding(row) if worth_proposing(row, exclusion)}
+    # A selector would look at the old object, or at options, of such a request: what it would do is not in this line of the log.
+    blind = {row.binding for row in rows if row.labels is None}
+    proposed = {
+        exclusion
+        for exclusion in proposed
+        if exclusion.kind not in without and not (exclusion.kind is Kind.LABEL and exclusion.binding in blind)
+    }
+    hidden: dict[Exclusion, list[Exposed]] = defaultdict(list)
+    masks: dict[Exclusion, int] = defaultdict(int)
+    for row in rows:
+        for exclusion in hiding(row):
+            if exclusion in proposed:
+                hidden[exclusion].append(row)
+    for index, row in enumerate(denied):
+        for exclusion in hiding(row):
+            if exclusion in proposed and separates(exclusion, hidden[exclusion]):
+                masks[exclusion] |= 1 << index
+    return masks, hidden
+
+
+def _cost(exclusion: Exclusion, hidden: Sequence[Exposed]) -> int:
+    denied = {row.workload for row in hidden if row.outcome == "deny"}
+    passing = {row.workload for row in hidden if row.outcome == "admit"} - denied
+    unknown = {row.workload for row in hidden if row.outcome == "unknown"} - denied - passing
+    return cost(exclusion, len(passing), len(unknown))
+
+
+def exposed_rows(reader: LakeReader, verdicts: Path) -> dict[str, list[Exposed]]:
+    """What the policies with would-be denials matched in a run, by policy: the rows that exemptions are chosen from."""
+    reader.connection.execute(statement("exposed_run"), {"verdicts": str(verdicts)})
+    found: dict[str, list[Exposed]] = defaultdict(list)
+    for row in reader.arrow(statement("exposed")).to_pylist():
+        found[row["policy"]].append(Exposed.from_row(row))
+    return dict(found)

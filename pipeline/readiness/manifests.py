@@ -1,0 +1,258 @@
+"""Manifests of policies and bindings, changed: exclusions put in with their expiry dates, and the change as patches.
+
+Everything here works on the objects as they are written (YAML or JSON values) and changes nothing that it was not asked to.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import yaml
+
+from ..admission.policies import PolicySet
+from ..admission.policies.decode import BINDING, POLICY, VERSIONS
+from ..admission.policies.encode import binding_to_object, policy_to_object
+from ..admission.policies.load import parse_policy_set
+from ..admission.policies.validate import MATCH_CONDITIONS_MAX
+from ..matching.namespaces import NAME_LABEL
+from ..request import Object
+from .exclusions import Exclusion, Kind
+
+# JSON of exclusion to expiry date (YYYY-MM-DD, or null), on every object that holds one: what is meant to go again says so itself.
+EXPIRY_ANNOTATION = "hindcast/exemptions"
+_CONDITION = "hindcast-exempt-"
+
+Key = tuple[str, str]  # kind and name
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """Policies and bindings as objects, by (kind, name), in the order in which they were given; and the objects beside them."""
+
+    objects: Mapping[Key, Object]
+    others: tuple[Object, ...] = ()
+
+    @classmethod
+    def of(cls, policies: PolicySet, written: Iterable[Object] = ()) -> Manifests:
+        """Those of a policy set: as they were written where that is at hand, else made from the model."""
+        own = {key_of(obj): obj for obj in written if obj.get("kind") in (POLICY, BINDING)}
+        objects: dict[Key, Object] = {}
+        for policy in policies.policies:
+            objects[POLICY, policy.name] = own.get((POLICY, policy.name)) or policy_to_object(policy)
+        for binding in policies.bindings:
+            objects[BINDING, binding.name] = own.get((BINDING, binding.name)) or binding_to_object(binding)
+        return cls(objects, tuple(given.object for given in policies.objects))
+
+    def policy_set(self) -> PolicySet:
+        """As the loader reads them. Raises InputError for what an API server would not take."""
+        return parse_policy_set([("patched policies", self.to_yaml())])
+
+    def to_yaml(self) -> str:
+        """One YAML stream that can be applied and replayed."""
+        return to_yaml([*self.objects.values(), *self.others])
+
+    def bindings_of(self, policy: str) -> list[str]:
+        """The names of a policy's bindings."""
+        return [name for (kind, name), obj in self.objects.items() if kind == BINDING and obj["spec"].get("policyName") == policy]
+
+    def renamed(self, policy: str, name: str, bindings: Iterable[str]) -> tuple[dict[Key, Object], dict[str, str]]:
+        """A copy of a policy and of some of its bindings under other names, to be replayed beside them; and which binding is which.
+
+        A binding whose policy is not there gives a copy whose policy is not there either.
+        """
+        objects: dict[Key, Object] = {}
+        origin: dict[str, str] = {}
+        if (POLICY, policy) in self.objects:
+            objects[POLICY, name] = {**self.objects[POLICY, policy], "metadata": {"name": name}}
+        for position, binding in enumerate(bindings):
+            obj = self.objects[BINDING, binding]
+            key = (BINDING, f"{position}.{name}")
+            objects[key] = {**obj, "metadata": {"name": key[1]}, "spec": {**obj["spec"], "policyName": name}}
+            origin[key[1]] = binding
+        return objects, origin
+
+    def replaced(self, changed: Mapping[Key, Object]) -> Manifests:
+        """With some objects replaced or added."""
+        return Manifests({**self.objects, **changed}, self.others)
+
+
+class _KubernetesDumper(yaml.SafeDumper):
+    """Quotes every string that some reader of YAML takes for a number, a time or a truth: Go sees `1e3` and `y` as such."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """An object that occurs twice is written twice."""
+        return True
+
+
+_KubernetesDumper.add_implicit_resolver(
+    "!ambiguous", re.compile(r"[-+.0-9][-+.:_0-9A-Za-z]*\Z|[yYnN]\Z|0[xob][0-9a-fA-F_]*\Z"), list("-+.0123456789yYnN")
+)
+
+
+def key_of(obj: Object) -> Key:
+    """Kind and name of an object."""
+    return obj["kind"], obj["metadata"]["name"]
+
+
+def to_yaml(objects: Iterable[Object]) -> str:
+    """Objects as a YAML stream, in the order of their fields, that kubectl reads as the same values."""
+    text: str = yaml.dump_all(objects, Dumper=_KubernetesDumper, sort_keys=False, width=132)
+    return text
+
+
+def with_exclusions(manifests: Manifests, exclusions: Iterable[tuple[Exclusion, date | None]]) -> Manifests:
+    """The manifests with each exclusion put in, and its expiry date in an annotation of the object that it changed.
+
+    A policy that has no binding gets one for exclusions that need it: it bears the policy's name and only audits. Raises InputError
+    where the policy needs params, so that nobody can say what a binding of it would be.
+    """
+    changed: dict[Key, Object] = {}
+    for exclusion, expires in sorted(exclusions, key=lambda entry: entry[0].order):
+        key = (POLICY, exclusion.policy) if exclusion.binding is None else (BINDING, exclusion.binding)
+        obj = changed.get(key)
+        if obj is None:
+            obj = changed[key] = copy.deepcopy(manifests.objects.get(key) or new_binding(exclusion.policy, exclusion.binding or ""))
+        _PUT[exclusion.kind](obj["spec"], exclusion)
+        annotate(obj, exclusion.words, expires)
+    return manifests.replaced(changed)
+
+
+def new_binding(policy: str, name: str) -> Object:
+    """A binding that audits a policy everywhere."""
+    return {
+        "apiVersion": VERSIONS[0],
+        "kind": BINDING,
+        "metadata": {"name": name},
+        "spec": {"policyName": policy, "validationActions": ["Audit"]},
+    }
+
+
+def annotate(obj: Object, words: str, expires: date | None) -> None:
+    """Note on an object what is meant to be taken back, and when."""
+    annotations = _below(obj["metadata"], "annotations", dict)
+    noted = dict(exemption_dates(obj))
+    noted[words] = expires
+    annotations[EXPIRY_ANNOTATION] = json.dumps({name: day.isoformat() if day else None for name, day in sorted(noted.items())})
+
+
+def exemption_dates(obj: Object) -> dict[str, date | None]:
+    """What an object's annotation says of its exemptions; empty where there is none or it cannot be read."""
+    text = ((obj.get("metadata") or {}).get("annotations") or {}).get(EXPIRY_ANNOTATION)
+    try:
+        noted = json.loads(text) if isinstance(text, str) else {}
+        return {str(name): date.fromisoformat(day) if day else None for name, day in noted.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _below(parent: dict[str, Any], name: str, kind: Callable[[], Any]) -> Any:
+    """The field of an object, made where it is absent or null."""
+    if parent.get(name) is None:
+        parent[name] = kind()
+    return parent[name]
+
+
+def _put_namespace(spec: Object, exclusion: Exclusion) -> None:
+    _not_in(spec, "namespaceSelector", NAME_LABEL, exclusion.subject)
+
+
+def _put_label(spec: Object, exclusion: Exclusion) -> None:
+    key, _, value = exclusion.subject.partition("=")
+    _not_in(spec, "objectSelector", key, value)
+
+
+def _not_in(spec: Object, selector: str, key: str, value: str) -> None:
+    resources = _below(spec, "matchResources", dict)
+    expressions = _below(_below(resources, selector, dict), "matchExpressions", list)
+    for item in expressions:
+        if item.get("key") == key and item.get("operator") == "NotIn":
+            item["values"] = sorted({*item["values"], value})
+            return
+    expressions.append({"key": key, "operator": "NotIn", "values": [value]})
+
+
+def _put_rule(spec: Object, exclusion: Exclusion) -> None:
+    group, resource = exclusion.resource
+    rules = _below(_below(spec, "matchResources", dict), "excludeResourceRules", list)
+    rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"], "resources": [resource]}
+    if exclusion.kind is Kind.RESOURCE:
+        rules.append(rule)
+        return
+    for item in rules:
+        if item.get("resourceNames") and {**rule, "resourceNames": item["resourceNames"]} == item:
+            item["resourceNames"] = sorted({*item["resourceNames"], exclusion.subject})
+            return
+    rules.append({**rule, "resourceNames": [exclusion.subject]})
+
+
+def _put_condition(spec: Object, exclusion: Exclusion) -> None:
+    conditions = _below(spec, "matchConditions", list)
+    if len(conditions) >= MATCH_CONDITIONS_MAX and conditions[-1]["name"].startswith(_CONDITION):
+        # There may be no more of them; all must be true, so two of them are one.
+        conditions[-1]["expression"] += f" && {exclusion.expression}"
+        return
+    taken = {item.get("name") for item in conditions}
+    number = next(number for number in range(1, len(taken) + 2) if f"{_CONDITION}{number}" not in taken)
+    conditions.append({"name": f"{_CONDITION}{number}", "expression": exclusion.expression})
+
+
+_PUT: Mapping[Kind, Callable[[Object, Exclusion], None]] = {
+    Kind.NAMESPACE: _put_namespace,
+    Kind.LABEL: _put_label,
+    Kind.RESOURCE: _put_rule,
+    Kind.RESOURCE_NAME: _put_rule,
+    **dict.fromkeys((Kind.OBJECT, Kind.WORKLOAD, Kind.USER_IN_NAMESPACE, Kind.USER, Kind.GROUP), _put_condition),
+}
+
+
+def merge_patches(before: Manifests, after: Manifests) -> list[Object]:
+    """What changed, one object per changed manifest: a patch for `kubectl patch --type=merge`, and for kustomize.
+
+    Lists stand in full, so it is a JSON merge patch (RFC 7386) and a strategic merge patch alike. What is new stands as a whole.
+    """
+    return [
+        {**{name: obj[name] for name in ("apiVersion", "kind")}, **_with_name(obj, patch)}
+        for key, obj in after.objects.items()
+        if (patch := _difference(before.objects.get(key), obj)) is not None
+    ]
+
+
+def _with_name(obj: Object, patch: Object) -> Object:
+    return {**patch, "metadata": {"name": obj["metadata"]["name"], **patch.get("metadata", {})}}
+
+
+def _difference(old: Any, new: Any) -> Any:
+    """The merge patch from `old` to `new`; None if they are equal."""
+    if old == new:
+        return None
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    changed = {name: patch for name, value in new.items() if (patch := _difference(old.get(name), value)) is not None}
+    return {**changed, **dict.fromkeys(name for name in old if name not in new)}
+
+
+def json_patches(before: Manifests, after: Manifests) -> list[Object]:
+    """The same as JSON patches (RFC 6902): `{"target": {kind, name}, "patch": [operations]}`. What is new has no JSON patch."""
+    found = []
+    for (kind, name), obj in after.objects.items():
+        old = before.objects.get((kind, name))
+        if old is not None and old != obj:
+            found.append({"target": {"kind": kind, "name": name}, "patch": list(_operations(old, obj, ""))})
+    return found
+
+
+def _operations(old: Object, new: Object, path: str) -> Iterator[Object]:
+    for name, value in new.items():
+        pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+        if name not in old:
+            yield {"op": "add", "path": pointer, "value": value}
+        elif isinstance(old[name], dict) and isinstance(value, dict):
+            yield from _operations(old[name], value, pointer)
+        elif old[name] != value:
+            yield {"op": "replace", "path": pointer, "value": value}

@@ -1,0 +1,222 @@
+"""Proposals: exemptions put into the manifests, with the replay that shows what they come to.
+
+The choice is made from the lines of the log; a replay of the changed manifests has the last word. So a policy is called clean with
+its exemptions only after a replay with them, and an exemption needed only after one without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+from queries import LakeReader
+
+from ..admission.policies import PolicySet
+from ..admission.policies.decode import BINDING, POLICY
+from ..replay import ReplayPlan, RunSummary, plan_replay, run_replay, runs_folder
+from ..request import Object
+from .exclusions import Exposed, Kind
+from .exemptions import NOTHING, Choice, Chosen, choose_exclusions, exposed_rows
+from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
+from .model import Exemption, ExemptionKind
+from .sql import statement
+
+_KINDS: Mapping[Kind, ExemptionKind] = {
+    Kind.NAMESPACE: ExemptionKind.NAMESPACE_EXCLUSION,
+    Kind.LABEL: ExemptionKind.SELECTOR,
+    Kind.RESOURCE: ExemptionKind.SELECTOR,
+    Kind.RESOURCE_NAME: ExemptionKind.SELECTOR,
+    Kind.OBJECT: ExemptionKind.MATCH_CONDITION,
+    Kind.WORKLOAD: ExemptionKind.MATCH_CONDITION,
+    Kind.USER_IN_NAMESPACE: ExemptionKind.SUBJECT,
+    Kind.USER: ExemptionKind.SUBJECT,
+    Kind.GROUP: ExemptionKind.SUBJECT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a replay with the exemptions applied still says of one policy: `None` figures were not replayed."""
+
+    denied: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Exemptions for some policies, put into their manifests, and what the replay with them said.
+
+    `after` has what is left of each policy with exemptions; a policy that is not in it was not replayed again.
+    """
+
+    choices: tuple[Choice, ...]
+    before: Manifests
+    after: Manifests
+    expires: date | None
+    left: Mapping[str, Left] = field(default_factory=dict)
+
+    @property
+    def denies_nothing(self) -> bool:
+        """Whether the replay with everything applied had no would-be denial."""
+        return not any(left.denied for left in self.left.values()) and not any(choice.left for choice in self.choices)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether it also left nothing unjudged: what nobody could judge may be a denial."""
+        return self.denies_nothing and not any(left.unknown for left in self.left.values())
+
+    def exemptions_of(self, policy: str, binding: str | None) -> tuple[Exemption, ...]:
+        """In the terms of the report: those on the binding, and those on its policy.
+
+        The patch of an object stands with the first exemption on it and holds all of them, because lists are patched as a whole.
+        """
+        patches = {key_of(patch): patch for patch in merge_patches(self.before, self.after)}
+        return tuple(
+            _exemption(item, patches, self.expires)
+            for choice in self.choices
+            if choice.policy == policy
+            for item in choice.chosen
+            if item.exclusion.binding in (binding, None) or binding is None
+        )
+
+
+def _exemption(item: Chosen, patches: dict[Key, Object], expires: date | None) -> Exemption:
+    """`patches` loses the one that this exemption takes."""
+    exclusion, width = item.exclusion, item.width
+    target = (POLICY, exclusion.policy) if exclusion.binding is None else (BINDING, exclusion.binding)
+    return Exemption(
+        kind=_KINDS[exclusion.kind],
+        subject=exclusion.words,
+        target="/".join(target),
+        patch=patches.pop(target, {}),
+        hides_requests=width.requests,
+        hides_units=width.units,
+        denied_requests=width.denied_requests,
+        denied_units=width.denied_units,
+        expires=expires,
+        reason=str(width),
+    )
+
+
+def bound_rows(rows: Sequence[Exposed], manifests: Manifests) -> list[Exposed]:
+    """The rows of a policy without bindings, as of the binding that it would get: one of its own name."""
+    policy = rows[0].policy
+    if manifests.bindings_of(policy) or manifests.objects[POLICY, policy]["spec"].get("paramKind"):
+        # A binding of a policy with params needs a paramRef, which nobody but its owner can choose.
+        return list(rows)
+    taken = {name for kind, name in manifests.objects if kind == BINDING}
+    name = policy if policy not in taken else f"{policy}-hindcast"
+    return [row if row.is_configuration else replace(row, binding=name) for row in rows]
+
+
+# A selector may look at what the log's line does not hold (the old object, a namespace that was gone). Where the replay disagrees
+# with the choice, it is made anew without the kinds that could be why.
+_RETREATS = (NOTHING, frozenset([Kind.LABEL]), frozenset([Kind.LABEL, Kind.NAMESPACE]))
+
+
+def propose(
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    summary: RunSummary,
+    manifests: Manifests,
+    expires: date | None,
+    workers: int = 1,
+    names: frozenset[str] | None = None,
+    is_worth_replaying: Callable[[Choice], bool] = lambda choice: True,
+) -> Proposal:
+    """Exemptions for every policy of a finished run that would have denied something, replayed with the exemptions applied.
+
+    `expires` is the day on which they are meant to go again; `names` narrows to some policies. What is not worth replaying is
+    chosen all the same, and has no line in the proposal's `left`. Runs of the replays stay in the lake, as every run does.
+    """
+    verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
+    rows = {name: bound_rows(exposed, manifests) for name, exposed in exposed_rows(reader, verdicts).items()}
+    rows = {name: found for name, found in rows.items() if names is None or name in names}
+    choices: dict[str, Choice] = {}
+    left: dict[str, Left] = {}
+    after = manifests
+    pending = sorted(rows)
+    for without in _RETREATS:
+        choices |= {name: choose_exclusions(rows[name], without) for name in pending}
+        after = apply_choices(manifests, choices.values(), expires)
+        pending = [name for name in pending if is_worth_replaying(choices[name])]
+        left |= replay_again(reader, lake, plan, after, frozenset(pending), workers)
+        pending = [name for name in pending if not _is_as_chosen(choices[name], left[name])]
+        if not pending:
+            break
+    while needless := _needless(reader, lake, plan, manifests, [choices[name] for name in sorted(left)], left, workers):
+        for choice, item in needless:
+            choices[choice.policy] = choice.minus(item, rows[choice.policy])
+        after = apply_choices(manifests, choices.values(), expires)
+    return Proposal(tuple(choices[name] for name in sorted(choices)), manifests, after, expires, left)
+
+
+def apply_choices(manifests: Manifests, choices: Iterable[Choice], expires: date | None) -> Manifests:
+    """The manifests with everything that was chosen."""
+    return with_exclusions(manifests, [(item.exclusion, expires) for choice in choices for item in choice.chosen])
+
+
+def _is_as_chosen(choice: Choice, left: Left) -> bool:
+    """Whether a replay has no denial but those that nothing reaches, and knows as much as before."""
+    unknown = choice.exposed.unknown_requests - choice.width.unknown_requests
+    return left.denied <= sum(row.requests for row in choice.left) and left.unknown <= unknown
+
+
+def _needless(
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    manifests: Manifests,
+    choices: Sequence[Choice],
+    left: Mapping[str, Left],
+    workers: int,
+) -> list[tuple[Choice, Chosen]]:
+    """Of each policy the dearest exclusion without which a replay has no more denials: a log's line may not tell all.
+
+    Every one is left out once, of a copy of its policy; all copies are replayed together.
+    """
+    names: dict[str, tuple[Choice, Chosen]] = {}
+    objects: dict[Key, Object] = {}
+    for choice in choices:
+        for item in choice.chosen if len(choice.chosen) > 1 else ():
+            others = apply_choices(manifests, [replace(choice, chosen=tuple(each for each in choice.chosen if each != item))], None)
+            name = f"without-{len(names)}.hindcast"
+            objects |= others.renamed(choice.policy, name, others.bindings_of(choice.policy))[0]
+            names[name] = (choice, item)
+    found = replay_again(reader, lake, plan, Manifests(objects, manifests.others), frozenset(names), workers)
+    dearest: dict[str, tuple[Choice, Chosen]] = {}
+    for name, (choice, item) in names.items():
+        if found[name].denied <= left[choice.policy].denied:
+            before = dearest.get(choice.policy)
+            if before is None or item.width.passing_units >= before[1].width.passing_units:
+                dearest[choice.policy] = (choice, item)
+    return list(dearest.values())
+
+
+def replay_again(
+    reader: LakeReader, lake: Path, plan: ReplayPlan, manifests: Manifests, names: frozenset[str], workers: int = 1
+) -> dict[str, Left]:
+    """Replay some policies as their manifests say now, over the window of a plan, and count what is left of each."""
+    if not names:
+        return {}
+    policies = policies_named(manifests.policy_set(), names)
+    again = plan_replay(reader, policies, plan.window, plan.kubernetes_version)
+    if again.other_authorizers:
+        again = replace(again, other_authorizers=plan.other_authorizers)
+    summary = run_replay(again, lake, workers)
+    verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
+    counted = reader.connection.execute(statement("left"), {"verdicts": str(verdicts)}).fetchall()
+    found = {policy: Left(denied, unknown) for policy, denied, unknown in counted}
+    return {name: found.get(name, Left(0, 0)) for name in sorted(names)}
+
+
+def policies_named(policies: PolicySet, names: frozenset[str]) -> PolicySet:
+    """Some of the policies, with their bindings and all objects that were given."""
+    return PolicySet(
+        tuple(policy for policy in policies.policies if policy.name in names),
+        tuple(binding for binding in policies.bindings if binding.policy_name in names),
+        policies.objects,
+    )

@@ -1,0 +1,83 @@
+"""The way to Deny: which action next, for which namespaces first, as steps with the binding to apply for each.
+
+Audit -> Warn -> Deny where nothing would be denied -> Deny everywhere. A step never asks for more than the evidence carries.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..admission.policies.decode import BINDING
+from ..matching.namespaces import NAME_LABEL
+from ..request import Object
+from .manifests import Manifests, new_binding
+from .model import Denials, NamespaceCount, PolicyReadiness, RolloutStep, Status
+from .rules import ReadinessRules
+from .verdict import decide
+
+WARN = ("Warn", "Audit")
+DENY = ("Deny", "Audit")
+# A first step that many namespaces take at once is no first step, and a selector has to stay readable.
+FIRST_NAMESPACES_MAX = 25
+
+
+def plan_rollout(entry: PolicyReadiness, rules: ReadinessRules, manifests: Manifests) -> tuple[RolloutStep, ...]:
+    """The steps from what a binding does now to Deny, as far as the verdict allows them; none where it denies already.
+
+    `manifests` are the policies with their proposed exemptions in place: the bindings of the steps are made from them.
+    """
+    return tuple(
+        replace(step, manifest=step_manifest(step, entry, manifests))
+        for step in _steps(entry, rules)
+        if "Deny" not in entry.actions
+    )
+
+
+def _steps(entry: PolicyReadiness, rules: ReadinessRules) -> Iterator[RolloutStep]:
+    if "Warn" not in entry.actions:
+        yield RolloutStep(WARN, (), "nobody is refused, and whoever writes what would be denied is told")
+    elif entry.status is Status.INSUFFICIENT_EVIDENCE:
+        yield RolloutStep(WARN, (), f"stay here until the evidence carries more: {entry.reasons[0]}")
+    if entry.status is Status.INSUFFICIENT_EVIDENCE:
+        return
+    carries = decide(entry.exposure, Denials(), entry.fidelity, rules)[0] is Status.READY
+    first = ready_namespaces(entry.namespaces, rules)
+    if first and carries:
+        yield RolloutStep(DENY, first, "nothing in these namespaces would have been denied; those with the most traffic come first")
+    if entry.status is Status.READY:
+        yield RolloutStep(DENY, (), "the policy is ready")
+    elif entry.status is Status.READY_WITH_EXEMPTIONS:
+        yield RolloutStep(DENY, (), "with the exemptions applied the replay denies nothing")
+
+
+def ready_namespaces(namespaces: Sequence[NamespaceCount], rules: ReadinessRules) -> tuple[str, ...]:
+    """The namespaces in which nothing would have been denied and enough could be judged: most traffic first, the system's never."""
+    spared = {*rules.system_namespaces, *rules.sink_namespaces, ""}
+    ready = [
+        item
+        for item in namespaces
+        if item.namespace not in spared and item.denied == 0 and item.unknown <= item.matched * rules.unknown_share_max
+    ]
+    ready.sort(key=lambda item: (-item.matched, item.namespace))
+    return tuple(item.namespace for item in ready[:FIRST_NAMESPACES_MAX])
+
+
+def step_manifest(step: RolloutStep, entry: PolicyReadiness, manifests: Manifests) -> Mapping[str, Any]:
+    """The binding that a step applies: the policy's own with other actions, or one beside it for the first namespaces.
+
+    Once the whole binding denies, the one beside it has nothing more to do and can be deleted.
+    """
+    name = entry.binding or entry.policy
+    binding: Object = copy.deepcopy(manifests.objects.get((BINDING, name)) or new_binding(entry.policy, name))
+    binding["spec"]["validationActions"] = list(step.actions)
+    if step.namespaces:
+        binding["metadata"] = {**binding["metadata"], "name": f"{name}-deny-first"}
+        resources = binding["spec"].get("matchResources") or {}
+        selector = resources.get("namespaceSelector") or {}
+        wanted = {"key": NAME_LABEL, "operator": "In", "values": sorted(step.namespaces)}
+        selector["matchExpressions"] = [*(selector.get("matchExpressions") or []), wanted]
+        binding["spec"]["matchResources"] = {**resources, "namespaceSelector": selector}
+    return binding

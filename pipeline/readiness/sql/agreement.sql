@@ -1,0 +1,11 @@
+-- one row per (policy, resource) of the last comparison with the record: requests of which the record says something
+SELECT
+    c.policy,
+    resource_label(nullif(r.api_group, ''), r.resource, r.subresource) AS resource,
+    count(*) FILTER (result IN ('agreed', 'disagreed')) AS compared,
+    count(*) FILTER (result = 'agreed') AS agreed,
+    count(*) FILTER (result = 'unknown') AS unknown
+FROM compared AS c
+JOIN requests AS r USING (cluster, audit_id, ts)
+GROUP BY ALL
+ORDER BY ALL

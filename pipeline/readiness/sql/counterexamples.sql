@@ -1,0 +1,28 @@
+-- one row per (policy, binding, unit, expression) with a would-be denial: its latest request, with the recorded bodies
+-- expression_index: null where no single validation denied, such as an error of a match condition
+WITH denied AS (
+    SELECT
+        policy, binding, cluster, audit_id, ts,
+        min(expression_index) AS expression_index,
+        arg_min(message, expression_index) AS message,
+        any_value(message) AS any_message
+    FROM read_parquet($verdicts)
+    WHERE effect = 'deny'
+    GROUP BY ALL
+)
+SELECT
+    denied.policy, denied.binding, denied.cluster, denied.audit_id, denied.ts,
+    expression_index,
+    coalesce(denied.message, any_message, '') AS message,
+    user_name, verb,
+    coalesce(namespace, '') AS namespace,
+    concat_ws('/', concat_ws('.', resource, nullif(api_group, '')), nullif(subresource, '')) AS resource,
+    coalesce(object_name(name, verb, response_object), name, '') AS name,
+    recorded_object(response_object, request_object)::VARCHAR AS object
+FROM denied JOIN requests USING (cluster, audit_id, ts)
+QUALIFY row_number() OVER (
+        PARTITION BY denied.policy, denied.binding, cluster, namespace, resource, expression_index,
+            workload(resource, name, recorded_object(response_object, request_object))
+        ORDER BY ts DESC, audit_id
+    ) = 1
+ORDER BY ts DESC, audit_id, denied.policy, denied.binding

@@ -1,0 +1,16 @@
+-- one row per (policy, binding, kind of critical subject, subject) with a matched request
+-- subject: the namespace where that is what makes it critical, else the user
+SELECT
+    policy, binding, critical AS kind,
+    CASE WHEN critical = 'system namespace' THEN namespace WHEN critical = 'namespace traffic' THEN name ELSE user_name END AS subject,
+    count(*) AS requests,
+    count(*) FILTER (WHERE outcome = 'deny') AS denied,
+    count(*) FILTER (WHERE outcome = 'unknown') AS unknown,
+    min(ts) AS first_ts,
+    max(ts) AS last_ts,
+    coalesce(arg_max(message, (ts, audit_id)) FILTER (WHERE outcome = 'deny'), '') AS message,
+    coalesce(arg_max(audit_id, (ts, audit_id)) FILTER (WHERE outcome = 'deny'), '') AS audit_id
+FROM outcomes
+WHERE critical IS NOT NULL
+GROUP BY ALL
+ORDER BY policy, binding, denied DESC, unknown DESC, requests DESC, kind, subject

@@ -1,0 +1,15 @@
+-- `judged_requests`: one row per (policy, binding, request) that a policy with would-be denials matched
+-- outcome: deny if anything would deny the request; else unknown if anything could not be judged; else admit
+CREATE OR REPLACE TEMP TABLE judged_requests AS
+SELECT
+    policy, binding, cluster, audit_id, ts,
+    CASE
+        WHEN bool_or(effect = 'deny') THEN 'deny'
+        WHEN bool_or(decision = 'unknown') THEN 'unknown'
+        ELSE 'admit'
+    END AS outcome,
+    coalesce(bool_or(effect = 'deny' AND why IN ('configuration', 'namespaceObject')), false) AS is_configuration,
+    true AS is_behind
+FROM read_parquet($verdicts)
+WHERE decision <> 'nomatch' AND policy IN (SELECT policy FROM read_parquet($verdicts) WHERE effect = 'deny')
+GROUP BY ALL

@@ -1,0 +1,61 @@
+-- one row per request that some policy matched: (cluster, audit_id, ts), with what it is about and who sent it
+-- kind, name: of the object that the request names, whatever its subresource
+-- owner_kind, owner_name: of the object's controller, where the recorded body is the object and has one
+-- is_whole: whether the recorded body is the object, so that without an owner it is known to have none
+-- object: the recorded body
+-- is_finalizing: a write to an object that is being deleted
+CREATE OR REPLACE TEMP TABLE subjects AS
+WITH described AS (
+    SELECT
+        r.cluster, r.audit_id, r.ts, r.verb, r.api_group, r.resource, r.subresource, r.outcome,
+        coalesce(r.user_name, '') AS user_name,
+        r.user_groups,
+        coalesce(r.user_agent, '') AS user_agent,
+        coalesce(r.namespace, '') AS namespace,
+        object_name(r.name, r.verb, r.response_object) AS object_name,
+        recorded_object(r.response_object, r.request_object) AS body
+    FROM requests AS r
+    SEMI JOIN judged AS j ON r.cluster = j.cluster AND r.audit_id = j.audit_id AND r.ts = j.ts
+    QUALIFY row_number() OVER (PARTITION BY r.cluster, r.audit_id, r.ts ORDER BY r.stage_ts) = 1
+),
+read AS (
+    SELECT
+        * EXCLUDE (object_name, body),
+        body ->> '$.kind' AS body_kind,
+        body AS object,
+        controller_of(body) AS controller,
+        coalesce(
+            nullif(object_name, ''), body ->> '$.metadata.name', (body ->> '$.metadata.generateName') || '*', '*'
+        ) AS name
+    FROM described
+),
+-- A custom resource's kind is told by any of its bodies; the built-in ones are in a table.
+custom AS (
+    SELECT api_group, resource, max(body_kind) AS kind
+    FROM read
+    WHERE coalesce(subresource, '') IN ('', 'status') AND verb IN ('create', 'update', 'patch')
+        AND body_kind NOT IN ('Status', 'Table', 'PartialObjectMetadata', 'DeleteOptions')
+    GROUP BY ALL
+),
+named AS (
+    SELECT read.*, coalesce(kinds.kind, custom.kind, read.resource, '') AS kind
+    FROM read
+    LEFT JOIN kinds ON kinds.api_group = read.api_group AND kinds.resource = read.resource
+    LEFT JOIN custom ON custom.api_group = read.api_group AND custom.resource = read.resource
+)
+SELECT
+    cluster, audit_id, ts, verb, outcome AS answer,
+    user_name, user_groups, user_agent, namespace, api_group,
+    coalesce(resource, '') AS plain_resource,
+    coalesce(subresource, '') AS subresource,
+    resource_label(nullif(api_group, ''), resource, subresource) AS resource,
+    kind, name,
+    controller ->> '$.kind' AS owner_kind,
+    controller ->> '$.name' AS owner_name,
+    object ->> '$.metadata.labels.pod-template-hash' AS template_hash,
+    coalesce(body_kind = kind, false) AND (object -> '$.metadata') IS NOT NULL AS is_whole,
+    subresource IS NOT DISTINCT FROM 'finalize' OR (
+        verb IN ('update', 'patch') AND (object ->> '$.metadata.deletionTimestamp') IS NOT NULL
+    ) AS is_finalizing,
+    object
+FROM named

@@ -1,0 +1,10 @@
+-- one row per object in `existing` that (policy, binding) did not judge in the window
+SELECT e.*, coalesce(r.unit, e.kind || '/' || e.name) AS unit
+FROM existing AS e
+LEFT JOIN roots AS r ON r.cluster = e.cluster AND r.namespace = e.namespace AND r.kind = e.kind AND r.name = e.name
+WHERE NOT EXISTS (
+    FROM outcomes AS o
+    WHERE o.policy = $policy AND o.binding IS NOT DISTINCT FROM $binding AND o.outcome <> 'unknown'
+        AND o.cluster = e.cluster AND o.namespace = e.namespace AND o.kind = e.kind AND o.name = e.name
+)
+ORDER BY e.cluster, e.resource, e.namespace, e.name

@@ -1,0 +1,248 @@
+"""Watching a lake: what came since the last look is replayed, and the first would-be denial of a policy that had none is told.
+
+A look asks which files are new, which stretches of time they touch, and whether these hold other requests than before: files that
+were only put together differently change nothing. The touched stretches are replayed as a whole, with all the history before them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from ingest.errors import InputError, LakeError
+from queries import LakeReader
+
+from ..admission.policies import PolicySet
+from ..replay import Window, plan_replay, run_replay, runs_folder
+from .ledger import STRETCH, STRETCHES_MAX, Account, Row
+from .manifests import Manifests
+from .model import Fidelity, Status
+from .rules import ReadinessRules
+from .sql import statement
+
+FORMAT = 1
+_STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)
+# A lake that is written to all the time may change between planning and running; the next look comes soon anyway.
+_ATTEMPTS = 5
+# Below so many requests one process is done before others have started.
+_REQUESTS_FOR_WORKERS = 20_000
+_ROWS_AT_ONCE = 5_000
+
+Key = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDenial:
+    """The first would-be denial of a policy that had none so far. `was` is its verdict before."""
+
+    policy: str
+    binding: str | None
+    was: Status
+    ts: datetime
+    audit_id: str
+    user: str
+    namespace: str
+    workload: str
+    message: str
+
+
+@dataclass
+class Cursor:
+    """How far a watch has come: kept between looks, and between runs of the program."""
+
+    policies: str
+    files: set[str] = field(default_factory=set)
+    digests: dict[str, str] = field(default_factory=dict)  # by stretch of time
+    folded_until: str = ""
+    accounts: dict[Key, Account] = field(default_factory=dict)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing has been looked at yet."""
+        return not self.files
+
+    def to_json(self) -> str:
+        """As it is kept."""
+        accounts = [
+            {"policy": policy, "binding": binding, **account.document()}
+            for (policy, binding), account in sorted(self.accounts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+        ]
+        document = {
+            "format": FORMAT,
+            "policies": self.policies,
+            "files": sorted(self.files),
+            "digests": self.digests,
+            "folded_until": self.folded_until,
+            "accounts": accounts,
+        }
+        return json.dumps(document) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str, source: str, policies: str) -> Cursor:
+        """Read what `to_json` wrote; a new one where it was of other policies. Raises InputError when it is no cursor."""
+        try:
+            document = json.loads(text)
+            if document["format"] != FORMAT or document["policies"] != policies:
+                return cls(policies)
+            accounts = {(item["policy"], item["binding"]): Account.of_document(item) for item in document["accounts"]}
+            return cls(policies, set(document["files"]), document["digests"], document["folded_until"], accounts)
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{source}: this is no cursor of a watch: {error}", "delete it to begin anew") from error
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Policies that are watched over a lake."""
+
+    reader: LakeReader
+    lake: Path
+    policies: PolicySet
+    kubernetes_version: tuple[int, int]
+    rules: ReadinessRules
+    fidelity: Mapping[str, Fidelity] = field(default_factory=dict)
+    workers: int = 1
+
+    def status(self, cursor: Cursor, key: Key) -> tuple[Status, tuple[str, ...]]:
+        """The verdict on one (policy, binding) as of the last look, with its reasons."""
+        account = cursor.accounts.get(key) or Account()
+        return account.decide(self.fidelity.get(key[0], Fidelity()), self.rules)
+
+    def watched(self) -> list[Key]:
+        """Every (policy, binding), in the order in which they were given."""
+        return [
+            (policy.name, binding.name if binding else None)
+            for policy in self.policies.policies
+            for binding in self.policies.bindings_of(policy) or (None,)
+        ]
+
+    def look(self, cursor: Cursor, tell: Callable[[FirstDenial], None], keep: Callable[[Cursor], None]) -> bool:
+        """Replay what is new since the last look; False where a lake that is being written to did not hold still for it.
+
+        `tell` is called with each first denial, and then `keep` with the cursor that has it: what was interrupted in between is
+        told again. The very first look tells nothing, because denials of that time are found and no news.
+        """
+        self.reader.refresh()
+        files, is_first = set(self.reader.files.events), cursor.is_new
+        windows = list(_windows(self._touched(cursor, files - cursor.files), is_first))
+        for window, digests in windows:
+            if not self._judge(window):
+                # Its files stay new, and what was done of them is not done again.
+                return False
+            for news in self._account(cursor, digests):
+                if not is_first:
+                    tell(news)
+            if window == windows[-1][0]:
+                cursor.files = files
+                _fold(cursor)
+            keep(cursor)
+        if cursor.files != files:
+            cursor.files = files
+            keep(cursor)
+        return True
+
+    def _touched(self, cursor: Cursor, files: Iterable[str]) -> dict[datetime, str]:
+        """The stretches of time that hold other requests than at the last look, with digests of what they hold now."""
+        new = sorted(files)
+        if not new:
+            return {}
+        rows = self.reader.connection.execute(statement("watch_touched"), {"files": new, "stretch_us": _STRETCH_US}).fetchall()
+        stretches = [stretch for (stretch,) in rows if stretch.isoformat() >= cursor.folded_until]
+        if not stretches:
+            return {}
+        parameters = {"since": stretches[0], "until": stretches[-1] + STRETCH, "stretch_us": _STRETCH_US}
+        found = dict(self.reader.connection.execute(statement("watch_digests"), parameters).fetchall())
+        return {stretch: found[stretch] for stretch in stretches if cursor.digests.get(stretch.isoformat()) != found[stretch]}
+
+    def _judge(self, window: Window) -> bool:
+        """Replay a window into the table `watch_judged`; False if the lake does not hold still. Raises LakeError."""
+        for _ in range(_ATTEMPTS):
+            plan = plan_replay(self.reader, self.policies, window, self.kubernetes_version)
+            folder = runs_folder(self.lake) / plan.run_id
+            is_ours = not folder.exists()
+            try:
+                run_replay(plan, self.lake, self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1)
+                parameters = {"verdicts": str(folder / "verdicts.parquet"), "stretch_us": _STRETCH_US}
+                self.reader.connection.execute(statement("watch_judged"), parameters)
+                return True
+            except LakeError:
+                if not self.reader.refresh():
+                    raise
+            finally:
+                # A run of ten minutes of requests is of no use to anybody else.
+                if is_ours:
+                    shutil.rmtree(folder, ignore_errors=True)
+        return False
+
+    def _rows(self) -> Iterator[Row]:
+        cursor = self.reader.connection.execute("FROM watch_judged ORDER BY policy, binding, first_ts, unit, outcome")
+        names = [column[0] for column in cursor.description]
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            yield from (dict(zip(names, row, strict=True)) for row in rows)
+
+    def _account(self, cursor: Cursor, digests: Mapping[datetime, str]) -> list[FirstDenial]:
+        stretches = {stretch.isoformat(): digest for stretch, digest in digests.items()}
+        before = {key: (self.status(cursor, key)[0], account.requests["deny"]) for key, account in cursor.accounts.items()}
+        for account in cursor.accounts.values():
+            account.forget(stretches)
+        told: dict[Key, FirstDenial] = {}
+        for row in self._rows():
+            if row["stretch"].isoformat() in stretches:
+                key = (row["policy"], row["binding"])
+                was, denied = before.get(key, (Status.INSUFFICIENT_EVIDENCE, 0))
+                if row["outcome"] == "deny" and not denied and key not in told:
+                    told[key] = _first_denial(row, was)
+                cursor.accounts.setdefault(key, Account()).add(row)
+        cursor.digests |= stretches
+        return list(told.values())
+
+
+def _first_denial(row: Row, was: Status) -> FirstDenial:
+    return FirstDenial(
+        policy=row["policy"],
+        binding=row["binding"],
+        was=was,
+        ts=row["first_ts"],
+        audit_id=row["audit_id"],
+        user=row["user_name"],
+        namespace=row["namespace"],
+        workload=row["workload"],
+        message=row["message"],
+    )
+
+
+def _windows(touched: Mapping[datetime, str], together: bool) -> Iterator[tuple[Window, dict[datetime, str]]]:
+    """Stretches that follow on each other as one window; all of them as one if `together`."""
+    pending: dict[datetime, str] = {}
+    last: datetime | None = None
+    for stretch, digest in sorted(touched.items()):
+        if last is not None and not together and stretch != last + STRETCH:
+            yield Window(min(pending), last + STRETCH), pending
+            pending = {}
+        pending[stretch], last = digest, stretch
+    if last is not None:
+        yield Window(min(pending), last + STRETCH), pending
+
+
+def _fold(cursor: Cursor) -> None:
+    """Only sum up what is older than the number of stretches that is kept."""
+    old = sorted(cursor.digests)[: max(len(cursor.digests) - STRETCHES_MAX, 0)]
+    for stretch in old:
+        del cursor.digests[stretch]
+        cursor.folded_until = max(cursor.folded_until, _after(stretch))
+    for account in cursor.accounts.values():
+        account.fold(old)
+
+
+def _after(stretch: str) -> str:
+    return (datetime.fromisoformat(stretch) + STRETCH).isoformat()
+
+
+def policies_digest(policies: PolicySet, kubernetes_version: tuple[int, int]) -> str:
+    """A name for a set of policies: a cursor is of use only to the policies that it was made with."""
+    text = f"{kubernetes_version} {Manifests.of(policies).to_yaml()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

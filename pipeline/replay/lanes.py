@@ -1,0 +1,197 @@
+"""Lanes: most requests of a log are like another one in all that policies look at, so that their verdicts need not be found again.
+
+A lane is for successful writes of one resource whose answer shows the object. What their policies, selectors and rules depend on is
+known beforehand (the read sets of expressions are sound); only that is decoded, and what is the same has the same verdicts. Every
+other request takes the general way, and so does one that needs more than its own record, such as the object it replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from ..admission.policies.dispatch import CompiledSet, Entry
+from ..cel.projection import decoder
+from ..cel.readset import Reads, ReadSet
+from ..history.event import effective_user
+from ..history.kinds import kind_of
+from ..history.options import is_dry_run, query_of, write_options
+from ..history.reconstruct import as_created
+from ..matching import Matcher, Target
+from ..request import (
+    AdmissionRequest,
+    Grade,
+    GroupVersionKind,
+    GroupVersionResource,
+    Known,
+    Object,
+    Operation,
+    Unknown,
+)
+
+# What the old object of an update stands as until somebody asks for it; see Lane.may_know_more.
+_OLD_NOT_LOOKED_UP = Unknown("the old object was not looked up")
+_NAME_NOT_READ = Known("", "no policy reads the name")
+_NO_OLD: Known[Object | None] = Known(None, "the operation has no old object")
+_encode = msgspec.json.Encoder().encode
+
+# Columns that make up parts of `request`.
+_COLUMNS_OF = {
+    "userInfo": ("user_name", "user_uid", "user_groups", "user_extra", "impersonated_user"),
+    "name": ("name",),
+    "options": ("request_uri",),
+    "dryRun": ("request_uri",),
+}
+_USER_COLUMNS = {"username": ("user_name", "impersonated_user")}
+_CONSTANT_PARTS = frozenset(
+    ["kind", "resource", "subResource", "requestKind", "requestResource", "requestSubResource", "namespace", "operation", "uid"]
+)
+
+Key: TypeAlias = tuple[object, ...]
+
+
+class LaneName(NamedTuple):
+    """Which requests a lane is for: see `planned.sql` for those that are fit for it."""
+
+    cluster: str
+    api_group: str
+    api_version: str
+    resource: str
+    subresource: str
+    verb: str
+
+
+class Lane:
+    """The requests of one resource, subresource and verb, known by few of their parts."""
+
+    def __init__(self, name: LaneName, reads: ReadSet, has_object_selector: bool) -> None:
+        """`reads` is all that may decide about a request: see `lane_of`."""
+        self.name = name
+        self.columns = _columns(reads.of("request"))
+        self._resource = GroupVersionResource(name.api_group, name.api_version, name.resource)
+        self._kind = kind_of(self._resource, name.subresource)
+        self._names_object = "name" in self.columns
+        self._has_object_selector = has_object_selector
+        self._decode = decoder(_with_identity(reads.of("object"), self._names_object))
+
+    def value(self, response: str) -> Object | None:
+        """What is read of the object in a response; None where the response is no object of the resource."""
+        try:
+            value = self._decode(response)
+        except ValueError:
+            return None
+        if value.__class__ is not dict or value.get("metadata").__class__ is not dict:
+            return None
+        kind, version = value.get("kind"), value.get("apiVersion")
+        if kind.__class__ is not str or version.__class__ is not str or not kind or not version:
+            return None
+        is_other = kind == "Status" or kind.endswith("List") or version.startswith("meta.k8s.io/")
+        return None if is_other else value
+
+    def key(self, value: Object, is_created: bool, namespace: str | None, epoch: int, columns: tuple[object, ...]) -> Key:
+        """Requests of this lane with equal keys have equal verdicts. `epoch` stands for the state of the cluster around them."""
+        return (self.name, is_created, namespace, epoch, columns, _encode(value))
+
+    def request(self, value: Object, row: Mapping[str, Any]) -> AdmissionRequest:
+        """The admission request as far as anybody looks at it. `row` has the columns of `planned.sql` without bodies."""
+        is_created = self.name.verb == "create" or row["code"] == 201
+        operation = Operation.CREATE if is_created else Operation.UPDATE
+        query = query_of(row["request_uri"] or "")
+        if is_created:
+            value = as_created(value)
+        kind = self._kind or GroupVersionKind(self._resource.group, self._resource.version, value["kind"])
+        name = row["name"] or value["metadata"].get("name")
+        return AdmissionRequest(
+            cluster=self.name.cluster,
+            audit_id=row["audit_id"],
+            pass_index=0,
+            ts=row["ts"] or row["stage_ts"],
+            operation=operation,
+            kind=Known(kind, "built-in resources" if self._kind else "responseObject"),
+            resource=self._resource,
+            subresource=self.name.subresource,
+            namespace=row["namespace"] or "",
+            name=Known(name, "objectRef" if row["name"] else "responseObject") if name and self._names_object else _NAME_NOT_READ,
+            user=effective_user(row),
+            dry_run=is_dry_run(query, None),
+            options=Known(write_options(operation, query), "requestURI"),
+            object=Known(value, "responseObject", Grade.EXACT),
+            old_object=_NO_OLD if is_created else _OLD_NOT_LOOKED_UP,
+        )
+
+    def may_know_more(self, request: AdmissionRequest) -> bool:
+        """Whether a verdict that came out unknown may be known from other records: an objectSelector also selects old objects."""
+        return self._has_object_selector and request.old_object is _OLD_NOT_LOOKED_UP
+
+
+def lane_of(name: LaneName, compiled: CompiledSet) -> Lane | None:
+    """The lane of some requests; None where policies look at more than the object and the request, or see another version of it."""
+    if (
+        name.verb not in ("create", "update", "patch")
+        or name.resource == "namespaces"
+        or (name.verb == "create" and name.subresource)
+    ):
+        return None
+    entries = list({id(entry): entry for target in _targets(name) for entry, _ in compiled.candidates(target)}.values())
+    matchers = [matcher for entry in entries for matcher in _matchers(entry)]
+    if not entries or any(matcher.may_convert(target) for matcher in matchers for target in _targets(name)):
+        return None
+    reads = ReadSet.union(*(entry.policy.reads for entry in entries))
+    if "oldObject" in reads.variables() or (name.verb != "create" and _reads_version(reads.of("object"))):
+        return None
+    if any(entry.policy.reads_authorizer for entry in entries):
+        reads.root.at("request").whole = True
+    if any(matcher.has_resource_names for matcher in matchers):
+        reads.root.at("request").at("name")
+    keys = {key for matcher in matchers for key in matcher.object_label_keys}
+    for key in keys:
+        reads.root.at("object").at("metadata").at("labels").at(key)
+    return Lane(name, reads, bool(keys))
+
+
+def _targets(name: LaneName) -> Iterator[Target]:
+    resource = GroupVersionResource(name.api_group, name.api_version, name.resource)
+    for operation in ("CREATE",) if name.verb == "create" else ("CREATE", "UPDATE"):
+        for has_namespace in (True, False):
+            yield Target(operation, resource, name.subresource, has_namespace)
+
+
+def _matchers(entry: Entry) -> Iterator[Matcher]:
+    for matcher in (entry.matcher, *(bound.matcher for bound in entry.bound)):
+        if matcher is not None:
+            yield matcher
+
+
+def _reads_version(reads: Reads) -> bool:
+    """Whether metadata.resourceVersion may be read: an update was given that of the version before, which no response tells."""
+    metadata = reads.fields.get("metadata", Reads())
+    return any(each.whole or each.elements is not None for each in (reads, metadata)) or "resourceVersion" in metadata.fields
+
+
+def _columns(request: Reads) -> tuple[str, ...]:
+    """The columns that hold what is read of `request`, apart from what all requests of a lane and a namespace share."""
+    if request.whole or request.elements is not None or request.fields.keys() - _COLUMNS_OF.keys() - _CONSTANT_PARTS:
+        parts: Sequence[str] = tuple(_COLUMNS_OF)
+    else:
+        parts = sorted(request.fields.keys() & _COLUMNS_OF.keys())
+    columns: dict[str, None] = {}
+    for part in parts:
+        user = request.fields.get("userInfo", Reads()) if part == "userInfo" and not request.whole else Reads(whole=True)
+        narrow = not (user.whole or user.elements is not None) and user.fields.keys() <= _USER_COLUMNS.keys() and user.fields
+        names = _USER_COLUMNS["username"] if narrow else _COLUMNS_OF[part]
+        columns |= dict.fromkeys(names)
+    return tuple(columns)
+
+
+def _with_identity(reads: Reads, names_object: bool) -> Reads:
+    """With what tells whether a response is an object at all."""
+    found = Reads()
+    found.merge(reads)
+    for name in ("kind", "apiVersion"):
+        found.at(name)
+    found.at("metadata").at("namespace")
+    if names_object:
+        found.at("metadata").at("name")
+    return found

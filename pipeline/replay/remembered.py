@@ -1,0 +1,97 @@
+"""What was found out about one request serves every other that is like it in all that decides: see `lanes.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from ..admission.policies.dispatch import CompiledSet, evaluate_request
+from ..admission.policies.verdict import Decision, PolicyVerdict
+from ..authorization import RecordedRbac
+from ..request import Object
+from .lanes import Key, LaneName, lane_of
+from .past import rows_of
+from .verdicts import VerdictBuilder
+from .worlds import Worlds
+
+# Distinct requests whose verdicts are kept. Beyond it all are forgotten, and what comes again is found out again.
+REMEMBERED_MAX = 50_000
+
+# Of a request of a lane, beside what is read of its object.
+_COLUMNS = [
+    "class", "audit_id", "ts", "stage_ts", "code", "namespace", "name", "request_uri",
+    "user_name", "user_uid", "user_groups", "user_extra", "impersonated_user",
+]  # fmt: skip
+
+Verdicts = Sequence[PolicyVerdict]
+
+
+class Remembered:
+    """The verdicts of the distinct requests that one worker has met."""
+
+    def __init__(self, names: Iterable[LaneName], compiled: CompiledSet | None, worlds: Worlds, rbac: RecordedRbac) -> None:
+        """`names` are the classes of requests by number. Without `compiled`, policies change and nothing is remembered."""
+        self._compiled = compiled
+        self._lanes = [lane_of(name, compiled) if compiled else None for name in names]
+        self._worlds = worlds
+        self._rbac = rbac
+        self._verdicts: dict[Key, Verdicts | None] = {}  # None: to be found out in the general way
+
+    def take(self, table: pa.Table, builder: VerdictBuilder) -> list[int]:
+        """Add the verdicts of all requests that need no more than their own record; returns the rows that are left.
+
+        `table` has the columns of `planned.sql`.
+        """
+        if not any(self._lanes):
+            return list(range(table.num_rows))
+        if len(self._verdicts) > REMEMBERED_MAX:
+            self._verdicts.clear()
+        left, keys, new = self._keys(table)
+        rows = rows_of(table.select(_COLUMNS).take(pa.array([index for index, _ in new.values()], pa.int64())))
+        for (key, (_, value)), row in zip(new.items(), rows, strict=True):
+            self._verdicts[key] = self._find(value, row)
+        for index, key in keys:
+            verdicts = self._verdicts[key]
+            if verdicts is None:
+                left.append(index)
+            else:
+                builder.add(index, verdicts)
+        return sorted(left)
+
+    def _keys(self, table: pa.Table) -> tuple[list[int], list[tuple[int, Key]], dict[Key, tuple[int, Object]]]:
+        """The rows without a key, the keys of the others, and the first row of each key that is new with what is read of it."""
+        left: list[int] = []
+        keys: list[tuple[int, Key]] = []
+        new: dict[Key, tuple[int, Object]] = {}
+        own = {name: list(map(_hashable, table.column(name).to_pylist())) for lane in self._lanes if lane for name in lane.columns}
+        read = [table.column(name).to_pylist() for name in ("class", "is_plain", "code", "namespace", "response_object")]
+        epochs = self._worlds.epochs(table.column("cluster"), table.column("ts"))
+        for index, (number, is_plain, code, namespace, response, epoch) in enumerate(zip(*read, epochs, strict=True)):
+            lane = self._lanes[number] if is_plain else None
+            value = lane.value(response) if lane is not None else None
+            if lane is None or value is None:
+                left.append(index)
+                continue
+            key = lane.key(value, code == 201, namespace, epoch, tuple([own[name][index] for name in lane.columns]))
+            keys.append((index, key))
+            if key not in self._verdicts and key not in new:
+                new[key] = (index, value)
+        return left, keys, new
+
+    def _find(self, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
+        """The verdicts of a request in its lane; None if the general way may know more."""
+        lane = self._lanes[row["class"]]
+        assert lane is not None
+        assert self._compiled is not None
+        request = lane.request(value, row)
+        world = self._worlds.at(request.cluster, request.ts)
+        verdicts = evaluate_request(self._compiled, request, world, partial(self._rbac.authorize, request.cluster, request.ts))
+        is_unknown = any(verdict.decision is Decision.UNKNOWN for verdict in verdicts)
+        return None if is_unknown and lane.may_know_more(request) else verdicts
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if value.__class__ is list else value

@@ -1,0 +1,77 @@
+"""The report as JUnit XML, which every CI system draws: a suite per (policy, binding), its verdict and workloads as test cases.
+
+JUnit has no one schema. This keeps to what both Ant's (every attribute it requires, no element it does not know) and Jenkins'
+xunit plugin's (`junit-10.xsd`) allow.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from xml.etree import ElementTree as Xml
+
+from pipeline.readiness.model import PolicyReadiness
+
+from .model import Report
+from .outcomes import OUTCOMES
+from .words import policy_name, workload
+
+# What XML 1.0 cannot hold, even escaped (its production `Char`).
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def to_junit(report: Report) -> str:
+    """One `testsuites` document. The time of a suite is the end of the evidence, its duration 0: a report has no clock."""
+    suites = Xml.Element("testsuites")
+    for number, entry in enumerate(report.policies):
+        suites.append(_suite(report, entry, number))
+    Xml.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(suites, encoding="unicode") + "\n"
+
+
+def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
+    outcome = OUTCOMES[entry.status]
+    cases = [_case(entry, "may go to Deny", outcome.junit, str(entry.status), entry.reasons)]
+    for owner in entry.owners:
+        name = f"{owner.namespace or 'cluster'}/{workload(owner)} by {owner.user}"
+        denied = (f"{owner.requests:,} requests would have been denied: {owner.message}", f"audit ID {owner.audit_id}")
+        cases.append(_case(entry, name, outcome.denials, "would be denied", denied))
+    counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
+    suite = Xml.Element(
+        "testsuite",
+        name=_text(policy_name(entry)),
+        package="hindcast.readiness",
+        id=str(number),
+        tests=str(len(cases)),
+        failures=str(counts["failure"]),
+        errors=str(counts["error"]),
+        skipped=str(counts["skipped"]),
+        time="0",
+        timestamp=_timestamp(report.last_ts),
+        hostname=_text(" ".join(report.clusters)) or "localhost",
+    )
+    properties = Xml.SubElement(suite, "properties")
+    for key, value in (("run", report.run_id), ("kubernetes", report.kubernetes_version), ("status", str(entry.status))):
+        Xml.SubElement(properties, "property", name=key, value=_text(value))
+    suite.extend(cases)
+    Xml.SubElement(suite, "system-out").text = _text("\n".join(entry.reasons))
+    Xml.SubElement(suite, "system-err").text = _text("\n".join(report.caveats))
+    return suite
+
+
+def _case(entry: PolicyReadiness, name: str, element: str | None, kind: str, words: tuple[str, ...]) -> Xml.Element:
+    case = Xml.Element("testcase", name=_text(name), classname=_text(policy_name(entry)), time="0")
+    if element is not None:
+        found = Xml.SubElement(case, element, message=_text(words[0]))
+        if element != "skipped":
+            found.set("type", kind)
+        found.text = _text("\n".join(words))
+    return case
+
+
+def _timestamp(moment: datetime | None) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S") if moment else "1970-01-01T00:00:00"
+
+
+def _text(words: str) -> str:
+    return _NOT_IN_XML.sub("\ufffd", words)

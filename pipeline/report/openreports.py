@@ -1,0 +1,127 @@
+"""The report as Kubernetes objects that policy dashboards read: OpenReports, and the PolicyReport that it came from.
+
+Both have the same fields (`config/crd` of openreports/reports-api, `policy-report/crd/v1alpha2` of wg-policy-prototypes), but only
+an OpenReports object names its source as a whole. A verdict is a result of the cluster's report; what would be denied in a
+namespace is in that namespace's own report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from pipeline.readiness.model import Owner, PolicyReadiness
+
+from .model import Report
+from .outcomes import OUTCOMES, fingerprint
+from .words import policy_name
+
+_RESULTS = ("pass", "fail", "warn", "error", "skip")
+_SOURCE = "hindcast"
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    api_version: str
+    kind: str
+    names_source: bool
+
+
+_OPENREPORTS = _Dialect("openreports.io/v1alpha1", "Report", True)
+_POLICY_REPORT = _Dialect("wgpolicyk8s.io/v1alpha2", "PolicyReport", False)
+
+
+def to_openreports(report: Report) -> str:
+    """YAML documents: one ClusterReport with the verdicts, and a Report for each namespace with would-be denials."""
+    return _documents(report, _OPENREPORTS)
+
+
+def to_policyreport(report: Report) -> str:
+    """The same as wgpolicyk8s.io/v1alpha2: ClusterPolicyReport and PolicyReport."""
+    return _documents(report, _POLICY_REPORT)
+
+
+def _documents(report: Report, dialect: _Dialect) -> str:
+    found: dict[str, list[dict[str, Any]]] = {"": [_verdict(report, entry) for entry in report.policies]}
+    for entry in report.policies:
+        for owner in entry.owners:
+            found.setdefault(owner.namespace, []).append(_denied(entry, owner))
+    objects = [_object(report, dialect, namespace, results) for namespace, results in sorted(found.items())]
+    return yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _object(report: Report, dialect: _Dialect, namespace: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "name": f"hindcast-{report.run_id}",
+        "labels": {"app.kubernetes.io/managed-by": "hindcast"},
+        "annotations": {"hindcast/clusters": ", ".join(report.clusters), "hindcast/kubernetes-version": report.kubernetes_version},
+    }
+    counts = Counter(result["result"] for result in results)
+    body = {"summary": {name: counts[name] for name in _RESULTS}, "results": list(results)}
+    if namespace:
+        metadata["namespace"] = namespace
+        body = {"scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace}} | body
+    if dialect.names_source:
+        body = {"source": _SOURCE} | body
+    kind = dialect.kind if namespace else f"Cluster{dialect.kind}"
+    return {"apiVersion": dialect.api_version, "kind": kind, "metadata": metadata, **body}
+
+
+def _verdict(report: Report, entry: PolicyReadiness) -> dict[str, Any]:
+    outcome = OUTCOMES[entry.status]
+    figures = {
+        "status": str(entry.status),
+        "requestsMatched": entry.exposure.requests_matched,
+        "requestsDenied": entry.denials.requests,
+        "requestsUnknown": entry.exposure.requests_unknown,
+        "workloadsJudged": entry.exposure.units_judged,
+        "run": report.run_id,
+    }
+    return _result(entry, outcome.reports, outcome.severity, "; ".join(entry.reasons), report.last_ts, figures)
+
+
+def _denied(entry: PolicyReadiness, owner: Owner) -> dict[str, Any]:
+    outcome = OUTCOMES[entry.status]
+    kind, _, name = owner.unit.partition("/")
+    subject = {"name": name or kind, "namespace": owner.namespace}
+    if name and kind[0].isupper():
+        # A root owner is named by its kind; an object without one by its resource, which is no kind.
+        subject["kind"] = kind
+    words = f"{owner.requests:,} requests of {owner.user} would have been denied: {owner.message}"
+    figures = {
+        "user": owner.user,
+        "resource": owner.resource,
+        "workload": owner.unit,
+        "requests": owner.requests,
+        "auditID": owner.audit_id,
+        "fingerprint": fingerprint(entry, owner),
+    }
+    status = "fail" if outcome.denials == "failure" else "warn"
+    result = _result(entry, status, outcome.severity, words, owner.last_ts, figures)
+    result["resources"] = [{key: value for key, value in subject.items() if value}]
+    return result
+
+
+def _result(
+    entry: PolicyReadiness, result: str, severity: str, message: str, moment: datetime | None, figures: dict[str, Any]
+) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "source": _SOURCE,
+        "policy": entry.policy,
+        "rule": policy_name(entry),
+        "category": "admission readiness",
+        "result": result,
+        "severity": severity,
+        "scored": True,
+        "message": message,
+        # The properties of a result are a map of strings.
+        "properties": {key: str(value) for key, value in figures.items()},
+    }
+    if moment is not None:
+        found["timestamp"] = {"seconds": int(moment.timestamp()), "nanos": moment.microsecond * 1000}
+    return found

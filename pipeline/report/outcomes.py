@@ -1,0 +1,100 @@
+"""What each verdict is called in the formats of other tools, in one table, so that no two formats disagree."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from pipeline.readiness.model import Owner, PolicyReadiness, Status
+
+from .model import PolicySource, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`mark` and `tone` (a class of colour) are HTML's, `sign` is Markdown's, `slug` names a rule, `sarif` is a level.
+
+    `junit` is the element in a test case, none where it passes.
+    `reports` and `severity` are OpenReports'. `denials` is the element in the test case of one workload that would be denied.
+    """
+
+    mark: str
+    tone: str
+    sign: str
+    slug: str
+    sarif: str
+    junit: str | None
+    reports: str
+    severity: str
+    denials: str
+    meaning: str
+    next: str
+
+
+OUTCOMES: dict[Status, Outcome] = {
+    Status.READY: Outcome(
+        mark="✓",
+        tone="good",
+        sign="✅",
+        slug="ready",
+        sarif="none",
+        junit=None,
+        reports="pass",
+        severity="info",
+        denials="skipped",
+        meaning="The policy may go to Deny.",
+        next="Go to Deny. Keep Audit beside it, so that what it denies stays on record.",
+    ),
+    Status.READY_WITH_EXEMPTIONS: Outcome(
+        mark="✓",
+        tone="unsure",
+        sign="🟡",
+        slug="ready-with-exemptions",
+        sarif="note",
+        junit=None,
+        reports="warn",
+        severity="low",
+        denials="skipped",
+        meaning="The policy may go to Deny once exemptions are in place.",
+        next="Put the exemptions below in place, then go to Deny. They have an end: have them removed before it.",
+    ),
+    Status.NOT_READY: Outcome(
+        mark="✕",
+        tone="bad",
+        sign="❌",
+        slug="not-ready",
+        sarif="error",
+        junit="failure",
+        reports="fail",
+        severity="high",
+        denials="failure",
+        meaning="The policy would deny recorded requests.",
+        next="Keep it on Warn and Audit. Have the owners below change what they send, or exempt them, then replay again.",
+    ),
+    Status.INSUFFICIENT_EVIDENCE: Outcome(
+        mark="?",
+        tone="unsure",
+        sign="❔",
+        slug="insufficient-evidence",
+        sarif="warning",
+        junit="error",
+        reports="error",
+        severity="medium",
+        denials="skipped",
+        meaning="Too little is known to let the policy deny.",
+        next="Keep it on Audit and close the gaps above, by recording longer or at a higher audit level, then replay again.",
+    ),
+}
+
+
+def source_of(report: Report, entry: PolicyReadiness) -> PolicySource | None:
+    """Where the policy was written; None where that is not known, as for one that was taken from the log."""
+    return next((source for source in report.sources if source.policy == entry.policy), None)
+
+
+def fingerprint(entry: PolicyReadiness, owner: Owner | None = None) -> str:
+    """A name for a finding that stays the same from run to run: it holds names only, no count, time or line."""
+    parts = [entry.policy, entry.binding or ""]
+    if owner is not None:
+        parts += [owner.namespace, owner.resource, owner.unit, owner.user]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,90 @@
+"""The report as SARIF 2.1.0, which code hosts show at the policy's line in a pull request."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from pipeline.readiness.model import Owner, PolicyReadiness
+
+from .model import PolicySource, Report
+from .outcomes import OUTCOMES, fingerprint, source_of
+from .words import day, policy_name, workload
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_WOULD_DENY = ("would-deny", "A workload whose recorded requests the policy would have denied.", "warning")
+_RULES = (*((item.slug, item.meaning, item.sarif) for item in OUTCOMES.values()), _WOULD_DENY)
+_RULE_INDEX = {slug: index for index, (slug, _, _) in enumerate(_RULES)}
+
+
+def to_sarif(report: Report) -> str:
+    """One run: a result for each verdict, and one for each workload that would be denied."""
+    results = [result for entry in report.policies for result in _results(report, entry)]
+    driver = {"name": "hindcast", "fullName": "Hindcast readiness", "rules": [_rule(*rule) for rule in _RULES]}
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"hindcast/readiness/{report.run_id}"},
+        "columnKind": "unicodeCodePoints",
+        "properties": {"clusters": list(report.clusters), "events": report.events, "caveats": list(report.caveats)},
+        "results": results,
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rule(slug: str, meaning: str, level: str) -> dict[str, Any]:
+    return {"id": slug, "shortDescription": {"text": meaning}, "defaultConfiguration": {"level": level}}
+
+
+def _results(report: Report, entry: PolicyReadiness) -> list[dict[str, Any]]:
+    outcome = OUTCOMES[entry.status]
+    source = source_of(report, entry)
+    text = f"{policy_name(entry)} is {entry.status}: {'; '.join(entry.reasons)}"
+    verdict = _result(outcome.slug, outcome.sarif, text, fingerprint(entry), source, policy_name(entry), "policy")
+    verdict["properties"] = {
+        "policy": entry.policy,
+        "binding": entry.binding or "",
+        "requestsMatched": entry.exposure.requests_matched,
+        "requestsDenied": entry.denials.requests,
+        "requestsUnknown": entry.exposure.requests_unknown,
+    }
+    level = "warning" if outcome.denials == "failure" else "note"
+    return [verdict, *(_denied(entry, owner, level, source) for owner in entry.owners)]
+
+
+def _denied(entry: PolicyReadiness, owner: Owner, level: str, source: PolicySource | None) -> dict[str, Any]:
+    where = f"{owner.namespace}/{workload(owner)}" if owner.namespace else workload(owner)
+    text = (
+        f"{policy_name(entry)} would have denied {owner.requests:,} requests of {owner.user} for {where}, "
+        f"last {day(owner.last_ts)}: {owner.message}"
+    )
+    result = _result(_WOULD_DENY[0], level, text, fingerprint(entry, owner), source, where, "resource")
+    result["occurrenceCount"] = owner.requests
+    result["properties"] = {"policy": entry.policy, "user": owner.user, "namespace": owner.namespace, "auditID": owner.audit_id}
+    return result
+
+
+def _result(rule: str, level: str, text: str, name: str, source: PolicySource | None, subject: str, kind: str) -> dict[str, Any]:
+    location: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": subject, "kind": kind}]}
+    if source is not None:
+        location = {"physicalLocation": _physical(source)} | location
+    return {
+        "ruleId": rule,
+        "ruleIndex": _RULE_INDEX[rule],
+        # Section 3.27.10: a result that is no failure has the level none, and only such a one has it.
+        "kind": "pass" if level == "none" else "fail",
+        "level": level,
+        "message": {"text": text},
+        "locations": [location],
+        # GitHub follows a finding by the first, whatever happens to the lines of the file; others by ours.
+        "partialFingerprints": {"primaryLocationLineHash": name, "hindcast/v1": name},
+    }
+
+
+def _physical(source: PolicySource) -> dict[str, Any]:
+    artifact = {"uri": quote(source.file)}
+    if source.file.startswith("/"):
+        artifact["uri"] = "file://" + artifact["uri"]
+    else:
+        artifact["uriBaseId"] = "%SRCROOT%"
+    return {"artifactLocation": artifact, "region": {"startLine": source.line}}
