@@ -77,8 +77,9 @@ def _finding(cluster: str, name: str, losses: Sequence[Loss], now: datetime) -> 
         severity, means = Severity.POSSIBLE, "they may still be on their way: an API server repeats a batch for up to 250 s"
     named = [loss.detail if len(losses) == 1 else f"{loss.detail} ({loss.count:,})" for loss in losses[:_DETAILS_SHOWN]]
     more = [f"{len(losses) - _DETAILS_SHOWN} more"] if len(losses) > _DETAILS_SHOWN else []
-    found = f"{count:,} {kind.unit} {kind.found}"
-    return Finding(severity, cluster, name, count, found, first_ts, last_ts, ", ".join(named + more), means, kind.action)
+    return Finding(
+        severity, cluster, name, count, kind.counted(count), first_ts, last_ts, ", ".join(named + more), means, kind.action
+    )
 
 
 def unreadable_finding(error: Exception) -> Finding:

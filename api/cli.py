@@ -15,10 +15,26 @@ from typing import Annotated, Any
 
 import typer
 
-from ingest.errors import HindcastError
+from ingest.errors import HindcastError, InputError
 
-from .commands import calibrate, demo, doctor, ingest, init, readiness, replay, serve, violations
+from .commands import (
+    calibrate,
+    compact,
+    demo,
+    doctor,
+    exemptions,
+    expire,
+    gate,
+    ingest,
+    init,
+    readiness,
+    replay,
+    serve,
+    violations,
+    watch,
+)
 from .context import Context
+from .damage import ENGINE_ERRORS, explained
 
 EXIT_INTERRUPTED = 130
 
@@ -53,12 +69,38 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             _complain("interrupted; what was committed before stays, run the command again to go on")
             code = EXIT_INTERRUPTED
+        except RecursionError as error:
+            raise InputError(
+                "what was given is nested too deep, or refers to itself", "look for a YAML alias inside itself"
+            ) from error
+        except BrokenPipeError:
+            raise
+        except ENGINE_ERRORS as error:
+            context: typer.Context = options["context"]
+            if (known := explained(error, context.obj.lake)) is None:
+                raise
+            raise known from error
         raise typer.Exit(code or 0)
 
     return finish
 
 
-for _command in (demo, init, ingest, serve, doctor, violations, replay, calibrate, readiness):
+for _command in (
+    demo,
+    init,
+    ingest,
+    serve,
+    doctor,
+    compact,
+    expire,
+    violations,
+    replay,
+    calibrate,
+    readiness,
+    exemptions,
+    gate,
+    watch,
+):
     app.command(_command.__name__.rpartition(".")[2])(_finishing(_command.command))
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from .errors import error_response
 
 # An API server closes an idle connection after 90 s. Being the first to close would race with its next batch.
 KEEP_ALIVE_SECONDS = 120
+# What an API server sends is a hundredth of it; the parser itself would collect headers without end.
+HEAD_BYTES_MAX = 64 * 1024
 
 
 class SinkConnection(HttpToolsProtocol):
@@ -19,6 +24,7 @@ class SinkConnection(HttpToolsProtocol):
 
     first_request_seconds: float
     _look_later: asyncio.TimerHandle | None = None
+    _head_bytes: int | None = None  # of the request whose headers are arriving
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called once the TLS handshake, with the verification, is done."""
@@ -32,6 +38,31 @@ class SinkConnection(HttpToolsProtocol):
         super().connection_lost(exc)
         if self._look_later is not None:
             self._look_later.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; headers that grow beyond all measure end the connection."""
+        super().data_received(data)
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self.transport.write(_HEAD_TOO_LARGE)
+                self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Called at the first byte of a request."""
+        super().on_message_begin()
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """Called at the end of the headers; starts the application, or what refuses headers that came at once and are too large."""
+        self._head_bytes = None
+        app = self.app
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
+            self.app = _refuse_head
+        try:
+            super().on_headers_complete()
+        finally:
+            self.app = app
 
     def _end_if_silent(self, request_before: object) -> None:
         """Close the connection when no request has begun since the last look; bytes of unfinished headers are none."""
@@ -50,6 +81,14 @@ def connection_type(first_request_seconds: float) -> type[SinkConnection]:
         first_request_seconds = seconds
 
     return Connection
+
+
+_HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+async def _refuse_head(scope: Scope, receive: Receive, send: Send) -> None:
+    message = f"the headers have more than {HEAD_BYTES_MAX} bytes"
+    await error_response(431, "headers_too_large", message, "send fewer")(scope, receive, send)
 
 
 def _common_name(certificate: dict[str, tuple[tuple[tuple[str, str], ...], ...]]) -> str | None:

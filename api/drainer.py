@@ -18,7 +18,8 @@ import structlog
 from ingest.drain import drain
 from ingest.errors import HindcastError, LakeError
 from ingest.lake import Lake
-from ingest.maintain import compact, expire, remove_retired
+from ingest.maintain import compact, remove_retired
+from ingest.retention import expire, expire_objects, expire_quarantine
 from ingest.spool import sealed_segments
 
 from . import logs
@@ -103,12 +104,19 @@ def _maintain(lake: Lake, settings: Settings) -> None:
     now_ts = time.time()
     try:
         with lake.writer() as writer:
-            merged = compact(writer, now_ts)
-            if settings.retention_days:
-                first_day = datetime.fromtimestamp(now_ts, UTC).date() - timedelta(days=settings.retention_days)
-                expired = expire(writer, first_day, now_ts)
-                _log.info("expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
+            # What makes room comes first: on a full disk nothing can be merged.
             removed = remove_retired(writer, now_ts)
+            today = datetime.fromtimestamp(now_ts, UTC).date()
+            if settings.retention_days:
+                first_day = today - timedelta(days=settings.retention_days)
+                expired = expire(writer, first_day, now_ts)
+                expire_quarantine(writer, first_day)
+                _log.info("expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
+            if settings.objects_retention_days:
+                first_day = today - timedelta(days=settings.objects_retention_days)
+                expired = expire_objects(writer, first_day, now_ts)
+                _log.info("objects_expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
+            merged = compact(writer, now_ts)
     except LakeError as error:
         _log.error("maintenance_failed", error=str(error))
         return

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
@@ -15,13 +17,77 @@ from starlette.exceptions import HTTPException
 
 from ingest.errors import EvidenceError, HindcastError, InputError, LakeError
 
+
+class NotFoundError(InputError):
+    """What was asked for is not there."""
+
+
+class TooLargeError(InputError):
+    """What was sent is larger than is taken."""
+
+
+class NotAcceptableError(InputError):
+    """None of the formats that are wanted is offered."""
+
+
+class WrongTypeError(InputError):
+    """What was sent is of a media type that is not taken."""
+
+
+class TooCostlyError(InputError):
+    """The answer would take more time or memory than one question may."""
+
+
+class BusyError(HindcastError):
+    """Too much is asked at one time; the same will work later."""
+
+
 # The first class that fits counts. The exit code of the command line is `HindcastError.exit_code`; both stand side by side here.
 STATUS_OF: tuple[tuple[type[HindcastError], str, int], ...] = (
+    (NotFoundError, "not_found", 404),
+    (NotAcceptableError, "not_acceptable", 406),
+    (TooLargeError, "too_large", 413),
+    (WrongTypeError, "wrong_type", 415),
+    (TooCostlyError, "too_costly", 422),
     (InputError, "bad_input", 400),  # exit code 2
     (EvidenceError, "not_enough_evidence", 409),  # exit code 3
     (LakeError, "lake_unavailable", 503),  # exit code 2
+    (BusyError, "busy", 429),
     (HindcastError, "error", 400),  # exit code 2
 )
+
+_ERROR_SCHEMA = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "hint"],
+            "properties": {"code": {"type": "string"}, "message": {"type": "string"}, "hint": {"type": "string"}},
+        }
+    },
+}
+# How the OpenAPI description tells of errors.
+DESCRIBED: dict[int | str, dict[str, Any]] = {
+    status: {"description": description, "content": {"application/json": {"schema": _ERROR_SCHEMA}}}
+    for status, description in (
+        (400, "what was given cannot be used"),
+        (401, "no known token was shown"),
+        (403, "whoever this is may not do this"),
+        (404, "there is no such thing"),
+        (406, "rows are not offered in any wanted format"),
+        (409, "the lake has not enough evidence"),
+        (413, "the body is too large"),
+        (415, "the body is of a type that is not taken"),
+        (422, "a parameter is not what it should be, or the answer would cost too much"),
+        (429, "too much is asked at one time"),
+        (503, "the lake cannot be read"),
+    )
+}
+_RETRY_AFTER_SECONDS = 5
+_FOUND_SHOWN = 80
+
+STATUS_BY_CODE: Mapping[str, int] = {code: status for _, code, status in STATUS_OF}
 
 _log = structlog.get_logger("hindcast.http")
 
@@ -48,7 +114,8 @@ def install(app: FastAPI) -> None:
 async def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HindcastError)
     code, status = classify(error)
-    return error_response(status, code, error.message, error.hint)
+    retry_after_seconds = _RETRY_AFTER_SECONDS if isinstance(error, BusyError) else None
+    return error_response(status, code, error.message, error.hint, retry_after_seconds=retry_after_seconds)
 
 
 async def _of_http(request: Request, error: Exception) -> JSONResponse:
@@ -62,7 +129,10 @@ async def _of_parameters(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    return error_response(422, "bad_parameter", f"{where}: {first['msg']}")
+    found = ascii(first.get("input"))[:_FOUND_SHOWN]
+    return error_response(
+        422, "bad_parameter", f"{where}: {first['msg']}; found {found}", "the OpenAPI description says what is taken"
+    )
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:

@@ -6,6 +6,7 @@ A command builds tables and knows nothing of formats; a renderer computes nothin
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ class Format(StrEnum):
     JSON = "json"
     YAML = "yaml"
     MARKDOWN = "markdown"
+    CSV = "csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,10 @@ class Table:
 
 
 def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None) -> None:
-    """Write the tables to `stream` (standard output). JSON and YAML carry every column, and times as RFC 3339 in UTC."""
+    """Write the tables to `stream` (standard output). JSON, YAML and CSV carry every column, and times as RFC 3339 in UTC.
+
+    CSV holds the first table, the command's answer; standard error says which others there are.
+    """
     out = stream if stream is not None else sys.stdout
     match form:
         case Format.JSON:
@@ -67,10 +72,31 @@ def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None) 
             yaml.safe_dump(plain, out, sort_keys=False, allow_unicode=True)
         case Format.MARKDOWN:
             out.write("\n".join(_markdown(table) for table in tables))
+        case Format.CSV:
+            _write_csv(tables[0], out)
+            if len(tables) > 1:
+                others = ", ".join(table.name for table in tables[1:])
+                sys.stderr.write(f"csv holds one table, here {tables[0].name}; {others}: -o json\n")
         case Format.TABLE | Format.WIDE:
             console = Console(file=out, soft_wrap=False, highlight=False, width=None if out.isatty() else 200)
             for table in tables:
                 _print(console, table, wide=form is Format.WIDE)
+
+
+def _write_csv(table: Table, out: TextIO) -> None:
+    """Every column under its key, values as in JSON, lists with commas."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(column.key for column in table.columns)
+    for row in table.rows:
+        writer.writerow(_csv_cell(cell) for cell in row)
+
+
+def _csv_cell(value: Any) -> object:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(_csv_cell(item)) for item in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if value is None or isinstance(value, (str, int, float)) else _json_value(value)
 
 
 def _as_data(tables: Sequence[Table]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Literal
 
 import structlog
 from fastapi import Request
@@ -18,7 +19,7 @@ from ingest.telemetry import SinkMetrics
 
 from .identities import IdentityFile
 from .settings import Settings
-from .supervise import DrainSupervisor
+from .supervise import DrainSupervisor, ProcessSupervisor
 
 # As many batches as wait for one fdatasync together; more threads would only wait for each other.
 _ACK_THREADS = 16
@@ -38,6 +39,7 @@ class Services:
     executor: ThreadPoolExecutor
     identities: IdentityFile | None
     drain: DrainSupervisor | None
+    query: ProcessSupervisor | None
     housekeepers: list[asyncio.Task[None]] = field(default_factory=list)
 
 
@@ -65,7 +67,8 @@ def open_services(settings: Settings) -> Services:
         raise
     executor = ThreadPoolExecutor(_ACK_THREADS, thread_name_prefix="ack")
     drain = DrainSupervisor(settings, metrics) if settings.drain else None
-    return Services(settings, sink, spool, metrics, executor, identities, drain)
+    query = ProcessSupervisor("query", "api.querier", settings) if settings.query else None
+    return Services(settings, sink, spool, metrics, executor, identities, drain, query)
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
@@ -74,13 +77,15 @@ def redactor_of(settings: Settings) -> Redactor | None:
         _log.warning("redaction_is_off", hint="bodies of Secrets and tokens in URIs are written to the lake as they arrive")
         return None
     key = load_or_create_key(settings.lake / "redaction.key") if settings.redact_mode == "hash" else b""
-    return Redactor(settings.redact_resources, mode="hash" if settings.redact_mode == "hash" else "drop", key=key)
+    mode: Literal["drop", "hash"] = "hash" if settings.redact_mode == "hash" else "drop"
+    return Redactor(settings.redact_resources, paths=settings.redact_paths, mode=mode, key=key)
 
 
 async def start_services(services: Services) -> None:
-    """Start the drain and the housekeeping; needs the server's event loop."""
-    if services.drain is not None:
-        services.drain.start()
+    """Start the other processes and the housekeeping; needs the server's event loop."""
+    for process in (services.drain, services.query):
+        if process is not None:
+            process.start()
     services.housekeepers.append(asyncio.create_task(_keep_house(services)))
 
 
@@ -96,8 +101,7 @@ async def stop_services(services: Services) -> None:
         services.spool.close()
     except SpoolWriteError as error:
         _log.error("segment_not_sealed", error=str(error))
-    if services.drain is not None:
-        await services.drain.stop()
+    await asyncio.gather(*(process.stop() for process in (services.query, services.drain) if process is not None))
 
 
 async def _keep_house(services: Services) -> None:

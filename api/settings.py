@@ -17,6 +17,16 @@ from ingest.sink import SinkLimits
 
 ENV_PREFIX = "HINDCAST_"
 RETENTION_DAYS_MAX = 36_500
+_POSITIVE = (
+    "drain_interval_seconds",
+    "drain_stuck_seconds",
+    "body_bytes_max",
+    "body_seconds_max",
+    "query_seconds_max",
+    "query_memory_bytes_max",
+    "replays_max",
+    "replay_seconds_max",
+)
 _TRUE = ("1", "true", "yes", "on")
 _LIMITS = SinkLimits()
 _FALSE = ("0", "false", "no", "off", "")
@@ -29,7 +39,7 @@ class Settings:
     lake: Annotated[Path, "the folder that keeps the events"] = Path("hindcast-lake")
     host: Annotated[str, "the address to listen on; any but loopback needs TLS and identities, or --insecure"] = "127.0.0.1"
     port: Annotated[int, "the port to listen on; 0 takes a free one"] = 7443
-    insecure: Annotated[bool, "listen beyond loopback without TLS or without identities"] = False
+    insecure: Annotated[bool, "listen beyond loopback without TLS, or without knowing who writes or reads"] = False
     tls_certificate: Annotated[Path | None, "PEM file with the server's certificate and its chain; read again when it changes"] = (
         None
     )
@@ -38,9 +48,34 @@ class Settings:
     identities: Annotated[
         Path | None, "file of lines `CLUSTER token:TOKEN` or `CLUSTER name:COMMON-NAME`: who may write as which cluster"
     ] = None
+    sink: Annotated[bool, "receive audit events; without it, only questions about the lake are answered"] = True
+    query: Annotated[
+        bool, "answer questions about the lake: the pages and the HTTP API, on a port and in a process of their own"
+    ] = True
+    query_host: Annotated[str, "the address to be asked at; any but loopback needs TLS and tokens or OIDC, or --insecure"] = (
+        "127.0.0.1"
+    )
+    query_port: Annotated[int, "the port to be asked at; 0 takes a free one"] = 7444
+    query_tokens: Annotated[
+        Path | None, "file of lines `NAME token:TOKEN` or `NAME sha256:HEX`: who may read; rotated by changing it"
+    ] = None
+    oidc_issuer: Annotated[str, "the issuer whose tokens (JWT) may read, as in their claim iss"] = ""
+    oidc_audience: Annotated[str, "the audience that such tokens must be for, as in their claim aud"] = ""
+    oidc_jwks: Annotated[str, "file or https URL with the issuer's keys; by default its discovery document names them"] = ""
+    oidc_user_claim: Annotated[str, "the claim with the user's name"] = "sub"
+    oidc_groups_claim: Annotated[str, "the claim with the user's groups"] = "groups"
+    oidc_users: Annotated[
+        tuple[str, ...], "the users who may read; without users and groups, all whose token is for the audience"
+    ] = ()
+    oidc_groups: Annotated[tuple[str, ...], "the groups whose members may read"] = ()
+    query_seconds_max: Annotated[float, "how long one question may take"] = 30.0
+    query_memory_bytes_max: Annotated[int, "the memory that questions may take for sorting and joining"] = 2 * 1024**3
+    replays_max: Annotated[int, "replays, started over HTTP, that run at one time; each takes one core"] = 1
+    replay_seconds_max: Annotated[float, "how long a replay started over HTTP may take"] = 6 * 3600.0
     redact: Annotated[bool, "take credentials out of events before they reach the disk"] = True
     redact_mode: Annotated[str, "what becomes of a credential's body: drop, or hash with the key of this lake"] = "drop"
     redact_resources: Annotated[tuple[str, ...], "the resources whose bodies hold credentials"] = DEFAULT_RESOURCES
+    redact_paths: Annotated[tuple[str, ...], "values in bodies to take out, as pods:spec.containers.env.value"] = ()
     drain: Annotated[bool, "store what the spool holds in the lake, in a second process"] = True
     drain_interval_seconds: Annotated[float, "how long an event waits in the spool at most before the views may show it"] = 10.0
     drain_stuck_seconds: Annotated[float, "not ready when the drain has stored nothing for so long although segments wait"] = 300.0
@@ -48,6 +83,7 @@ class Settings:
         600.0
     )
     retention_days: Annotated[int, "how many whole UTC days of events are kept before today; 0 keeps everything"] = 0
+    objects_retention_days: Annotated[int, "how many of those days keep the bodies of their events, too; 0 keeps all bodies"] = 0
     body_bytes_max: Annotated[int, "the largest body that is taken"] = _LIMITS.body_bytes_max
     in_flight_bytes_max: Annotated[int, "the bytes of all bodies that are being taken at one time"] = _LIMITS.in_flight_bytes_max
     backlog_bytes_max: Annotated[int, "the compressed bytes that may wait for the drain"] = _LIMITS.backlog_bytes_max
@@ -136,23 +172,37 @@ def _check(settings: Settings) -> None:
         raise InputError("client certificates can be asked for only over TLS", "give --tls-certificate and --tls-key")
     if settings.redact_mode not in ("drop", "hash"):
         raise InputError(f"redact mode {settings.redact_mode!r} is unknown", "choose drop or hash")
-    for name in ("drain_interval_seconds", "drain_stuck_seconds", "body_bytes_max", "body_seconds_max"):
+    if not settings.sink and not settings.query:
+        raise InputError("--no-sink and --no-query leave nothing to serve", "leave out one of them")
+    for name in _POSITIVE:
         if getattr(settings, name) <= 0:
             raise InputError(f"{name} is {getattr(settings, name)}, it must be above 0")
-    for name in ("maintain_interval_seconds", "retention_days"):
+    for name in ("maintain_interval_seconds", "retention_days", "objects_retention_days"):
         if getattr(settings, name) < 0:
             raise InputError(f"{name} is {getattr(settings, name)}, it must not be below 0")
-    if settings.retention_days > RETENTION_DAYS_MAX:
-        raise InputError(f"retention_days is {settings.retention_days}, the most is {RETENTION_DAYS_MAX}", "0 keeps everything")
-    if is_loopback(settings.host) or settings.insecure:
-        return
-    missing = [
-        option
-        for option, value in (("--tls-certificate and --tls-key", settings.tls_certificate), ("--identities", settings.identities))
-        if value is None
-    ]
-    if missing:
+    for name in ("retention_days", "objects_retention_days"):
+        if getattr(settings, name) > RETENTION_DAYS_MAX:
+            raise InputError(f"{name} is {getattr(settings, name)}, the most is {RETENTION_DAYS_MAX}", "0 keeps everything")
+    if settings.sink:
+        writers: dict[str, object] = {
+            "--tls-certificate and --tls-key": settings.tls_certificate,
+            "--identities": settings.identities,
+        }
+        _check_reach(settings, settings.host, "write evidence", writers)
+    if settings.query:
+        shown = settings.query_tokens or settings.oidc_issuer
+        readers: dict[str, object] = {
+            "--tls-certificate and --tls-key": settings.tls_certificate,
+            "--query-tokens or --oidc-issuer": shown,
+        }
+        _check_reach(settings, settings.query_host, "read the lake", readers)
+
+
+def _check_reach(settings: Settings, host: str, danger: str, needed: Mapping[str, object]) -> None:
+    """Raise InputError for an address that others can reach without what keeps strangers out."""
+    missing = [option for option, value in needed.items() if not value]
+    if missing and not is_loopback(host) and not settings.insecure:
         raise InputError(
-            f"{settings.host} can be reached from other machines, and anybody there could write evidence",
+            f"{host} can be reached from other machines, and anybody there could {danger}",
             f"give {' and '.join(missing)}, listen on 127.0.0.1, or say --insecure",
         )

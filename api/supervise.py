@@ -1,7 +1,9 @@
-"""Keeps the drain running in a second process: a busy drain in the server's own process would hold up every acknowledgement.
+"""Keeps the drain, and whatever answers questions, running in processes of their own: in the server's they would hold up every
+acknowledgement.
 
-The process learns its settings from the environment. Its standard input is a pipe that nobody writes to: when the server dies, even
-by SIGKILL, the pipe closes and the drain ends itself. What it was doing is repeated by the next one; it is made to be interrupted.
+Such a process learns its settings from the environment. Its standard input is a pipe that nobody writes to: when the server dies,
+even by SIGKILL, the pipe closes and the process ends itself. What it was doing is repeated by the next one; it is made to be
+interrupted.
 """
 
 from __future__ import annotations
@@ -23,38 +25,39 @@ from .settings import Settings
 
 BACKOFF_SECONDS_MIN = 0.5
 BACKOFF_SECONDS_MAX = 30.0
-# A drain that ran for so long was well; its end is a new trouble and not the old one.
+# A process that ran for so long was well; its end is a new trouble and not the old one.
 _WELL_AFTER_SECONDS = 60.0
 # With `shutdown_seconds` less than the 30 s that Kubernetes gives a pod to end.
 _STOP_SECONDS = 12.0
 
-_log = structlog.get_logger("hindcast.drain")
 
+class ProcessSupervisor:
+    """Starts a process, starts it again with growing pauses when it ends, and ends it with the server.
 
-class DrainSupervisor:
-    """Starts the drain process, starts it again with growing pauses when it ends, and ends it with the server."""
+    `name` is what it is called in logs, `module` what `python -m` runs.
+    """
 
-    def __init__(self, settings: Settings, metrics: SinkMetrics) -> None:
+    def __init__(self, name: str, module: str, settings: Settings) -> None:
+        self._name = name
+        self._module = module
         self._settings = settings
-        self._metrics = metrics
+        self._log = structlog.get_logger(f"hindcast.{name}")
         self._process: Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._restarts_in_a_row = 0
-        self._oldest_segment = ""
-        self._oldest_since = time.monotonic()
 
     @property
     def pid(self) -> int | None:
-        """The process id of the drain that runs now."""
+        """The process id of the one that runs now."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     def start(self) -> None:
-        """Begin to keep a drain running; needs a running event loop."""
+        """Begin to keep it running; needs a running event loop."""
         self._task = asyncio.create_task(self._supervise())
 
     async def stop(self) -> None:
-        """Ask the drain to store what is sealed and to end; after 12 s it is killed, and the next one goes on."""
+        """Ask it to finish and to end; after 12 s it is killed, and the next one goes on."""
         self._stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
@@ -63,12 +66,68 @@ class DrainSupervisor:
                 async with asyncio.timeout(_STOP_SECONDS):
                     await self._process.wait()
             except TimeoutError:
-                _log.warning("drain_killed", reason=f"it did not end within {_STOP_SECONDS} s")
+                self._log.warning(f"{self._name}_killed", reason=f"it did not end within {_STOP_SECONDS} s")
                 self._process.kill()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+
+    def trouble(self) -> str | None:
+        """Why its work would not be done, or None when it runs and gets on."""
+        if self.pid is None and self._restarts_in_a_row > 0:
+            return f"the {self._name} process is not running; it has ended {self._restarts_in_a_row} times in a row"
+        if self.pid is None:
+            return f"the {self._name} process is not running yet"
+        return None
+
+    def _count(self, *, up: bool) -> None:
+        """Called when the process has started and when it has ended."""
+
+    async def _supervise(self) -> None:
+        backoff_seconds = BACKOFF_SECONDS_MIN
+        while True:
+            started = time.monotonic()
+            try:
+                code = await self._run_once()
+            except OSError as error:
+                code = -1
+                self._log.error(f"{self._name}_not_started", error=str(error))
+            if self._stopping:
+                return
+            if time.monotonic() - started > _WELL_AFTER_SECONDS:
+                backoff_seconds, self._restarts_in_a_row = BACKOFF_SECONDS_MIN, 0
+            self._restarts_in_a_row += 1
+            self._log.error(f"{self._name}_ended", exit_code=code, again_in_seconds=backoff_seconds)
+            await asyncio.sleep(backoff_seconds)
+            backoff_seconds = min(backoff_seconds * 2, BACKOFF_SECONDS_MAX)
+
+    async def _run_once(self) -> int:
+        """One life of the process; returns its exit code."""
+        process = self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            self._module,
+            stdin=PIPE,
+            stdout=DEVNULL,
+            env={**os.environ, **self._settings.environment()},
+        )
+        self._count(up=True)
+        self._log.info(f"{self._name}_started", pid=process.pid)
+        try:
+            return await process.wait()
+        finally:
+            self._count(up=False)
+
+
+class DrainSupervisor(ProcessSupervisor):
+    """Keeps the drain running, counts its lives, and sees when it does not get on."""
+
+    def __init__(self, settings: Settings, metrics: SinkMetrics) -> None:
+        super().__init__("drain", "api.drainer", settings)
+        self._metrics = metrics
+        self._oldest_segment = ""
+        self._oldest_since = time.monotonic()
 
     def observe(self, spool: Path) -> None:
         """Look whether the oldest waiting segment is still the same one; call it every second or so."""
@@ -79,47 +138,12 @@ class DrainSupervisor:
 
     def trouble(self) -> str | None:
         """Why stored events would not show in the views, or None when the drain runs and gets on."""
-        if self.pid is None and self._restarts_in_a_row > 0:
-            return f"the drain process is not running; it has ended {self._restarts_in_a_row} times in a row"
-        if self.pid is None:
-            return "the drain process is not running yet"
         waited_seconds = time.monotonic() - self._oldest_since
-        if self._oldest_segment and waited_seconds > self._settings.drain_stuck_seconds:
+        if self.pid is not None and self._oldest_segment and waited_seconds > self._settings.drain_stuck_seconds:
             return f"the drain is stuck: segment {self._oldest_segment} has waited for {waited_seconds:.0f} s"
-        return None
+        return super().trouble()
 
-    async def _supervise(self) -> None:
-        backoff_seconds = BACKOFF_SECONDS_MIN
-        while True:
-            started = time.monotonic()
-            try:
-                code = await self._run_once()
-            except OSError as error:
-                code = -1
-                _log.error("drain_not_started", error=str(error))
-            if self._stopping:
-                return
-            if time.monotonic() - started > _WELL_AFTER_SECONDS:
-                backoff_seconds, self._restarts_in_a_row = BACKOFF_SECONDS_MIN, 0
-            self._restarts_in_a_row += 1
+    def _count(self, *, up: bool) -> None:
+        self._metrics.drain_up.set(up)
+        if not up and not self._stopping:
             self._metrics.drain_restarts.inc()
-            _log.error("drain_ended", exit_code=code, again_in_seconds=backoff_seconds)
-            await asyncio.sleep(backoff_seconds)
-            backoff_seconds = min(backoff_seconds * 2, BACKOFF_SECONDS_MAX)
-
-    async def _run_once(self) -> int:
-        """One life of the drain process; returns its exit code."""
-        process = self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "api.drainer",
-            stdin=PIPE,
-            stdout=DEVNULL,
-            env={**os.environ, **self._settings.environment()},
-        )
-        self._metrics.drain_up.set(1)
-        _log.info("drain_started", pid=process.pid)
-        try:
-            return await process.wait()
-        finally:
-            self._metrics.drain_up.set(0)

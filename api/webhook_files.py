@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,13 +26,24 @@ class Sink:
     client_certificate: str = ""
     client_key: str = ""
     client_name: str = ""
+    authority_pem: str = ""  # goes into the kubeconfig itself, in place of a path
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.server)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.server)
+            is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError:  # brackets without an address, or a port that is no number
+            is_url = False
+        if not is_url:
             raise InputError(f"--server: {self.server!r} is no URL of a sink", "write https://HOST:7443")
         if parts.query or parts.fragment:
             raise InputError(f"--server: {self.server!r} has a query", "an API server drops it; leave it out")
+        if self.authority_pem and self.certificate_authority:
+            raise InputError(
+                "--make-certificate makes an authority, and --certificate-authority names one", "leave one of them out"
+            )
+        if self.authority_pem and not self.is_tls:
+            raise InputError(f"--make-certificate: {self.server} speaks no TLS", "use https://")
         if bool(self.client_certificate) != bool(self.client_key):
             raise InputError("a client certificate needs its key", "give --client-certificate and --client-key")
         if self.client_certificate and not self.is_tls:
@@ -41,6 +53,11 @@ class Sink:
     def is_tls(self) -> bool:
         """Whether tokens and certificates are sent at all: over plain HTTP an API server leaves the token out."""
         return self.server.startswith("https://")
+
+    @property
+    def host(self) -> str:
+        """The name or address by which API servers know the sink."""
+        return urlsplit(self.server).hostname or ""
 
     @property
     def url(self) -> str:
@@ -57,7 +74,9 @@ def new_token() -> str:
 def kubeconfig_text(sink: Sink, token: str) -> str:
     """The file for --audit-webhook-config-file. A client certificate takes the token's place where there is one."""
     server = {"server": sink.url}
-    if sink.certificate_authority:
+    if sink.authority_pem:
+        server["certificate-authority-data"] = b64encode(sink.authority_pem.encode()).decode()
+    elif sink.certificate_authority:
         server["certificate-authority"] = sink.certificate_authority
     user = (
         {"client-certificate": sink.client_certificate, "client-key": sink.client_key}

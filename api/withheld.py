@@ -56,20 +56,23 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class StateKnown:
-    """What the lake knows of one part of a cluster's state: recorded writes, those with a body, and objects of snapshots."""
+    """What the lake knows of one part of a cluster's state: recorded writes, those with a body, and objects of snapshots.
+
+    `listed` is None where no snapshot lists any of the kinds; 0 says that there were none.
+    """
 
     cluster: str
     what: str
     writes: int
     with_body: int
-    listed: int
+    listed: int | None
 
     @property
     def verdict(self) -> str:
         """What follows for a replay, as far as it can be known."""
         if self.with_body < self.writes:
             return "recorded without bodies: raise the level to RequestResponse"
-        if not self.listed:
+        if self.listed is None:
             end = "" if self.writes else "; none written, or not recorded: the log cannot tell"
             return f"not known before its first write: ingest a snapshot{end}"
         return "known" if self.writes else "known from the snapshot; none written since, or not recorded: the log cannot tell"
@@ -99,7 +102,7 @@ def state_known(reader: LakeReader) -> Iterator[StateKnown]:
                 [cluster, group, list(resources)],
             ).fetchall()
             ((listed,),) = reader.sql(
-                "SELECT count(*) FROM objects WHERE cluster = ? AND list_contains(?, kind)", [cluster, list(kinds)]
+                "SELECT sum(objects)::BIGINT FROM object_lists WHERE cluster = ? AND list_contains(?, kind)", [cluster, list(kinds)]
             ).fetchall()
             yield StateKnown(cluster, what, writes, with_body, listed)
 

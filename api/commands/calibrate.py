@@ -11,13 +11,18 @@ import typer
 
 from api.context import Context
 from api.output import Column, Format, Table, render
+from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
+from pipeline.readiness.fidelity import recorded_agreement
 from pipeline.readiness.model import Fidelity
 from pipeline.replay import (
     Agreement,
+    Confusion,
+    Outcome,
     RunSummary,
     Window,
     compare_with_log,
+    confusion,
     disagreements,
     plan_replay_from_log,
     run_replay,
@@ -32,20 +37,13 @@ _DISAGREEMENTS_SHOWN = 20
 
 @dataclass(frozen=True)
 class Calibration:
-    """A finished comparison: the run, the agreement of each (policy, binding), and the requests that disagree."""
+    """A finished comparison: the run, agreement by (policy, binding), outcomes by (policy, resource), and what disagrees."""
 
     summary: RunSummary
     agreements: tuple[Agreement, ...]
+    confusion: tuple[Confusion, ...]
     disagreements: tuple[dict[str, Any], ...]
-
-    @property
-    def fidelity(self) -> dict[str, Fidelity]:
-        """Agreement by policy, over all bindings that it had; policies without a record are not in it."""
-        found: dict[str, Fidelity] = {}
-        for item in self.agreements:
-            before = found.get(item.policy, Fidelity())
-            found[item.policy] = Fidelity(before.compared + item.compared, before.agreed + item.agreed)
-        return found
+    fidelity: dict[str, Fidelity]  # of each policy of which something is recorded, by resource
 
 
 def command(
@@ -53,28 +51,40 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
+    other_authorizers: options.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Replay the policies that were bound at the time, and compare with every recorded failure, denial and audit annotation."""
     own: Context = context.obj
     window = Window(*options.parse_window(since, until))
-    found = calibrate(own, window, options.parse_version(kubernetes_version), workers)
-    render([agreement_table(found.agreements), disagreement_table(found.disagreements)], output)
+    version = options.parse_version(kubernetes_version)
+    found = calibrate(own, window, version, workers, other_authorizers=other_authorizers)
+    shown = None if output in (Format.JSON, Format.YAML) else _DISAGREEMENTS_SHOWN
+    render(
+        [confusion_table(found.confusion), agreement_table(found.agreements), disagreement_table(found.disagreements, shown)],
+        output,
+    )
     return 0
 
 
 def calibrate(
-    own: Context, window: Window, version: tuple[int, int], workers: int | None, change_delay: timedelta = CHANGE_DELAY
+    own: Context,
+    window: Window,
+    version: tuple[int, int],
+    workers: int | None,
+    change_delay: timedelta = CHANGE_DELAY,
+    other_authorizers: OtherAuthorizers | None = None,
 ) -> Calibration:
     """Replay what was in force and compare. Raises LakeError."""
     reader = open_lake(own.lake)
     try:
-        plan = plan_replay_from_log(reader, window, version, change_delay)
+        plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
         with own.progress("replaying what was bound") as step:
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
         agreements = compare_with_log(reader, runs_folder(own.lake) / summary.run_id / "verdicts.parquet", version)
-        return Calibration(summary, agreements, tuple(_rows(reader)))
+        by_resource = recorded_agreement(reader.connection)
+        return Calibration(summary, agreements, confusion(reader), tuple(_rows(reader)), by_resource)
     finally:
         reader.close()
 
@@ -97,11 +107,27 @@ def agreement_table(agreements: Iterable[Agreement]) -> Table:
     return Table("agreement", columns, rows, "Replay of what was bound, against the record", (record, silent))
 
 
-def disagreement_table(rows: Iterable[dict[str, Any]]) -> Table:
-    """The requests that disagree, both sides."""
-    shown = list(rows)
-    names = ("ts", "policy", "binding", "about", "messages", "denied_message", "audit_id")
-    columns = [Column(name, wide=name in ("messages", "denied_message")) for name in names]
-    cells = [[row[name] for name in names] for row in shown[:_DISAGREEMENTS_SHOWN]]
-    more = len(shown) - len(cells)
-    return Table("disagreements", columns, cells, "Disagreements", (f"{more} more",) if more > 0 else ())
+def confusion_table(rows: Iterable[Confusion]) -> Table:
+    """One row per (policy, resource, recorded outcome), with a column for each replayed outcome."""
+    columns = [Column("policy"), Column("resource"), Column("recorded"), *(Column(f"as_{each}", number=True) for each in Outcome)]
+    cells = [
+        [row.policy, row.resource, str(recorded), *(row.requests[recorded, replayed] for replayed in Outcome)]
+        for row in rows
+        for recorded in Outcome
+        if any(row.requests[recorded, replayed] for replayed in Outcome)
+    ]
+    one = "deny: this binding rejected the request; a cluster reports one denial, so of a second one it has a failure, or nothing"
+    unknown = (
+        "recorded unknown: the log cannot have recorded it; as unknown: the replay does not say, or has it from the record alone"
+    )
+    return Table("confusion", columns, cells, "What is recorded, and as what it is replayed", (one, unknown))
+
+
+def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None = _DISAGREEMENTS_SHOWN) -> Table:
+    """The requests that disagree, both sides; the first ones, unless `shown` is None."""
+    found = list(rows)
+    names = ("ts", "policy", "binding", "about", "recorded", "replayed", "recorded_messages", "replayed_messages", "audit_id")
+    columns = [Column(name, wide=name.endswith("_messages")) for name in names]
+    cells = [[row[name] for name in names] for row in found[:shown]]
+    more = len(found) - len(cells)
+    return Table("disagreements", columns, cells, "Disagreements", (f"{more} more: -o json has all",) if more > 0 else ())

@@ -15,6 +15,7 @@ import zstandard
 
 from api.context import Context
 from api.output import Column, Format, Table, render
+from api.reports import ReportFormat, print_report
 from ingest.errors import InputError
 from ingest.files import ingest_files
 from ingest.lake import Lake
@@ -30,6 +31,7 @@ from . import readiness, violations
 _START = datetime(2026, 11, 21, 3, 24, 15, 865989, tzinfo=UTC)
 _LENGTH = timedelta(seconds=278.268028)
 _SNAPSHOT = datetime(2026, 11, 21, 3, 24, 34, 88216, tzinfo=UTC)
+_EXEMPTED = timedelta(days=90)  # until proposed exemptions end
 _STORY = timedelta(weeks=3)
 _CLUSTER = "demo"
 _TOTALS = (
@@ -46,9 +48,10 @@ _FIELDS = ("requestReceivedTimestamp", "stageTimestamp")
 def command(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="The folder for the lake and the report; it is made anew.")] = Path("demo-out"),
+    lake_only: Annotated[bool, typer.Option("--lake-only", help="Fill the lake and stop.")] = False,
     stretch: Annotated[bool, typer.Option(help="Stretch the recording's five minutes to three weeks.")] = True,
 ) -> int:
-    """Ingest a real audit log, print what its cluster recorded, replay two policies and write a readiness report."""
+    """Ingest a real audit log, print what its cluster recorded, replay four policies and write a readiness report."""
     own: Context = context.obj
     started = time.monotonic()
     lake = Context(lake=_fresh_lake(out), quiet=own.quiet)
@@ -58,13 +61,17 @@ def command(
         own.say(f"a recording of {seconds:.0f} s, its times stretched by {factor:,.0f} so that the story spans 21 days")
     with as_file(files("api") / "demo") as data:
         _fill(lake, data, factor)
+        if lake_only:
+            own.say(f"lake: {lake.lake}")
+            return 0
         reader = open_lake(lake.lake)
         try:
             _print_recorded(reader)
         finally:
             reader.close()
-        report = readiness.make_report(lake, readiness.Question([data / "policies"]), ReadinessRules(), CHANGE_DELAY * factor)
-    render(readiness.report_tables(report), Format.TABLE)
+        question = readiness.Question([data / "policies"], expires=datetime.now(UTC).date() + _EXEMPTED)
+        report = readiness.make_report(lake, question, ReadinessRules(), CHANGE_DELAY * factor)
+    print_report(report, ReportFormat.TABLE)
     page = out / "report.html"
     page.write_text(to_html(report), encoding="utf-8")
     own.say(f"report: {page} (opens offline); lake: {lake.lake}; {time.monotonic() - started:.0f} s in all")

@@ -1,11 +1,16 @@
-"""`hindcast ingest`: audit log files, folders, EventList bodies and object snapshots into the lake."""
+"""`hindcast ingest`: audit log files, folders, exports of managed clusters and object snapshots into the lake."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -16,27 +21,41 @@ from api.services import redactor_of
 from api.settings import Settings
 from ingest.errors import InputError
 from ingest.files import IngestSummary, ingest_files
+from ingest.follow import follow_files
 from ingest.lake import Lake
+from ingest.redact import Redactor
 from ingest.sink import is_cluster_name
 from ingest.snapshot import SnapshotSummary, ingest_snapshot
 
 from . import options
 
 PARTIAL = 4
+_REPORT_SECONDS = 10.0
 
 
 def command(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(help="Audit log files, folders of them, or - for standard input.")],
+    paths: Annotated[
+        list[str], typer.Argument(help="Audit log files, folders of them, s3://BUCKET/PREFIX, or - for standard input.")
+    ],
     cluster: Annotated[str, typer.Option(help="The name under which the events are kept.")] = "default",
     snapshot: Annotated[bool, typer.Option("--snapshot", help="The paths are `kubectl get -A -o json` lists, not logs.")] = False,
     at: Annotated[str | None, typer.Option(help="When the snapshot was taken (RFC 3339); default: the newest file's time.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on as the files grow and are rotated, until Ctrl-C or SIGTERM.")
+    ] = False,
+    s3_endpoint: Annotated[
+        str,
+        typer.Option(
+            envvar=["HINDCAST_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"], help="URL of another store than AWS."
+        ),
+    ] = "",
     redact: Annotated[
         bool | None, typer.Option("--redact/--no-redact", help="Take credentials out of events before they reach the disk.")
     ] = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Take audit logs (plain, .gz, .zst, rotated) or object snapshots into the lake; what is there already is not added again."""
+    """Take audit logs (plain, compressed, rotated, exported by EKS, GKE or AKS) or object snapshots into the lake, once."""
     own: Context = context.obj
     if not is_cluster_name(cluster):
         raise InputError(
@@ -44,14 +63,68 @@ def command(
         )
     lake = Lake.create(own.lake)
     if snapshot:
-        observed = options.parse_time("--at", at, datetime.now(UTC)) or _newest(paths)
-        render([snapshot_table(ingest_snapshot(lake, paths, cluster, observed))], output)
+        if follow:
+            raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")
+        files = [Path(path) for path in paths]
+        observed = options.parse_time("--at", at, datetime.now(UTC)) or _newest(files)
+        render([snapshot_table(ingest_snapshot(lake, files, cluster, observed))], output)
         return 0
     redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact))
+    if follow:
+        return _follow(own, lake, paths, cluster, redactor, output)
     with own.progress("reading audit logs") as step:
-        summary = ingest_files(lake, paths, cluster, time.time(), redactor, step)
+        summary = ingest_files(lake, paths, cluster, time.time(), redactor, step, s3_endpoint)
     render([files_table(summary)], output)
     return PARTIAL if any(file.note for file in summary.files) else 0
+
+
+def _follow(own: Context, lake: Lake, paths: list[str], cluster: str, redactor: Redactor | None, output: Format) -> int:
+    """Ends in order, with what came of it, at the first signal; Ctrl-C is an interruption and SIGTERM is not."""
+    stop = threading.Event()
+    with _signals(stop) as received:
+        own.say(f"following {', '.join(paths)}; Ctrl-C ends it")
+        summary = follow_files(lake, paths, cluster, time.time, stop, redactor, _reporter(own))
+    render([files_table(summary)], output)
+    if signal.SIGINT in received:
+        raise KeyboardInterrupt
+    return 0
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[list[int]]:
+    """Set `stop` at the first SIGINT or SIGTERM, and let the second do what it always does."""
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        stop.set()
+        restore()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    try:
+        yield received
+    finally:
+        restore()
+
+
+def _reporter(own: Context) -> Callable[[IngestSummary, str], None]:
+    """Says how far it came every ten seconds, if it came any further, and each problem once."""
+    said_at, said = -_REPORT_SECONDS, ""
+
+    def report(summary: IngestSummary, problem: str) -> None:
+        nonlocal said_at, said
+        counts = summary.counts
+        text = problem or f"{counts.stored:,} events stored, {counts.duplicate:,} duplicate, {counts.quarantined:,} quarantined"
+        if text != said and (problem or time.monotonic() - said_at >= _REPORT_SECONDS):
+            said, said_at = text, time.monotonic()
+            own.say(f"{problem}; it is tried again" if problem else text)
+
+    return report
 
 
 def files_table(summary: IngestSummary) -> Table:
@@ -60,6 +133,8 @@ def files_table(summary: IngestSummary) -> Table:
     columns = [Column("file"), *(Column(name, number=True) for name in names), Column("known_lines", "KNOWN LINES", number=True)]
     rows = [[file.path, *(getattr(file.counts, name) for name in names), file.known_lines] for file in summary.files]
     notes = [f"{file.path}: {file.note}" for file in summary.files if file.note]
+    if passed_over := sum(file.passed_over for file in summary.files):
+        notes.append(f"{passed_over:,} entries of exports are of other logs and were passed over")
     if summary.counts.quarantined:
         notes.append(f"{summary.counts.quarantined:,} lines are no audit events; they are kept, with the reasons, in quarantine/")
     if summary.counts.conflicting:
@@ -70,7 +145,7 @@ def files_table(summary: IngestSummary) -> Table:
 def snapshot_table(summary: SnapshotSummary) -> Table:
     """What a snapshot added."""
     columns = [Column(name, number=True) for name in ("files", "objects", "duplicate")]
-    return Table("snapshot", columns, [[summary.files, summary.objects, summary.duplicate]], "Objects taken in")
+    return Table("snapshot", columns, [[summary.files, summary.objects, summary.duplicate]], "Objects taken in", summary.notes)
 
 
 def _newest(paths: list[Path]) -> datetime:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from api.certificates import Certificates, make_certificates
 from api.context import Context
 from api.coverage import coverage_of
 from api.output import Column, Format, Table, render
@@ -23,6 +26,7 @@ from . import options
 from .policies import read_policies
 
 POLICY, KUBECONFIG, IDENTITIES = "audit-policy.yaml", "audit-webhook.kubeconfig", "identities"
+CERTIFICATE, KEY = "sink.crt", "sink.key"
 _GATE = 1
 
 # Flags of kube-apiserver with their reasons. {out} is the folder as the API server sees it. Defaults: kubernetes/apiserver
@@ -61,6 +65,9 @@ def command(
     certificate_authority: Annotated[
         str, typer.Option(help="PEM file, on the control plane's machines, of the authority of the sink's certificate.")
     ] = "",
+    make_certificate: Annotated[
+        bool, typer.Option("--make-certificate", help="Make a certificate for the sink, with an authority for this one only.")
+    ] = False,
     client_certificate: Annotated[str, typer.Option(help="Client certificate to use in place of a token; path over there.")] = "",
     client_key: Annotated[str, typer.Option(help="Its key; path over there.")] = "",
     client_name: Annotated[str, typer.Option(help="The certificate's common name. [default: apiserver-CLUSTER]")] = "",
@@ -88,34 +95,49 @@ def command(
             f"--cluster: {cluster!r} does not name a cluster", "use lower-case letters, digits, -, _ and ., at most 63"
         )
     sink = Sink(cluster, server, certificate_authority, client_certificate, client_key, client_name)
+    made = make_certificates(sink.host, datetime.now(UTC)) if make_certificate else None
+    if made is not None:
+        sink = replace(sink, authority_pem=made.authority)
     token = new_token()
-    write_new(
-        {
-            out / POLICY: (audit_policy_text(coverage), 0o644),
-            out / KUBECONFIG: (kubeconfig_text(sink, token), 0o600),
-            out / IDENTITIES: (identities_text(sink, token), 0o600),
-        },
-        force=force,
-    )
-    render([_files_table(out, sink), _flags_table(out)], output)
+    files = {
+        out / POLICY: (audit_policy_text(coverage), 0o644),
+        out / KUBECONFIG: (kubeconfig_text(sink, token), 0o600),
+        out / IDENTITIES: (identities_text(sink, token), 0o600),
+    }
+    if made is not None:
+        files |= {out / CERTIFICATE: (made.certificate + made.authority, 0o644), out / KEY: (made.key, 0o600)}
+    write_new(files, force=force)
+    render([_files_table(out, sink, made), _flags_table(out)], output)
     return 0
 
 
-def _files_table(out: Path, sink: Sink) -> Table:
+def _files_table(out: Path, sink: Sink, made: Certificates | None) -> Table:
     rows = [
         [str(out / POLICY), "kube-apiserver", "what is recorded, with the reasons"],
         [str(out / KUBECONFIG), "kube-apiserver", f"posts to {sink.url}; holds a secret, mode 0600"],
         [str(out / IDENTITIES), "hindcast serve --identities", "the other half of that secret, mode 0600"],
     ]
-    return Table("files", [Column("file"), Column("for_whom", "FOR"), Column("what")], rows, "Written", tuple(_notes(sink)))
+    if made is not None:
+        until = f"valid until {made.expires:%Y-%m-%d}; then run this again with --force"
+        rows.append([str(out / CERTIFICATE), "hindcast serve --tls-certificate", until])
+        rows.append([str(out / KEY), "hindcast serve --tls-key", "its key, mode 0600"])
+    columns = [Column("file"), Column("for_whom", "FOR"), Column("what")]
+    return Table("files", columns, rows, "Written", (*_notes(sink), f"start the sink with: {_serve(out, sink, made)}"))
+
+
+def _serve(out: Path, sink: Sink, made: Certificates | None) -> str:
+    """The command for the other side."""
+    certificate, key = (str(out / CERTIFICATE), str(out / KEY)) if made is not None else ("FILE", "FILE")
+    tls = f" --host 0.0.0.0 --tls-certificate {certificate} --tls-key {key}" if sink.is_tls else ""
+    return f"hindcast serve{tls} --identities {out / IDENTITIES}"
 
 
 def _notes(sink: Sink) -> Iterator[str]:
     yield "a kube-apiserver that runs as a pod needs both files mounted; it reads them when it starts"
     if not sink.is_tls:
         yield "over plain HTTP an API server sends no token: use https:// and --tls-certificate, except on the same machine"
-    elif not sink.certificate_authority:
-        yield "without --certificate-authority the API server trusts its machine's authorities only"
+    elif not (sink.certificate_authority or sink.authority_pem):
+        yield "without --certificate-authority or --make-certificate the API server trusts its machine's authorities only"
     if sink.client_certificate:
         yield "client certificates need `hindcast serve --client-ca`"
 

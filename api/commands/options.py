@@ -11,6 +11,7 @@ import typer
 
 from api.output import Format
 from ingest.errors import InputError
+from pipeline.authorization import OtherAuthorizers
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -26,18 +27,27 @@ KubernetesVersion = Annotated[
     str, typer.Option("--kubernetes-version", help="The API server's minor version, which decides what CEL knows.")
 ]
 
+OtherAuthorizersOption = Annotated[
+    OtherAuthorizers | None,
+    typer.Option(
+        "--other-authorizers",
+        help="What the clusters have beside RBAC, for policies that ask the authorizer: nothing, Node, or any (a webhook or policy "
+        "file: then what RBAC does not allow is unknown). Default: what the log shows.",
+    ),
+]
+
 
 def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
     """The moment that `--since` or `--until` names, in UTC. Raises InputError for anything else."""
     if text is None:
         return None
-    if span := _SPAN.match(text):
-        return now - timedelta(seconds=float(span[1]) * _SECONDS[span[2]])
     try:
+        if span := _SPAN.match(text):
+            return now - timedelta(seconds=float(span[1]) * _SECONDS[span[2]])
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise InputError(f"{option}: {text!r} is no time", "give a span such as 30d or 12h, or 2026-11-21T03:24:15Z") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def parse_window(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:

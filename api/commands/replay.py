@@ -10,16 +10,20 @@ from typing import Annotated
 
 import typer
 
+from api.beside_runs import keep_policies
 from api.context import Context
 from api.output import Column, Format, Table, render
 from pipeline.admission.policies import PolicySet
+from pipeline.authorization import OtherAuthorizers
 from pipeline.replay import (
     ExpressionDifference,
     ReplayPlan,
+    RequestDifference,
     RunSummary,
     Window,
     difference,
     plan_replay,
+    request_difference,
     run_replay,
     runs_folder,
 )
@@ -48,6 +52,7 @@ def command(
         str | None, typer.Option("--from-log", help="Replay the policies that the log shows in force at this time (RFC 3339).")
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Whose policies --from-log and --against-log mean.")] = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
     workers: Workers = None,
     output: options.Output = Format.TABLE,
 ) -> int:
@@ -55,7 +60,7 @@ def command(
     own: Context = context.obj
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
     new = chosen_policies(own, policies, from_log, cluster, version)
-    planned = plan_of(own, new, window, version)
+    planned = plan_of(own, new, window, version, other_authorizers)
     if plan:
         sys.stdout.write(f"{planned}\n" if output in (Format.TABLE, Format.WIDE) else planned.to_json())
         return 0
@@ -66,8 +71,9 @@ def command(
         if not against:
             # What else the cluster had in force is not what is being changed.
             before = only(before, {policy.name for policy in new.policies})
-        old = run(own, plan_of(own, before, window, version), workers)
-        tables = [difference_table(difference(verdicts_of(own, old), verdicts_of(own, summary))), *tables]
+        old = run(own, plan_of(own, before, window, version, other_authorizers), workers)
+        both = verdicts_of(own, old), verdicts_of(own, summary)
+        tables = [request_difference_table(request_difference(*both)), difference_table(difference(*both)), *tables]
     render(tables, output)
     own.say(f"verdicts: {verdicts_of(own, summary)}")
     return 0
@@ -79,19 +85,30 @@ def verdicts_of(own: Context, summary: RunSummary) -> Path:
 
 
 def make_plan(
-    own: Context, policies: list[Path] | None, since: str | None, until: str | None, kubernetes_version: str
+    own: Context,
+    policies: list[Path] | None,
+    since: str | None,
+    until: str | None,
+    kubernetes_version: str,
+    other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
     """The plan of the policies of `-f` over the window. Raises InputError without policies."""
     version = options.parse_version(kubernetes_version)
     window = Window(*options.parse_window(since, until))
-    return plan_of(own, chosen_policies(own, policies, None, None, version), window, version)
+    return plan_of(own, chosen_policies(own, policies, None, None, version), window, version, other_authorizers)
 
 
-def plan_of(own: Context, policies: PolicySet, window: Window, version: tuple[int, int]) -> ReplayPlan:
+def plan_of(
+    own: Context,
+    policies: PolicySet,
+    window: Window,
+    version: tuple[int, int],
+    other_authorizers: OtherAuthorizers | None = None,
+) -> ReplayPlan:
     """The plan of given policies over the lake."""
     reader = open_lake(own.lake)
     try:
-        return plan_replay(reader, policies, window, version)
+        return plan_replay(reader, policies, window, version, other_authorizers=other_authorizers)
     finally:
         reader.close()
 
@@ -99,12 +116,23 @@ def plan_of(own: Context, policies: PolicySet, window: Window, version: tuple[in
 def run(own: Context, plan: ReplayPlan, workers: int | None) -> RunSummary:
     """Walk a plan with progress."""
     with own.progress("replaying") as step:
-        return run_replay(plan, own.lake, workers_or_default(workers), step)
+        summary = run_replay(plan, own.lake, workers_or_default(workers), step)
+    keep_policies(own.lake, summary.run_id, plan.policies)
+    return summary
 
 
 def workers_or_default(workers: int | None) -> int:
     """One worker process per core unless a number is asked for."""
     return workers or os.cpu_count() or 1
+
+
+def request_difference_table(rows: Sequence[RequestDifference]) -> Table:
+    """One row per policy: what becomes of requests."""
+    names = ("newly_denied", "newly_allowed", "still_denied", "still_allowed", "unknown")
+    columns = [Column("policy"), *(Column(name, number=True) for name in names)]
+    return Table(
+        "requests", columns, [[getattr(row, column.key) for column in columns] for row in rows], "What becomes of requests"
+    )
 
 
 def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
@@ -119,7 +147,10 @@ def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
         Column("denied_example", "AUDIT ID", wide=True),
     ]
     cells = [[getattr(row, column.key) for column in columns] for row in rows]
-    return Table("difference", columns, cells, "What changes", ("unknown: either version could not be judged",))
+    notes = ("unknown: either version could not be judged", "a row without an expression stands for all of them")
+    return Table(
+        "difference", columns, cells, "What changes, by expression", notes[: 1 + any(row.expression_index is None for row in rows)]
+    )
 
 
 def summary_table(summary: RunSummary) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextvars import copy_context
 
 import structlog
 from fastapi import APIRouter, Request
@@ -16,6 +17,9 @@ from ..errors import error_response
 from ..services import Services, services_of
 
 router = APIRouter()
+
+# The rest of a body that was refused is received and thrown away, so that its sender gets to read the answer.
+_DISCARDED_BYTES_MAX = 1 << 30
 
 _log = structlog.get_logger("hindcast.audit")
 
@@ -30,10 +34,10 @@ async def receive(request: Request, cluster: str) -> Response:
     body_bytes = int(request.headers["content-length"])
     with services.sink.flight(cluster, body_bytes) as full:
         if full is not None:
-            return _refused(cluster, full)
+            return _refused(cluster, full, body_bytes)
         try:
             async with asyncio.timeout(services.settings.body_seconds_max):
-                body = await request.body()
+                body = await _received(request, body_bytes)
         except TimeoutError:
             return error_response(
                 408, "body_too_slow", f"the body took longer than {services.settings.body_seconds_max} s to arrive"
@@ -42,10 +46,21 @@ async def receive(request: Request, cluster: str) -> Response:
             return error_response(400, "disconnected", "the sender went away before the body was whole")
         loop = asyncio.get_running_loop()
         # A sender that goes away does not stop this: what was begun is stored, and its repetition will be found to be one.
-        result = await loop.run_in_executor(services.executor, services.sink.accept, cluster, body, time.time())
+        in_context = copy_context().run  # so that what is logged there carries the request's id
+        result = await loop.run_in_executor(services.executor, in_context, services.sink.accept, cluster, body, time.time())
     if isinstance(result, Refused):
         return _refused(cluster, result)
     return JSONResponse({"events": result.events, "quarantined": result.quarantined, "duplicate": result.duplicate})
+
+
+async def _received(request: Request, body_bytes: int) -> bytearray:
+    """The body, in one block from the start: joining its pieces would take the memory of every body twice."""
+    body = bytearray(body_bytes)
+    offset = 0
+    async for piece in request.stream():
+        body[offset : offset + len(piece)] = piece
+        offset += len(piece)
+    return body
 
 
 def _refuse_sender(services: Services, request: Request, cluster: str) -> Response | None:
@@ -95,12 +110,12 @@ def _refuse_form(request: Request) -> Response | None:
     return None
 
 
-def _refused(cluster: str, refusal: Refused) -> Response:
+def _refused(cluster: str, refusal: Refused, body_bytes: int = 0) -> Response:
     _log.warning("batch_refused", cluster=cluster[:80], reason=refusal.reason, message=refusal.message)
     response = error_response(
         refusal.status, refusal.reason, refusal.message, refusal.hint, retry_after_seconds=refusal.retry_after_seconds
     )
-    if refusal.status == 413:
-        # The rest of such a body is not worth receiving.
+    if body_bytes > _DISCARDED_BYTES_MAX:
+        # Closing at once resets the connection, and its sender never learns why. Beyond this size that is its own affair.
         response.headers["Connection"] = "close"
     return response

@@ -23,7 +23,7 @@ async def alive() -> Response:
 async def ready(request: Request) -> Response:
     """200 when a batch posted now would be stored and shown: the spool takes it, and the drain runs and gets on."""
     services = services_of(request)
-    refusal = services.sink.why_not_ready()
+    refusal = services.sink.trouble()
     if refusal is not None:
         return error_response(503, refusal.reason, refusal.message, refusal.hint)
     if services.drain is not None and (trouble := services.drain.trouble()) is not None:

@@ -1,0 +1,75 @@
+"""What is kept beside a run, in its folder, by whoever made it: its policies as manifests, and the report that was made of it.
+
+A run is complete without them. They let a report be shown at once, and made anew under other rules, by a process that has neither
+the policies' files nor the time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from pipeline.admission.policies import PolicySet
+from pipeline.admission.policies.load import parse_policy_set
+from pipeline.readiness.manifests import Manifests
+from pipeline.readiness.model import Fidelity
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.replay import runs_folder
+from pipeline.report.model import Report
+
+_POLICIES, _FIDELITY, _REPORT = "policies.yaml", "fidelity.json", "report.json"
+
+
+def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
+    """Keep the policies of a run, unless they were those of the log."""
+    if policies is not None:
+        _write(runs_folder(lake) / run_id / _POLICIES, Manifests.of(policies).to_yaml().encode())
+
+
+def kept_policies(lake: Path, run_id: str) -> PolicySet | None:
+    """The policies of a run, or None where they are not kept."""
+    text = _read(runs_folder(lake) / run_id / _POLICIES)
+    return parse_policy_set([("policies", text.decode("utf-8"))]) if text is not None else None
+
+
+def keep_report(lake: Path, report: Report, fidelity: Mapping[str, Fidelity]) -> None:
+    """Keep a report of a run, and how far the replay agrees with the record, for reports under other rules."""
+    folder = runs_folder(lake) / report.run_id
+    _write(folder / _FIDELITY, msgspec.json.encode(fidelity))
+    _write(folder / _REPORT, msgspec.json.encode(report))
+
+
+def kept_report(lake: Path, run_id: str, rules: ReadinessRules) -> Report | None:
+    """The report that was made of a run under these rules, or None. One that another version of Hindcast wrote is none."""
+    body = _read(runs_folder(lake) / run_id / _REPORT)
+    try:
+        report = msgspec.json.decode(body, type=Report) if body is not None else None
+    except msgspec.DecodeError:
+        return None
+    return report if report is not None and report.rules == rules else None
+
+
+def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity]:
+    """How far the replay of each policy agrees with the record; empty where that was not compared."""
+    body = _read(runs_folder(lake) / run_id / _FIDELITY)
+    try:
+        return msgspec.json.decode(body, type=dict[str, Fidelity]) if body is not None else {}
+    except msgspec.DecodeError:
+        return {}
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Whole or not at all; two that write the same at one time do not meet."""
+    unfinished = file.with_suffix(f".{os.getpid()}.tmp")
+    unfinished.write_bytes(content)
+    unfinished.replace(file)

@@ -1,0 +1,98 @@
+"""`hindcast expire`: events that are old enough leave the lake, and bodies before their events."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+import typer
+
+from api.context import Context
+from api.output import Column, Format, Table, render
+from ingest.errors import InputError
+from ingest.lake import Lake
+from ingest.maintain import GRACE_SECONDS, remove_retired
+from ingest.retention import (
+    Expired,
+    bodies_before,
+    events_before,
+    expire,
+    expire_objects,
+    expire_quarantine,
+    quarantine_before,
+    sizes,
+)
+
+from . import options
+
+_Row = tuple[str, date, Expired]
+
+
+def command(
+    context: typer.Context,
+    before: Annotated[
+        str | None, typer.Option(help="Drop the events of whole UTC days before then: `90d`, or a time in RFC 3339.")
+    ] = None,
+    objects_before: Annotated[
+        str | None, typer.Option(help="Drop only the bodies of events before then; who did what to which object stays.")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only count what would be dropped.")] = False,
+    output: options.Output = Format.TABLE,
+) -> int:
+    """Drop events, or only their bodies, of days that are over; without bodies a replay answers `unknown` for them."""
+    own: Context = context.obj
+    events_day, bodies_day = _day("--before", before), _day("--objects-before", objects_before)
+    if events_day is None and bodies_day is None:
+        raise InputError("nothing says what is too old", "give --before or --objects-before, for example --objects-before 30d")
+    lake = Lake.open(own.lake)
+    try:
+        rows = (_planned if plan else _expired)(lake, events_day, bodies_day)
+    finally:
+        lake.close()
+    render([_table(rows, plan)], output)
+    return 0
+
+
+def _day(option: str, text: str | None) -> date | None:
+    moment = options.parse_time(option, text, datetime.now(UTC))
+    return None if moment is None else moment.date()
+
+
+def _planned(lake: Lake, events_day: date | None, bodies_day: date | None) -> list[_Row]:
+    rows: list[_Row] = []
+    if events_day is not None:
+        rows.append(("events", events_day, sizes(events_before(lake, events_day))))
+        rows.append(("quarantine files", events_day, Expired(len(quarantine_before(lake, events_day)), 0, 0)))
+    if bodies_day is not None:
+        kept = [file for file in bodies_before(lake, bodies_day) if events_day is None or file.dt >= events_day.isoformat()]
+        found = sizes(kept)
+        # How much smaller a file becomes is known once it is rewritten.
+        rows.append(("bodies", bodies_day, Expired(found.files, found.rows, 0)))
+    return rows
+
+
+def _expired(lake: Lake, events_day: date | None, bodies_day: date | None) -> list[_Row]:
+    rows: list[_Row] = []
+    with lake.writer() as writer:
+        now_ts = time.time()
+        if events_day is not None:
+            rows.append(("events", events_day, expire(writer, events_day, now_ts)))
+            rows.append(("quarantine files", events_day, Expired(expire_quarantine(writer, events_day), 0, 0)))
+        if bodies_day is not None:
+            rows.append(("bodies", bodies_day, expire_objects(writer, bodies_day, now_ts)))
+        remove_retired(writer, now_ts)
+    return rows
+
+
+def _table(rows: list[_Row], plan: bool) -> Table:
+    columns = [Column("what"), Column("before"), *(Column(name, number=True) for name in ("files", "rows", "bytes"))]
+    cells = [[what, day.isoformat(), found.files, found.rows, found.bytes] for what, day, found in rows]
+    notes = (
+        ["nothing was dropped; leave out --plan to do it"]
+        if plan
+        else [
+            f"files are deleted {GRACE_SECONDS / 60:.0f} minutes later, by the next writer, because a reader may have listed them"
+        ]
+    )
+    return Table("expired", columns, cells, "What would expire" if plan else "Expired", notes)

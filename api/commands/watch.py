@@ -1,0 +1,196 @@
+"""`hindcast watch`: replay what arrives, and say when a policy that had no would-be denial gets its first."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from api.context import Context
+from api.watch_metrics import HOST, WatchMetrics
+from ingest.errors import InputError
+from pipeline.history.in_force import CHANGE_DELAY
+from pipeline.readiness.model import Status
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch, policies_digest
+from pipeline.replay import Window
+from queries import open_lake
+
+from . import options, replay
+from .calibrate import calibrate
+from .policies import chosen_policies
+
+
+class WatchFormat(StrEnum):
+    """One line for each thing that is told."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def command(
+    context: typer.Context,
+    policies: options.Policies = None,
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at the lake.")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once and stop; the next time goes on from there.")] = False,
+    exit_on_denial: Annotated[
+        bool, typer.Option("--exit-on-denial", help="Exit with 1 at the first would-be denial of a policy that had none.")
+    ] = False,
+    cursor: Annotated[
+        Path | None, typer.Option(help="Where to keep how far it came; default: in the lake, by the policies' digest.")
+    ] = None,
+    rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    calibration: Annotated[
+        bool, typer.Option("--calibrate/--no-calibrate", help="At the start, measure how far the replay agrees with the record.")
+    ] = False,
+    kubernetes_version: options.KubernetesVersion = "1.36",
+    metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of 127.0.0.1; 0: any.")] = None,
+    metrics_file: Annotated[Path | None, typer.Option(help="Write Prometheus metrics there, for node_exporter (*.prom).")] = None,
+    workers: replay.Workers = None,
+    output: Annotated[
+        WatchFormat, typer.Option("-o", "--output", help="Sentences, or one JSON object per line.")
+    ] = WatchFormat.TEXT,
+) -> int:
+    """Watch a lake: replay events as they arrive, and report verdicts that change and the first would-be denial of a policy."""
+    own: Context = context.obj
+    version = options.parse_version(kubernetes_version)
+    chosen = chosen_policies(own, policies, None, None, version)
+    given = ReadinessRules.load(rules) if rules else ReadinessRules()
+    fidelity = calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity if calibration else {}
+    digest = policies_digest(chosen, version)
+    store = CursorFile(cursor or own.lake / "watch" / f"{digest}.json", digest)
+    reader = open_lake(own.lake)
+    try:
+        watch = Watch(reader, own.lake, chosen, version, given, fidelity, replay.workers_or_default(workers))
+        with _published(own, metrics_port, metrics_file) as metrics:
+            return _Looks(watch, store, Teller(output), metrics, metrics_file, exit_on_denial).run(interval, once)
+    finally:
+        reader.close()
+
+
+@dataclass(frozen=True)
+class CursorFile:
+    """The file that a cursor is kept in: replaced as a whole, so that it is never half written."""
+
+    path: Path
+    digest: str
+
+    def read(self) -> Cursor:
+        """The cursor that was kept, or a new one. Raises InputError for a file that is none."""
+        try:
+            return Cursor.of_json(self.path.read_text(encoding="utf-8"), str(self.path), self.digest)
+        except FileNotFoundError:
+            return Cursor(self.digest)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"--cursor: {self.path} cannot be read: {error}") from error
+
+    def keep(self, cursor: Cursor) -> None:
+        """Keep a cursor. Raises InputError."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+            unfinished.write_text(cursor.to_json(), encoding="utf-8")
+            unfinished.replace(self.path)
+        except OSError as error:
+            raise InputError(f"--cursor: {self.path} cannot be written: {error.strerror}", "give another path") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Writes one line for each thing that happens, and lets it out at once."""
+
+    form: WatchFormat
+
+    def denial(self, news: FirstDenial) -> None:
+        """The first would-be denial of a policy."""
+        name = _name((news.policy, news.binding))
+        place = f"{news.namespace}/{news.workload}" if news.namespace else news.workload
+        text = f"first would-be denial of {name}, which was {news.was}: {place} by {news.user}: {news.message} ({news.audit_id})"
+        self._line(news.ts.isoformat(), "denial", text, asdict(news) | {"ts": news.ts.isoformat()})
+
+    def status(self, ts: str, key: Key, status: Status, reasons: tuple[str, ...]) -> None:
+        """The verdict on a policy, where it is told for the first time or has changed."""
+        text = f"{_name(key)} is {status}: {reasons[0]}" if reasons else f"{_name(key)} is {status}"
+        self._line(ts, "status", text, {"policy": key[0], "binding": key[1], "status": status, "reasons": reasons, "ts": ts})
+
+    def _line(self, ts: str, event: str, text: str, fields: dict[str, Any]) -> None:
+        if self.form is WatchFormat.JSON:
+            sys.stdout.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write(" ".join(f"{ts} {text}".split()) + "\n")
+        sys.stdout.flush()
+
+
+def _name(key: Key) -> str:
+    return f"{key[0]} / {key[1]}" if key[1] else key[0]
+
+
+class _Looks:
+    """One look after the other."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        store: CursorFile,
+        teller: Teller,
+        metrics: WatchMetrics,
+        metrics_file: Path | None,
+        exit_on_denial: bool,
+    ) -> None:
+        self._watch, self._store, self._teller = watch, store, teller
+        self._metrics, self._metrics_file, self._exit_on_denial = metrics, metrics_file, exit_on_denial
+        self._cursor = store.read()
+        self._told: dict[Key, Status] = {}
+        self._denials = 0
+
+    def run(self, interval: float, once: bool) -> int:
+        """Look until interrupted, or once, or until a denial if that is wanted."""
+        while True:
+            is_done = self._watch.look(self._cursor, self._denied, self._store.keep)
+            self._tell_verdicts()
+            if is_done:
+                self._metrics.set(self._watch, self._cursor, time.time())
+                if self._metrics_file is not None:
+                    self._metrics.write(self._metrics_file)
+            if self._denials and self._exit_on_denial:
+                return 1
+            if once and is_done:
+                return 0
+            time.sleep(interval)
+
+    def _denied(self, news: FirstDenial) -> None:
+        self._denials += 1
+        self._teller.denial(news)
+
+    def _tell_verdicts(self) -> None:
+        for key in self._watch.watched():
+            status, reasons = self._watch.status(self._cursor, key)
+            if self._told.get(key) is not status:
+                self._told[key] = status
+                account = self._cursor.accounts.get(key)
+                self._teller.status(account.last_ts.isoformat() if account and account.last_ts else "-", key, status, reasons)
+
+
+@contextmanager
+def _published(own: Context, port: int | None, file: Path | None) -> Iterator[WatchMetrics]:
+    metrics = WatchMetrics()
+    server = metrics.serve(port) if port is not None else None
+    if server is not None:
+        own.say(f"metrics: http://{HOST}:{server.server_port}/metrics")
+    if file is not None:
+        own.say(f"metrics: {file}")
+    try:
+        yield metrics
+    finally:
+        if server is not None:
+            server.shutdown()
+            server.server_close()

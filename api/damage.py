@@ -1,0 +1,59 @@
+"""What to say when the engines under us stumble over a lake: which file is damaged, and what to do, in place of their words."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from ingest.errors import HindcastError, LakeError
+from ingest.lake import MANIFEST, Lake
+from ingest.maintain import verify
+
+# What DuckDB, Arrow, SQLite and the operating system raise. A mistake in our own SQL is of these types as well.
+ENGINE_ERRORS: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException, sqlite3.Error, OSError)
+_OURS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.InternalException)
+_NEXT = "`hindcast doctor --verify` names every damaged file, and says what to do"
+
+
+def explained(error: Exception, folder: Path) -> HindcastError | None:
+    """The error for a person, where the state of the machine or of the lake at `folder` is to blame; None for a defect of ours.
+
+    Where a file's content may be to blame, every file is compared with its checksum: that costs one reading of the disk.
+    """
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return HindcastError(f"there is not enough memory: {_first_line(error)}", "narrow the question with --since and --until")
+    if isinstance(error, sqlite3.Error):
+        return LakeError(f"{folder / MANIFEST}: the lake's manifest cannot be read: {error}", "restore it from a backup")
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return LakeError(f"the disk is full: {error.filename or folder}", "free some space, then run it again")
+    if (damaged := _damaged(folder)) is not None:
+        return damaged
+    if isinstance(error, OSError) and error.filename is not None:
+        return LakeError(f"{error.filename}: {error.strerror}", "see whether the path is right, and who may read it")
+    if isinstance(error, _OURS) or (isinstance(error, OSError) and error.errno is not None):
+        return None
+    return LakeError(f"{folder}: the lake cannot be read: {_first_line(error)}", _NEXT)
+
+
+def _damaged(folder: Path) -> LakeError | None:
+    """The first of the lake's files that is not what was written, with the number of the others."""
+    try:
+        lake = Lake.open(folder)
+        try:
+            faults = verify(lake)
+        finally:
+            lake.close()
+    except LakeError as error:
+        return error if folder.exists() else None
+    if not faults:
+        return None
+    more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
+    return LakeError(f"{folder / faults[0].path}: the file is damaged: {faults[0].reason}{more}", _NEXT)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,251 @@
+"""Replays that were started over HTTP: each in a process of its own, bounded in number, whether or not anybody still watches.
+
+A job's process is `python -m api.replayer`. It is told what to do on its standard input and tells how it gets on, one JSON object a
+line, on its standard output. When this process dies, that pipe closes and the job ends itself. A job that ended early leaves the
+parts it finished; the same replay, started again, goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import uuid
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from .errors import BusyError, NotFoundError
+
+WAITING_MAX = 16
+# Finished jobs that are remembered; their runs stay in the lake.
+REMEMBERED_MAX = 200
+_LINE_BYTES_MAX = 1 << 20
+_STOP_SECONDS = 5.0
+
+_log = structlog.get_logger("hindcast.jobs")
+
+
+class State(StrEnum):
+    """How far a job is."""
+
+    WAITING = "waiting"
+    PLANNING = "planning"
+    RUNNING = "running"
+    CALIBRATING = "calibrating"
+    REPORTING = "reporting"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+OVER = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to replay: manifests as text, and over which requests. `calibrate` also compares with the record, for readiness."""
+
+    policies: str
+    since: datetime | None = None
+    until: datetime | None = None
+    kubernetes_version: tuple[int, int] = (1, 36)
+    calibrate: bool = False
+
+    def line(self, lake: Path) -> bytes:
+        """As a job's process reads it."""
+        window = {name: moment.isoformat() if moment else None for name, moment in (("since", self.since), ("until", self.until))}
+        return json.dumps(
+            {
+                "lake": str(lake),
+                "policies": self.policies,
+                "kubernetes_version": self.kubernetes_version,
+                "calibrate": self.calibrate,
+                **window,
+            }
+        ).encode()
+
+
+@dataclass(slots=True)
+class Job:
+    """One started replay. `done` and `planned` count requests; `error` has code, message and hint, where it failed."""
+
+    job_id: str
+    reader: str
+    order: Order
+    created_ts: datetime
+    state: State = State.WAITING
+    run_id: str | None = None
+    done: int = 0
+    planned: int = 0
+    started_ts: datetime | None = None
+    ended_ts: datetime | None = None
+    error: Mapping[str, str] | None = None
+    version: int = 0  # goes up with every change
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition, repr=False)
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing about it will change any more."""
+        return self.state in OVER
+
+    def document(self) -> dict[str, Any]:
+        """What callers are shown of it."""
+        names = ("job_id", "reader", "state", "run_id", "done", "planned", "created_ts", "started_ts", "ended_ts", "error")
+        return {name: getattr(self, name) for name in names}
+
+    async def update(self, **values: Any) -> None:
+        """Change it and tell those who watch; a job that is over does not change."""
+        async with self.changed:
+            if not self.is_over:
+                for name, value in values.items():
+                    setattr(self, name, value)
+                self.version += 1
+            self.changed.notify_all()
+
+
+class Jobs:
+    """All jobs of this server. Lives in its event loop."""
+
+    def __init__(self, lake: Path, running_max: int, seconds_max: float) -> None:
+        self._lake = lake
+        self._seconds_max = seconds_max
+        self._slots = asyncio.Semaphore(running_max)
+        self._jobs: dict[str, Job] = {}
+
+    def all(self) -> list[Job]:
+        """Newest first."""
+        return list(reversed(self._jobs.values()))
+
+    def get(self, job_id: str) -> Job:
+        """One job. Raises NotFoundError."""
+        found = self._jobs.get(job_id)
+        if found is None:
+            raise NotFoundError(f"there is no replay {ascii(job_id)[:60]} here", "its run may be in the list of runs")
+        return found
+
+    def start(self, order: Order, reader: str) -> Job:
+        """Begin a replay as soon as there is room for it. Raises BusyError where too many wait."""
+        waiting = sum(job.state is State.WAITING for job in self._jobs.values())
+        if waiting >= WAITING_MAX:
+            raise BusyError(f"{waiting} replays are waiting already", "start it again when one has ended, or cancel one")
+        job = Job(uuid.uuid4().hex, reader, order, datetime.now(UTC))
+        self._jobs[job.job_id] = job
+        self._forget()
+        job.task = asyncio.create_task(self._work(job))
+        _log.info("replay_ordered", job_id=job.job_id, reader=reader, calibrate=order.calibrate)
+        return job
+
+    async def cancel(self, job_id: str) -> Job:
+        """End a job now; one that is over stays as it is. Raises NotFoundError."""
+        job = self.get(job_id)
+        await job.update(state=State.CANCELLED, ended_ts=datetime.now(UTC))
+        if job.task is not None and not job.task.done():
+            job.task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([job.task])
+        return job
+
+    async def settled(self, job: Job, seconds: float) -> Job:
+        """The job once its policies were read and its requests counted, or it is over; or as it is after so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), job.changed:
+                await job.changed.wait_for(lambda: job.run_id is not None or job.is_over)
+        return job
+
+    async def changes(self, job: Job, pause_seconds: float) -> AsyncIterator[Job | None]:
+        """The job now, and again whenever it has changed, until it is over; None after so many seconds without a change."""
+        shown = -1
+        while True:
+            if job.version == shown:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_seconds), job.changed:
+                        await job.changed.wait()
+            if job.version == shown:
+                yield None
+                continue
+            shown = job.version
+            yield job
+            if job.is_over:
+                return
+
+    async def close(self) -> None:
+        """Cancel all that is not over."""
+        await asyncio.gather(*(self.cancel(job.job_id) for job in self.all() if not job.is_over))
+
+    def _forget(self) -> None:
+        over = [job.job_id for job in self._jobs.values() if job.is_over]
+        for job_id in over[: max(0, len(self._jobs) - REMEMBERED_MAX)]:
+            del self._jobs[job_id]
+
+    async def _work(self, job: Job) -> None:
+        async with self._slots:
+            await job.update(state=State.PLANNING, started_ts=datetime.now(UTC))
+            try:
+                async with asyncio.timeout(self._seconds_max):
+                    await self._follow(job)
+            except TimeoutError:
+                await self._fail(job, "too_costly", f"it took longer than {self._seconds_max:g} s", "give a shorter window")
+            except OSError as error:
+                await self._fail(job, "error", f"the replay's process cannot be started: {error.strerror}", "try again")
+
+    async def _follow(self, job: Job) -> None:
+        """One life of a job's process."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "api.replayer", stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES_MAX, start_new_session=True
+        )
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(ConnectionError):
+                process.stdin.write(job.order.line(self._lake) + b"\n")
+                await process.stdin.drain()
+            job.order = replace(job.order, policies="")  # two hundred remembered jobs need not remember a megabyte each
+            async for line in process.stdout:
+                await job.update(**_told(line))
+            code = await process.wait()
+            if not job.is_over:
+                hint = "see why in this server's log; what it finished is kept, so starting it again goes on from there"
+                await self._fail(job, "error", f"the replay's process ended unexpectedly ({code})", hint)
+        finally:
+            await _end(process)
+
+    async def _fail(self, job: Job, code: str, message: str, hint: str) -> None:
+        error = {"code": code, "message": message, "hint": hint}
+        await job.update(state=State.FAILED, ended_ts=datetime.now(UTC), error=error)
+        _log.error("replay_failed", job_id=job.job_id, error=message)
+
+
+def _told(line: bytes) -> dict[str, Any]:
+    """What a line of a job's process changes."""
+    values: dict[str, Any] = json.loads(line)
+    if "state" in values:
+        values["state"] = State(values["state"])
+        if values["state"] in OVER:
+            values["ended_ts"] = datetime.now(UTC)
+    return values
+
+
+async def _end(process: Process) -> None:
+    """End a process and everything that it started."""
+    if process.returncode is not None:
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.wait()
+            return
+        except TimeoutError:
+            continue

@@ -1,0 +1,200 @@
+"""Pages of rows: which rows, in which order, from where to where. Every value is bound; only our own names become SQL.
+
+A page is found in two steps: first the keys of its rows, from narrow columns, then the rows themselves within the time that the
+keys span. Large columns are so read for the rows of one page and not for all that were sorted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from queries import LakeReader
+
+from .cursors import SKIP_MAX, Cursor, Key, cursor_text, parse_cursor
+from .errors import TooCostlyError
+from .questions import Filters, Paging, SortKey, TimePaging
+
+# A page ends early rather than grow beyond this; a single row may be larger.
+PAGE_BYTES_MAX = 32 * 1024 * 1024
+_BATCH_ROWS = 64
+_SPANS = (timedelta(hours=12), timedelta(days=4))
+_NAMED = re.compile(r"\$(p\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One thread's way to a lake: a session of its own, and the folder."""
+
+    reader: LakeReader
+    lake: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some rows of an answer; `next` is the `after` of the page that follows, None at the end."""
+
+    rows: pa.Table
+    next: str | None
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries; times are aware."""
+        found: list[dict[str, Any]] = self.rows.to_pylist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Rows in the order of their keys. The first key is the time, as column `ts`.
+
+    `narrow` is what stands behind FROM where keys are looked for, `wide` a SELECT with all columns of the answer and no WHERE,
+    `where` the conditions, at least one, and `timed` the smallest table with the same times.
+    """
+
+    question: str
+    keys: Sequence[SortKey]
+    narrow: str
+    wide: str
+    where: Sequence[str]
+    timed: str = "events"
+
+
+@dataclass(slots=True)
+class Parameters:
+    """Values that a statement is given by name."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def bind(self, value: object) -> str:
+        """The name under which a value stands in the statement."""
+        name = f"p{len(self.values)}"
+        self.values[name] = value
+        return f"${name}"
+
+
+def conditions(filters: Filters, parameters: Parameters) -> list[str]:
+    """What rows must fulfil; `true` where nothing is asked. An empty value means rows that have none."""
+    found = ["true"]
+    for column, values in filters.values().items():
+        named = [value for value in values if value != ""]
+        choices = [f"{column} IN ({', '.join(map(parameters.bind, named))})"] if named else []
+        if len(named) < len(values):
+            choices.append(f"{column} IS NULL OR {column} = ''")
+        found.append(f"({' OR '.join(choices)})")
+    since, until = filters.window()
+    found += [f"ts >= {parameters.bind(since)}"] if since else []
+    found += [f"ts < {parameters.bind(until)}"] if until else []
+    return found
+
+
+def rows_of(source: Source, text: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
+    """The rows of a bounded statement of ours as dictionaries."""
+    found: list[dict[str, Any]] = table_of(source, text, parameters).to_pylist(maps_as_pydicts="lossy")
+    return found
+
+
+def table_of(source: Source, text: str, parameters: Parameters | None = None) -> pa.Table:
+    """The same as an Arrow table."""
+    table: pa.Table = source.reader.connection.sql(text, params=_used(text, parameters)).to_arrow_table()
+    return table
+
+
+def keyset_page(source: Source, listing: Listing, parameters: Parameters, paging: TimePaging, limit_max: int) -> Page:
+    """One page, at most `limit_max` rows long."""
+    question = f"{listing.question}/{paging.order}"
+    start = parse_cursor(paging.after, question, [key.kind for key in listing.keys])
+    is_newest = paging.order == "newest"
+    order = ", ".join(f"{key.expression} {'DESC' if is_newest else 'ASC'}" for key in listing.keys)
+    named = ", ".join(key.expression for key in listing.keys)
+    after = [] if start is None else [_beyond(named, start, parameters, is_newest)]
+    skip = start.skip if start else 0
+    limit = min(paging.limit, limit_max)
+    keys: list[tuple[Key, ...]] = []
+    for span in _spans(source, listing, parameters, start, is_newest):
+        where = _all(listing.where, after, span)
+        text = f"SELECT {named} FROM {listing.narrow} WHERE {where} ORDER BY {order} LIMIT {limit + 1} OFFSET {skip}"
+        keys = source.reader.connection.execute(text, _used(text, parameters)).fetchall()
+        if len(keys) > limit:
+            break
+    # The cursor's own time belongs to the span: rows of it that are skipped are counted again in the second step.
+    times = [key[0] for key in keys[:limit]] + list(start.keys[:1] if start and keys else ())
+    within = [f"ts >= {parameters.bind(min(times))}", f"ts <= {parameters.bind(max(times))}"] if times else ["false"]
+    where = _all(listing.where, after, within)
+    wide = f"{listing.wide} WHERE {where} ORDER BY {order} LIMIT {min(len(keys), limit)} OFFSET {skip}"
+    rows = _bounded(source, wide, parameters)
+    more = rows.num_rows < len(keys)
+    return Page(rows, cursor_text(question, _end(keys[: rows.num_rows], start)) if more and rows.num_rows else None)
+
+
+def counted_page(source: Source, question: str, text: str, parameters: Parameters, paging: Paging) -> Page:
+    """One page of a small, fully ordered answer that is computed as a whole each time."""
+    start = parse_cursor(paging.after, question, ())
+    skip = start.skip if start else 0
+    rows = table_of(source, f"FROM ({text}) LIMIT {paging.limit + 1} OFFSET {skip}", parameters)
+    end = skip + paging.limit
+    more = rows.num_rows > paging.limit
+    if more and end > SKIP_MAX:
+        raise TooCostlyError(f"there are more than {SKIP_MAX:,} rows before this page", "narrow the question with a filter")
+    return Page(rows.slice(0, paging.limit), cursor_text(question, Cursor((), end)) if more else None)
+
+
+def _spans(
+    source: Source, listing: Listing, parameters: Parameters, start: Cursor | None, is_newest: bool
+) -> Iterator[Sequence[str]]:
+    """Conditions on the time in which a page is looked for: growing stretches from where it begins, and at last all the rest.
+
+    A page is mostly full within hours; sorting and folding years of events for it would take seconds.
+    """
+    bounds = [condition for condition in listing.where if condition.startswith("ts ")]
+    text = f"SELECT min(ts), max(ts) FROM {listing.timed} WHERE {_all(['true'], bounds)}"
+    first, last = source.reader.connection.execute(text, _used(text, parameters)).fetchall()[0]
+    begin = start.keys[0] if start else (last if is_newest else first)
+    if isinstance(begin, datetime) and first is not None:
+        for span in _SPANS:
+            if span >= last - first:
+                break
+            yield [f"ts >= {parameters.bind(begin - span)}" if is_newest else f"ts <= {parameters.bind(begin + span)}"]
+    yield []
+
+
+def _all(*conditions: Sequence[str]) -> str:
+    return " AND ".join(entry for part in conditions for entry in part)
+
+
+def _beyond(named: str, start: Cursor, parameters: Parameters, is_newest: bool) -> str:
+    """Rows from the cursor's keys on. The time stands alone too, so that files of other times are not opened."""
+    sign = "<=" if is_newest else ">="
+    bound = [parameters.bind(key) for key in start.keys]
+    return f"ts {sign} {bound[0]} AND ({named}) {sign} ({', '.join(bound)})"
+
+
+def _end(keys: Sequence[tuple[Key, ...]], start: Cursor | None) -> Cursor:
+    """Where the page ends: at its last keys, after those of the rows before that have the same."""
+    last = keys[-1]
+    same = sum(1 for key in keys if key == last)
+    before = start.skip if start is not None and tuple(start.keys) == last else 0
+    return Cursor(last, before + same)
+
+
+def _bounded(source: Source, text: str, parameters: Parameters) -> pa.Table:
+    """The rows as far as they fit in a page, and at least one batch of them."""
+    stream = source.reader.connection.sql(text, params=_used(text, parameters)).to_arrow_reader(_BATCH_ROWS)
+    batches, size = [], 0
+    for batch in stream:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > PAGE_BYTES_MAX:
+            break
+    return pa.Table.from_batches(batches, stream.schema)
+
+
+def _used(text: str, parameters: Parameters | None) -> dict[str, Any] | None:
+    """The values that a statement names: DuckDB refuses others, and an empty list of them."""
+    values = parameters.values if parameters else {}
+    return {name: values[name] for name in _NAMED.findall(text)} or None

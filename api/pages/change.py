@@ -1,0 +1,94 @@
+"""What one request did to its object: as a replay reconstructs it, or as the bodies were recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.history.reconstruct import NotReplayed
+from pipeline.request import AdmissionRequest, Grade, Known, Operation, Unknown, worst
+
+from ..reads import RequestDetail
+from .difference import ObjectDifference, object_difference, object_lines
+
+_GRADES: Mapping[Grade, str] = {
+    Grade.EXACT: "",
+    Grade.INFERRED: " This follows from other recorded requests.",
+    Grade.PARTIAL: " This is the best that is known; parts of it may differ from what the server saw.",
+}
+_HEADINGS: Mapping[Operation, str] = {
+    Operation.CREATE: "The object",
+    Operation.UPDATE: "The object after the request",
+    Operation.DELETE: "The object that it deletes",
+    Operation.CONNECT: "What it asked for",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a request did to its object: the difference of two versions, or one alone; `note` says where they are from."""
+
+    heading: str
+    lines: ObjectDifference | None
+    note: str
+
+
+def change_of(detail: RequestDetail, recalled: Sequence[AdmissionRequest] | NotReplayed | None) -> Change:
+    """What the request did to its object, as a replay reconstructs it; where that is not possible, as the bodies were recorded."""
+    if isinstance(recalled, NotReplayed):
+        return _recorded_change(detail, recalled.reason)
+    if not recalled:
+        return _recorded_change(detail, "no finished stage of it is recorded")
+    first = recalled[0]
+    more = f" The first of {len(recalled)} objects that it concerned." if len(recalled) > 1 else ""
+    old, new = first.old_object, first.object
+    if isinstance(old, Known) and isinstance(new, Known) and old.value is not None and new.value is not None:
+        note = f"Before: {old.source}. After: {new.source}.{_GRADES[worst(old.grade, new.grade)]}{more}"
+        return Change("What it changed", object_difference(old.value, new.value), note)
+    shown, other = (new, old) if isinstance(new, Known) and new.value is not None else (old, new)
+    if not isinstance(shown, Known) or shown.value is None:
+        missing = next(side.reason for side in (new, old) if isinstance(side, Unknown)) if _is_unknown(new, old) else "nothing"
+        return Change("What it changed", None, f"Not known: {missing}.{more}")
+    heading = _HEADINGS[first.operation] if shown is new else "The object before the request"
+    if first.operation is Operation.DELETE:
+        heading = _HEADINGS[first.operation]
+    gap = f" The other side is not known: {other.reason}." if isinstance(other, Unknown) else ""
+    return Change(heading, object_lines(shown.value), f"From: {shown.source}.{_GRADES[shown.grade]}{gap}{more}")
+
+
+def _is_unknown(*sides: object) -> bool:
+    return any(isinstance(side, Unknown) for side in sides)
+
+
+def _recorded_change(detail: RequestDetail, why: str) -> Change:
+    """The bodies alone, of a request that no policy was asked about or of which that is not known."""
+    old, new = decoded(detail.old_object), decoded(detail.new_object)
+    note = f"A replay leaves this request out: {why}."
+    if new is not None and old is not None:
+        return Change("What it changed", object_difference(old, new), f"{note} Compared with the version recorded before it.")
+    if new is None and old is None:
+        return Change("What it changed", None, f"{note} {_why_no_body(detail)}")
+    heading = "The object" if new is not None else "The object before the request"
+    return Change(heading, object_lines(new if new is not None else old), note)
+
+
+def _why_no_body(detail: RequestDetail) -> str:
+    request = detail.request
+    flags = request.get("flags") or ()
+    if "redacted" in flags:
+        return "Its bodies were taken out before they reached the disk, because this resource holds credentials."
+    if "truncated" in flags:
+        return "Its bodies were too large, and the API server cut them off."
+    if request.get("level") == "Metadata":
+        return "It was recorded at level Metadata, without bodies."
+    return "No body of this object is recorded."
+
+
+def decoded(text: str | None) -> Any:
+    """A body as JSON values; None for none, and for what is no JSON or nests too deeply."""
+    try:
+        return None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return None

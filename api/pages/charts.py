@@ -1,0 +1,85 @@
+"""Bars for the pages: figures per day as rectangles in a box of 100 by 100, which templates draw as SVG and the style colours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from pipeline.readiness.model import DayCount
+
+# More bars than this are thinner than a finger on a phone; then each stands for a week.
+_DAYS_MAX = 92
+_GAP = 0.18
+_MIN_HEIGHT = 3.0  # one denial among thousands must still be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One rectangle with what it stands for."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One figure over time. `peak` is its largest bar, `peak_label` when that was."""
+
+    name: str
+    bars: tuple[Bar, ...]
+    total: int
+    peak: int
+    peak_label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The same stretch of time for several figures, `step` being `day` or `week`."""
+
+    step: str
+    first: date
+    last: date
+    denied: Series
+    unknown: Series
+    matched: Series
+
+
+def timeline(days: Sequence[DayCount]) -> Timeline | None:
+    """Would-be denials, unknown and matched requests over time; days without any are empty bars. None without days."""
+    if not days:
+        return None
+    first, last = days[0].day, days[-1].day
+    step = 1 if (last - first).days < _DAYS_MAX else 7
+    starts = [first + timedelta(days=offset) for offset in range(0, (last - first).days + 1, step)]
+    series = [_series(name, days, starts, step) for name in ("denied", "unknown", "matched")]
+    return Timeline("day" if step == 1 else "week", first, last, *series)
+
+
+def _series(name: str, days: Sequence[DayCount], starts: Sequence[date], step: int) -> Series:
+    counts = [0] * len(starts)
+    for entry in days:
+        counts[(entry.day - starts[0]).days // step] += getattr(entry, name)
+    peak = max(counts)
+    # A single day does not become a wall: it is drawn as wide as one of fourteen.
+    slots = max(len(starts), 14)
+    width = 100 / slots
+    bars = tuple(
+        Bar(
+            x=round(index * width, 3),
+            y=round(100 - _height(count, peak), 3),
+            width=round(width * (1 - _GAP), 3),
+            height=round(_height(count, peak), 3),
+            label=f"{start.isoformat()}: {count:,}",
+        )
+        for index, (start, count) in enumerate(zip(starts, counts, strict=True))
+        if count
+    )
+    return Series(name, bars, sum(counts), peak, starts[counts.index(peak)].isoformat())
+
+
+def _height(count: int, peak: int) -> float:
+    return max(_MIN_HEIGHT, 100 * count / peak) if count else 0.0

@@ -1,0 +1,188 @@
+"""Templates become answers: autoescaped, under a policy that lets the browser run and load nothing but our own two files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, date, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from pipeline.report.words import day, percent, policy_name, workload
+
+from .manifest import source_lines
+
+# No inline script or style, no other origin, no frame: whatever an event may hold, it stays text.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    # Without any referrer a browser would say of a form on our own page that it came from nowhere.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+STATIC_TYPES = {
+    "hindcast.css": "text/css; charset=utf-8",
+    "hindcast.js": "text/javascript; charset=utf-8",
+    "hindcast.svg": "image/svg+xml",
+}
+_PIECES = re.compile(r"[^:/@._-]*[:/@._-]*")
+# Each status with its sign and the class of its colour; the sign and the word carry the meaning.
+_STATUSES = {
+    "READY": ("✓", "good"),
+    "READY WITH EXEMPTIONS": ("✓", "unsure"),
+    "NOT READY": ("✕", "bad"),
+    "INSUFFICIENT EVIDENCE": ("?", "unsure"),
+    "admit": ("✓", "good"),
+    "deny": ("✕", "bad"),
+    "error": ("!", "bad"),
+    "unknown": ("?", "unsure"),
+    "lost": ("✕", "bad"),
+    "possible": ("?", "unsure"),
+    "done": ("✓", "good"),
+    "failed": ("✕", "bad"),
+}
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """One page. Every value is escaped where it stands; the answer is kept by no cache, because it speaks of requests of people."""
+    text = (
+        _environment().get_template(template).render(path=request.url.path, static=static_address, now=datetime.now(UTC), **values)
+    )
+    return HTMLResponse(text, status, {**SECURITY_HEADERS, "Cache-Control": "no-store"})
+
+
+def static_file(name: str) -> Response:
+    """One of the two static files. The address holds a digest of the content, so a browser may keep it for good."""
+    headers = {**SECURITY_HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(_static(name), media_type=STATIC_TYPES[name], headers=headers)
+
+
+def static_address(name: str) -> str:
+    """The address of a static file, which changes with its content."""
+    return f"/static/{name}?v={hashlib.sha256(_static(name)).hexdigest()[:12]}"
+
+
+def address(path: str, **values: object) -> str:
+    """A path with a query; what is None or empty is left out, lists are repeated."""
+    pairs = [(name, entry) for name, value in values.items() for entry in (value if isinstance(value, (list, tuple)) else [value])]
+    query = urlencode([(name, _text(entry)) for name, entry in pairs if entry is not None and entry != ""])
+    return f"{path}?{query}" if query else path
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+@cache
+def _static(name: str) -> bytes:
+    return files("api.pages").joinpath("static", name).read_bytes()
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("api.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(
+        day=time_of_day,
+        date=short_date,
+        soft=soft,
+        coded=coded,
+        percent=percent,
+        policy_name=policy_name,
+        workload=workload,
+        thousands=thousands,
+        cell=cell,
+        ago=ago,
+        moment=time_of_moment,
+        duration=duration,
+        yaml_lines=source_lines,
+        verdict_sign=lambda status: _STATUSES.get(str(status), ("–", ""))[0],
+        verdict_class=lambda status: _STATUSES.get(str(status), ("–", ""))[1],
+        counted=counted,
+    )
+    environment.globals.update(address=address, days_between=days_between)
+    return environment
+
+
+def thousands(count: int | None) -> str:
+    """`12,775`, and a dash for what is not known."""
+    return "–" if count is None else f"{count:,}"
+
+
+def cell(count: int) -> Markup:
+    """A figure in a table, where many are zero and the others should stand out."""
+    return escape(f"{count:,}") if count else Markup('<span class="soft">0</span>')
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 request`, `2 requests`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def days_between(first: datetime | date | None, last: datetime | date | None) -> str:
+    """`from 1 Nov 2026 to 21 Nov 2026`, or `on 21 Nov 2026` where both are one day."""
+    ends = short_date(first), short_date(last)
+    return f"on {ends[0]}" if ends[0] == ends[1] else f"from {ends[0]} to {ends[1]}"
+
+
+def short_date(moment: datetime | date | None) -> str:
+    """`21 Nov 2026`."""
+    return "no time" if moment is None else f"{moment.day} {moment:%b %Y}"
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long ago, in the largest whole unit; times ahead of the clock are said to be so."""
+    if moment is None:
+        return "never"
+    seconds = (now - moment).total_seconds()
+    if seconds < 0:
+        return "in the future by this clock"
+    for length, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= length:
+            return f"{counted(int(seconds // length), noun)} ago"
+    return "less than a minute ago"
+
+
+def time_of_day(ts: datetime | None) -> Markup:
+    """`2026-11-21 03:24 UTC`, never broken over two lines."""
+    return _time(ts, day(ts))
+
+
+def time_of_moment(ts: datetime) -> Markup:
+    """`2026-11-21 03:24:15.866 UTC`: of one request, to the millisecond."""
+    return _time(ts, f"{ts.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{ts.microsecond // 1000:03} UTC")
+
+
+def _time(ts: datetime | None, text: str) -> Markup:
+    return Markup('<time datetime="{}">{}</time>').format(ts.isoformat(), text) if ts is not None else escape(text)
+
+
+def coded(text: str) -> Markup:
+    """A sentence of ours in which commands stand between backticks."""
+    parts = [escape(part) for part in text.split("`")]
+    return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts))
+
+
+def soft(text: str) -> Markup:
+    """A name that may be broken after its signs, so that tables need not break it inside a word."""
+    return Markup("<wbr>").join(_PIECES.findall(text))
+
+
+def duration(seconds: float) -> str:
+    """`3.2 s`, `12 min`, `5.1 h` or `2.3 days`: three digits at most."""
+    for length, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,88 @@
+"""Answers that cost more than a page may take, kept while they hold: a reader walks back and forth between pages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pipeline.report.model import Report
+
+from .. import run_reads
+from ..reads import Source
+
+Answer = TypeVar("Answer")
+
+_ENTRIES_MAX = 64
+# A replay's verdicts never change; what the lake says beside them may.
+_REPORT_SECONDS = 600.0
+_LEDGER_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    answer: Any
+    files: object
+    made: float
+
+
+class Kept:
+    """Answers by name, good for some seconds, or for as long as the lake's files are the same. For several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[tuple[object, ...], _Entry] = OrderedDict()
+
+    def has(self, source: Source, name: tuple[object, ...]) -> bool:
+        """Whether there is an answer of this name, old or new."""
+        with self._lock:
+            return (str(source.lake), *name) in self._entries
+
+    def get(self, source: Source, name: tuple[object, ...], seconds: float, make: Callable[[], Answer]) -> Answer:
+        """The kept answer, or a new one. Two threads that ask at the same time may both make it."""
+        key, files = (str(source.lake), *name), source.reader.files
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and (entry.files == files or time.monotonic() - entry.made < seconds):
+                self._entries.move_to_end(key)
+                kept: Answer = entry.answer
+                return kept
+        answer = make()
+        with self._lock:
+            self._entries[key] = _Entry(answer, files, time.monotonic())
+            self._entries.move_to_end(key)
+            while len(self._entries) > _ENTRIES_MAX:
+                self._entries.popitem(last=False)
+        return answer
+
+
+_kept = Kept()
+
+
+def report_of(source: Source, run_id: str) -> Report:
+    """The readiness report of a finished replay under the default rules. Raises NotFoundError, EvidenceError."""
+    run_reads.run(source.lake, run_id)
+    return _kept.get(source, ("report", run_id), _REPORT_SECONDS, lambda: run_reads.readiness(source, run_id))
+
+
+def has_report(source: Source, run_id: str) -> bool:
+    """Whether the report of a replay is at hand."""
+    return _kept.has(source, ("report", run_id))
+
+
+def about_lake(source: Source, name: str, make: Callable[[], Answer]) -> Answer:
+    """An answer that speaks of the whole lake, such as the loss ledger."""
+    return _kept.get(source, (name,), _LEDGER_SECONDS, make)
+
+
+def plan_of(source: Source, run_id: str) -> dict[str, Any]:
+    """The plan of a replay; that of a large lake is megabytes. Raises NotFoundError."""
+    return _kept.get(source, ("plan", run_id), float("inf"), lambda: run_reads.run_plan(source.lake, run_id))
+
+
+def took_what_was_bound(source: Source, run_id: str) -> bool:
+    """Whether a replay took the policies that were in force at the time of each request, and not given ones."""
+    return isinstance(plan_of(source, run_id)["policies"], str)

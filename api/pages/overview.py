@@ -1,0 +1,228 @@
+"""The first page: every policy that was tried, with its newest verdict, and how good the evidence is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from pipeline.readiness.assess import rows_of
+from pipeline.readiness.model import PolicyReadiness, Status
+from pipeline.replay import BindingSummary
+from pipeline.report.model import RecordedPolicy
+
+from .. import reads, run_reads
+from ..asking import Asker
+from ..checkup import Finding, ledger_findings
+from ..errors import NotFoundError, TooCostlyError
+from ..reads import Source
+from ..run_reads import Run
+from .charts import Timeline, timeline
+from .html import address, counted, duration
+from .kept import about_lake, has_report, plan_of, report_of, took_what_was_bound
+
+Answer = TypeVar("Answer")
+
+# How many replays the overview reads verdicts from; a policy whose newest replay is older is found through the list of replays.
+RUNS_READ_MAX = 12
+RUNS_SHOWN = 15
+RECORDED_SHOWN = 12
+# A report of a large replay takes seconds, and is then kept. So long a page works on reports that nobody has asked for yet.
+_REPORTS_SECONDS = 5.0
+_WAIT_SECONDS = 4.0
+# What needs a decision first.
+_ORDER = (Status.NOT_READY, Status.INSUFFICIENT_EVIDENCE, Status.READY_WITH_EXEMPTIONS, Status.READY)
+_LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What the lake holds. `span` says of how many days, in words."""
+
+    clusters: Sequence[dict[str, Any]]
+    events: int
+    first_ts: datetime | None
+    last_ts: datetime | None
+    span: str
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The loss ledger in one line: how many kinds of evidence are known to be lost, and what else it says."""
+
+    lost: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One (policy, binding) with the newest replay that tried it. `is_stale`: the lake has events that this replay did not see."""
+
+    policy: PolicyReadiness
+    run: Run
+    chart: Timeline | None
+    href: str
+    is_stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """One (policy, binding) whose newest replay is counted, and whose verdict has not been worked out yet."""
+
+    counts: BindingSummary
+    run: Run
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the log itself says of one (policy, binding)."""
+
+    policy: str
+    binding: str
+    failures: int
+    denied: int
+    last_ts: datetime
+    href: str
+
+
+async def overview(asker: Asker, now: datetime) -> dict[str, Any]:
+    """Everything that the first page shows. What would take too long is left out and said to be: the page itself always comes."""
+    found = await asker.ask(extent)
+    runs = run_reads.runs(asker.lake)
+    decided, awaited = await entries(asker, runs, found.last_ts)
+    return {
+        "extent": found,
+        "entries": decided,
+        "awaited": awaited,
+        "losses": await _in_time(asker, "ledger", lambda source: losses(findings(source, now))),
+        "recorded": await _in_time(asker, "recorded", recorded) or (),
+        "runs": runs,
+        "runs_shown": RUNS_SHOWN,
+        "recorded_shown": RECORDED_SHOWN,
+    }
+
+
+async def _in_time(asker: Asker, name: str, question: Callable[[Source], Answer]) -> Answer | None:
+    """The answer, or None where it takes longer than a reader waits; it is then worked out all the same, for the next look."""
+    key = (str(asker.lake), name)
+    task = _working.get(key)
+    if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+        task = _working[key] = asyncio.create_task(_unless_too_costly(asker, question))
+    await asyncio.wait([task], timeout=_WAIT_SECONDS)
+    return task.result() if task.done() else None
+
+
+# What is being worked out, one of each name; the results are kept by the questions themselves.
+_working: dict[tuple[str, str], asyncio.Task[Any]] = {}
+
+
+async def _unless_too_costly(asker: Asker, question: Callable[[Source], Answer]) -> Answer | None:
+    try:
+        return await asker.ask(question)
+    except TooCostlyError:
+        return None
+
+
+def run_overview(source: Source, run_id: str) -> dict[str, Any]:
+    """Everything that the page of one replay shows. Raises NotFoundError for one that is not there or not finished."""
+    run = run_reads.run(source.lake, run_id)
+    if not run.finished or run.summary is None:
+        raise NotFoundError(f"replay {run_id} is not finished", "it goes on when the same policies are tried again")
+    report, plan = report_of(source, run_id), plan_of(source, run_id)
+    left_out = [*run.summary.not_evaluated, *((item["reason"], item["requests"]) for item in plan["excluded"])]
+    return {
+        "run": run,
+        "report": report,
+        "entries": [_entry(policy, run, is_stale=False) for policy in report.policies],
+        "left_out": sorted(((reason, count) for reason, count in left_out), key=lambda row: (-row[1], row[0])),
+    }
+
+
+def extent(source: Source) -> Extent:
+    """What the lake holds, in one row."""
+    found = about_lake(source, "clusters", lambda: reads.clusters(source))
+    first = min((row["first_ts"] for row in found), default=None)
+    last = max((row["last_ts"] for row in found), default=None)
+    span = f"over {duration((last - first).total_seconds())}" if first and last else ""
+    return Extent(found, sum(row["events"] for row in found), first, last, span)
+
+
+def losses(findings: Sequence[Finding]) -> Losses:
+    """The ledger in one line."""
+    by_severity = {severity: [item for item in findings if str(item.severity) == severity] for severity in (_LOST, "possible")}
+    lost, possible = by_severity[_LOST], by_severity["possible"]
+    sentence = lost[0].found if lost else "no loss is known"
+    others = len(lost[1:])
+    if others:
+        sentence += f", and {counted(others, 'other loss', 'other losses')}"
+    if possible:
+        sentence += f"; {counted(len(possible), 'possible one', 'possible ones')}"
+    return Losses(len(lost), sentence)
+
+
+def findings(source: Source, now: datetime) -> list[Finding]:
+    """The loss ledger of the lake, the worst first."""
+    return about_lake(source, "ledger", lambda: ledger_findings(source.reader, now))
+
+
+async def entries(asker: Asker, runs: Sequence[Run], newest: datetime | None) -> tuple[list[Entry], list[Awaited]]:
+    """The newest verdict of every (policy, binding), what needs a decision first; and those for which there was no time."""
+    found: dict[tuple[str, str | None], Entry | Awaited] = {}
+    started = time.monotonic()
+    for run in (await asker.ask(tried, runs))[:RUNS_READ_MAX]:
+        summaries = run.summary.bindings if run.summary else ()
+        if all((item.policy, item.binding) in found for item in summaries):
+            continue
+        report = None
+        if time.monotonic() - started < _REPORTS_SECONDS or await asker.ask(has_report, run.run_id):
+            report = await _in_time(asker, run.run_id, partial(report_of, run_id=run.run_id))
+        if report is None:
+            for item in summaries:
+                href = policy_address(run.run_id, item.policy, item.binding)
+                found.setdefault((item.policy, item.binding), Awaited(item, run, href))
+            continue
+        for policy in report.policies:
+            is_stale = run.until is None and newest is not None and report.last_ts is not None and newest > report.last_ts
+            found.setdefault((policy.policy, policy.binding), _entry(policy, run, is_stale=is_stale))
+    decided = [entry for entry in found.values() if isinstance(entry, Entry)]
+    return sorted(decided, key=_urgency), [entry for entry in found.values() if isinstance(entry, Awaited)]
+
+
+def tried(source: Source, runs: Iterable[Run]) -> list[Run]:
+    """The finished replays of given policies; one of what was in force at the time only says how far replays can be trusted."""
+    return [run for run in runs if run.finished and run.policies and not took_what_was_bound(source, run.run_id)]
+
+
+def policy_address(run_id: str, policy: str, binding: str | None) -> str:
+    """Where one (policy, binding) of a replay is shown."""
+    return address(f"/runs/{run_id}/policy", policy=policy, binding=binding)
+
+
+def recorded(source: Source) -> list[Recorded]:
+    """What the clusters recorded of their own policies, most first."""
+    rows = about_lake(source, "recorded", lambda: rows_of(source.reader.connection, "recorded"))
+    return [
+        Recorded(
+            row.policy,
+            row.binding,
+            row.failures,
+            row.denied_requests,
+            row.last_ts,
+            address("/violations", kind="violations" if row.failures else "denials", policy=row.policy, binding=row.binding),
+        )
+        for row in (RecordedPolicy(**found) for found in rows)
+    ]
+
+
+def _entry(policy: PolicyReadiness, run: Run, *, is_stale: bool) -> Entry:
+    return Entry(policy, run, timeline(policy.days), policy_address(run.run_id, policy.policy, policy.binding), is_stale)
+
+
+def _urgency(entry: Entry) -> tuple[int, int, str, str]:
+    policy = entry.policy
+    return _ORDER.index(policy.status), -policy.denials.requests, policy.policy, policy.binding or ""

@@ -1,0 +1,99 @@
+"""A policy's page: its verdict with everything behind it, and its text with the expressions that would deny."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.readiness.model import NamespaceCount, PolicyReadiness
+from pipeline.replay import runs_folder
+from pipeline.report.model import Report
+
+from .. import run_reads
+from ..errors import NotFoundError
+from ..reads import Source
+from ..run_reads import Run
+from .charts import Timeline, timeline
+from .html import address, counted
+from .kept import plan_of, report_of
+from .manifest import SourceLine, binding_manifest, policy_manifest, source_lines
+
+_NAMESPACES_SHOWN = 20
+_DENIALS = """
+    SELECT expression_index, count(*) AS verdicts, count(DISTINCT (cluster, audit_id)) AS requests,
+        arg_max(message, ts) AS message
+    FROM read_parquet(?)
+    WHERE policy = ? AND binding IS NOT DISTINCT FROM ? AND effect = 'deny' AND expression_index IS NOT NULL
+    GROUP BY expression_index
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses that lead on from one (policy, binding) of a replay."""
+
+    run_id: str
+    policy: str
+    binding: str | None
+    cluster: str | None
+
+    def requests(self, **filters: object) -> str:
+        """The list of requests, filtered."""
+        return address(f"/runs/{self.run_id}/requests", policy=self.policy, binding=self.binding, **filters)
+
+    def request(self, audit_id: str) -> str:
+        """One request."""
+        return address(f"/runs/{self.run_id}/request", cluster=self.cluster, audit_id=audit_id, policy=self.policy)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyView:
+    """One (policy, binding) of a replay. `marks` says of each validation that denied something how often and with which message."""
+
+    run: Run
+    report: Report
+    entry: PolicyReadiness
+    chart: Timeline | None
+    link: Links
+    source: tuple[SourceLine, ...]
+    binding_source: tuple[SourceLine, ...]
+    marks: Mapping[int, str]
+    by_namespace: Sequence[NamespaceCount]
+
+
+def policy_view(source: Source, run_id: str, policy: str, binding: str | None) -> PolicyView:
+    """Everything that the page of one (policy, binding) shows. Raises NotFoundError for one that this replay did not try."""
+    run, report = run_reads.run(source.lake, run_id), report_of(source, run_id)
+    entry = next((item for item in report.policies if (item.policy, item.binding) == (policy, binding)), None)
+    if entry is None:
+        name = f"{policy!r} with binding {binding!r}" if binding else repr(policy)
+        raise NotFoundError(f"replay {run_id} did not try the policy {name}", "the overview names what was tried")
+    text, binding_text = manifests(plan_of(source, run_id), policy, binding)
+    return PolicyView(
+        run=run,
+        report=report,
+        entry=entry,
+        chart=timeline(entry.days),
+        link=Links(run_id, policy, binding, report.clusters[0] if len(report.clusters) == 1 else None),
+        source=text,
+        binding_source=binding_text,
+        marks=_marks(source, run_id, policy, binding) if entry.denials.requests else {},
+        by_namespace=sorted(entry.namespaces, key=lambda row: (-row.denied, -row.matched, row.namespace))[:_NAMESPACES_SHOWN],
+    )
+
+
+def manifests(plan: Mapping[str, Any], policy: str, binding: str | None) -> tuple[tuple[SourceLine, ...], tuple[SourceLine, ...]]:
+    """The lines of a policy and of its binding as a plan keeps them; empty where the plan took what was in force at the time."""
+    given = plan["policies"]
+    if isinstance(given, str):
+        return (), ()
+    text = next((source_lines(policy_manifest(item)) for item in given["policies"] if item["name"] == policy), ())
+    bound = (item for item in given["bindings"] if (item["name"], item["policy_name"]) == (binding, policy))
+    return text, next((source_lines(binding_manifest(item)) for item in bound), ())
+
+
+def _marks(source: Source, run_id: str, policy: str, binding: str | None) -> dict[int, str]:
+    verdicts = str(runs_folder(source.lake) / run_id / "verdicts.parquet")
+    rows = source.reader.connection.execute(_DENIALS, [verdicts, policy, binding]).fetchall()
+    return {index: f"would have denied {counted(requests, 'request')}: {message}" for index, _, requests, message in rows}

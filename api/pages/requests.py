@@ -1,0 +1,219 @@
+"""Drilling down: the requests behind a figure, and one request with its verdicts and what it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any
+
+from ingest.errors import InputError
+from pipeline.history.reconstruct import NotReplayed
+from pipeline.replay.recall import recall
+from pipeline.request import AdmissionRequest
+
+from .. import reads, run_reads
+from ..errors import NotFoundError
+from ..questions import DenialFilters, TimePaging, VerdictFilters, ViolationFilters
+from ..reads import RequestDetail, Source
+from ..run_reads import Run
+from .change import Change, change_of, decoded
+from .kept import plan_of
+from .manifest import SourceLine
+from .policy import manifests
+
+PAGE_ROWS = 50
+OUTCOMES: Mapping[str, Mapping[str, list[str]]] = {
+    "deny": {"effect": ["deny"]},
+    "unknown": {"decision": ["unknown"]},
+    "error": {"decision": ["error"]},
+    "admit": {"decision": ["admit"]},
+}
+_VERDICTS_MAX = 500
+_ANSWERS: Mapping[str, str] = {
+    "vap": "denied by a policy",
+    "webhook": "denied by a webhook",
+    "webhook_failure": "a webhook failed",
+    "authorization": "not authorized",
+    "quota": "over quota",
+    "open": "no answer is recorded",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a list is filtered by, as the form has it; empty means any."""
+
+    policy: str = ""
+    binding: str = ""
+    outcome: str = "deny"
+    namespace: str = ""
+    user: str = ""
+    day: str = ""
+    kind: str = "violations"
+
+    def window(self) -> dict[str, str]:
+        """The day as `since` and `until`. Raises InputError for what is no day."""
+        if not self.day:
+            return {}
+        try:
+            first = date.fromisoformat(self.day)
+            last = first + timedelta(days=1)
+        except (ValueError, OverflowError):
+            raise InputError(f"day: {self.day!r} is no day", "write it as 2026-11-21") from None
+        return {"since": f"{first.isoformat()}T00:00:00Z", "until": f"{last.isoformat()}T00:00:00Z"}
+
+    def names(self, *fields: str) -> dict[str, list[str]]:
+        """The filters of these names, without those that were left empty."""
+        return {name: [getattr(self, name)] for name in fields if getattr(self, name)}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestList:
+    """One page of a list; `next` leads to the following one. A row of verdicts has their `texts` and `expressions`."""
+
+    rows: Sequence[dict[str, Any]]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionVerdict:
+    """What one expression of one (policy, binding) said of a request, with its text where the replay keeps it."""
+
+    row: Mapping[str, Any]
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """One request: who, when, what, the verdicts on it, and what it changed."""
+
+    detail: RequestDetail
+    name: str
+    answer: str
+    verdicts: Sequence[ExpressionVerdict]
+    has_more_verdicts: bool
+    run: Run | None
+    change: Change
+    source: tuple[SourceLine, ...]
+    marks: Mapping[int, str]
+    policy: str
+
+
+def verdict_list(source: Source, run_id: str, wanted: Wanted, after: str | None) -> RequestList:
+    """Verdicts of a replay, newest first: one row for each request and (policy, binding) that said so."""
+    if wanted.outcome not in OUTCOMES:
+        raise InputError(f"outcome: {wanted.outcome!r} is none", f"it is one of {', '.join(OUTCOMES)}")
+    given: dict[str, Any] = {
+        **OUTCOMES[wanted.outcome],
+        **wanted.names("policy", "binding", "namespace", "user"),
+        **wanted.window(),
+    }
+    page = run_reads.verdicts_page(source, run_id, VerdictFilters(**given), _paging(PAGE_ROWS, after))
+    return RequestList(_merged(page.dicts()), page.next)
+
+
+def recorded_list(source: Source, wanted: Wanted, after: str | None) -> RequestList:
+    """What the clusters recorded: policy failures, or requests that were denied."""
+    given: dict[str, Any] = {**wanted.names("policy", "binding", "namespace", "user"), **wanted.window()}
+    paging = _paging(PAGE_ROWS, after)
+    if wanted.kind == "denials":
+        page = reads.view_page(source, "denials", DenialFilters(**given), paging)
+    elif wanted.kind == "violations":
+        page = reads.view_page(source, "violations", ViolationFilters(**given), paging)
+    else:
+        raise InputError(f"kind: {wanted.kind!r} is none", "it is violations or denials")
+    return RequestList(page.dicts(), page.next)
+
+
+def _merged(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each request and (policy, binding), with what each of its expressions said."""
+    found: list[dict[str, Any]] = []
+    for _, group in groupby(rows, lambda row: [row[name] for name in ("ts", "cluster", "audit_id", "pass", "policy", "binding")]):
+        members = list(group)
+        texts = dict.fromkeys(row["message"] or row["why"] for row in members if row["message"] or row["why"])
+        expressions = sorted({row["expression_index"] for row in members if row["expression_index"] is not None})
+        found.append({**members[0], "texts": list(texts), "expressions": expressions})
+    return found
+
+
+def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str) -> list[RequestView]:
+    """The requests of one auditID, each with its verdicts in a replay, or without one.
+
+    `cluster` may be empty where a replay tells it. Raises NotFoundError when there is none.
+    """
+    rows: list[dict[str, Any]] = []
+    if run_id is not None:
+        filters = VerdictFilters(audit_id=[audit_id], cluster=[cluster] if cluster else [], since=None, until=None)
+        rows = run_reads.verdicts_page(source, run_id, filters, _paging(_VERDICTS_MAX)).dicts()
+    names = [cluster] if cluster else sorted({row["cluster"] for row in rows})
+    details = [detail for name in names for detail in reads.request_details(source, name, audit_id)]
+    if not details:
+        raise NotFoundError(f"no request {audit_id!r} is in the lake", "it may have been removed, or is of another cluster")
+    recalled = {(name, event.ts): found for name in names for event, found in recall(source.reader, name, audit_id)}
+    keys = [(detail.request["cluster"], detail.request["ts"]) for detail in details]
+    return [_view(source, run_id, detail, recalled.get(key), rows, policy) for key, detail in zip(keys, details, strict=True)]
+
+
+def _view(
+    source: Source,
+    run_id: str | None,
+    detail: RequestDetail,
+    recalled: Sequence[AdmissionRequest] | NotReplayed | None,
+    rows: Sequence[Mapping[str, Any]],
+    policy: str,
+) -> RequestView:
+    request = detail.request
+    own = [row for row in rows if (row["cluster"], row["ts"]) == (request["cluster"], request["ts"])]
+    plan = plan_of(source, run_id) if run_id is not None else None
+    first = policy or next((row["policy"] for row in own if row["effect"] == "deny"), own[0]["policy"] if own else "")
+    text = manifests(plan, first, None)[0] if plan is not None else ()
+    return RequestView(
+        detail=detail,
+        name=_name(detail),
+        answer=_ANSWERS.get(request["outcome"], request["outcome"]),
+        verdicts=[ExpressionVerdict(row, _expression(plan, row)) for row in own if _says_something(row, own)],
+        has_more_verdicts=len(rows) >= _VERDICTS_MAX,
+        run=run_reads.run(source.lake, run_id) if run_id is not None else None,
+        change=change_of(detail, recalled),
+        source=text,
+        marks={
+            row["expression_index"]: f"{row['decision']}: {row['message'] or row['why'] or ''}"
+            for row in own
+            if row["policy"] == first and row["expression_index"] is not None and row["decision"] not in ("admit", "nomatch")
+        },
+        policy=first,
+    )
+
+
+def _says_something(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a verdict says more than the verdicts of the expressions of the same binding, of which it is the sum."""
+    if row["expression_index"] is not None or row["message"] or row["why"] or row["audit_annotations"]:
+        return True
+    same = ("policy", "binding", "param_namespace", "param_name", "pass")
+    return not any(other["expression_index"] is not None and all(other[name] == row[name] for name in same) for other in rows)
+
+
+def _name(detail: RequestDetail) -> str:
+    """The name of the object; of one whose name was to be generated, as far as it is known."""
+    if detail.request["name"]:
+        return str(detail.request["name"])
+    new = decoded(detail.new_object)
+    metadata = new.get("metadata") if isinstance(new, dict) else None
+    if not isinstance(metadata, dict):
+        return ""
+    return str(metadata.get("name") or (f"{metadata['generateName']}…" if metadata.get("generateName") else ""))
+
+
+def _expression(plan: Mapping[str, Any] | None, row: Mapping[str, Any]) -> str:
+    if plan is None or isinstance(plan["policies"], str) or row["expression_index"] is None:
+        return ""
+    found = (item["validations"] for item in plan["policies"]["policies"] if item["name"] == row["policy"])
+    validations: list[dict[str, Any]] = next(found, [])
+    index = row["expression_index"]
+    return str(validations[index]["expression"]) if index < len(validations) else ""
+
+
+def _paging(rows: int, after: str | None = None) -> TimePaging:
+    return TimePaging(limit=rows, after=after, order="newest")

@@ -1,0 +1,244 @@
+"""The pages' addresses. Each page is one question to the lake, answered as HTML; what goes wrong is answered as HTML too."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.routing import APIRoute
+
+from ingest.errors import HindcastError, InputError
+
+from .. import run_reads
+from ..asking import Asker
+from ..errors import NotFoundError, classify
+from ..jobs import Jobs, State
+from . import evidence, overview
+from .html import STATIC_TYPES, address, page, static_file
+from .policy import policy_view
+from .requests import OUTCOMES, Wanted, recorded_list, request_view, verdict_list
+from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, job_view, problem_of, read_form
+
+_TITLES = {404: "There is no such page", 409: "The lake cannot tell", 422: "That asks too much", 503: "The lake cannot be read"}
+# So long a page waits for a started replay to have read its policies, so that a mistake in them is shown at once.
+_SETTLE_SECONDS = 20.0
+_MISTAKES = ("bad_input", "too_large")
+_JOBS_SHOWN = 10
+Text = Annotated[str, Query(max_length=1_000)]
+After = Annotated[str | None, Query(max_length=4_000)]
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages as well: a person reads them."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of the route, with our own errors caught."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except HindcastError as error:
+                return error_page(request, classify(error)[1], error.message, error.hint)
+            except RequestValidationError as error:
+                first = error.errors()[0]
+                return error_page(request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "correct the address")
+
+        return answer
+
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
+
+
+def error_page(request: Request, status: int, message: str, hint: str = "") -> HTMLResponse:
+    """An error for a person."""
+    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    return page(request, "error.html.j2", status, title=title, message=message, hint=hint, section="")
+
+
+def asker_of(request: Request) -> Asker:
+    """Whom the pages ask."""
+    asker: Asker = request.app.state.asker
+    return asker
+
+
+def jobs_of(request: Request) -> Jobs:
+    """The replays that were started here."""
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
+Asking = Annotated[Asker, Depends(asker_of)]
+Working = Annotated[Jobs, Depends(jobs_of)]
+
+
+@router.get("/")
+async def show_overview(request: Request, asker: Asking) -> Response:
+    """Every policy that was tried, with its newest verdict."""
+    return page(request, "overview.html.j2", section="/", **await overview.overview(asker, datetime.now(UTC)))
+
+
+@router.get("/runs/{run_id}")
+async def show_run(request: Request, asker: Asking, run_id: str) -> Response:
+    """One replay: the verdicts on its policies, and what it left out."""
+    return page(request, "run.html.j2", section="/", **await asker.ask(overview.run_overview, run_id))
+
+
+@router.get("/runs/{run_id}/policy")
+async def show_policy(request: Request, asker: Asking, run_id: str, policy: Text, binding: Text | None = None) -> Response:
+    """One (policy, binding) of a replay, with everything behind its verdict."""
+    view = await asker.ask(policy_view, run_id, policy, binding or None)
+    values = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
+    return page(request, "policy.html.j2", section="/", **values)
+
+
+@router.get("/runs/{run_id}/requests")
+async def show_requests(
+    request: Request,
+    asker: Asking,
+    run_id: str,
+    policy: Text = "",
+    binding: Text = "",
+    outcome: Text = "deny",
+    namespace: Text = "",
+    user: Text = "",
+    day: Text = "",
+    after: After = None,
+) -> Response:
+    """The requests behind a figure, filtered."""
+    wanted = Wanted(policy, binding, outcome if outcome in OUTCOMES else "deny", namespace, user, day)
+    run = run_reads.run(asker.lake, run_id)
+    found = await asker.ask(verdict_list, run_id, wanted, after)
+    given = {name: value for name, value in dataclasses.asdict(wanted).items() if name != "kind"}
+    return page(
+        request,
+        "requests.html.j2",
+        section="/",
+        run=run,
+        wanted=wanted,
+        found=found,
+        policies=[("", "any"), *((name, name) for name in run.policies)],
+        policy_href=overview.policy_address(run_id, policy, binding or None) if policy else "",
+        next=address(request.url.path, **given, after=found.next) if found.next else "",
+        first=address(request.url.path, **given) if after else "",
+    )
+
+
+@router.get("/runs/{run_id}/request")
+async def show_replayed_request(
+    request: Request, asker: Asking, run_id: str, audit_id: Text, cluster: Text = "", policy: Text = ""
+) -> Response:
+    """One request with its verdicts in a replay."""
+    views = await asker.ask(request_view, run_id, cluster, audit_id, policy)
+    return page(request, "request.html.j2", section="/", views=views)
+
+
+@router.get("/request")
+async def show_request(request: Request, asker: Asking, cluster: Text, audit_id: Text) -> Response:
+    """One request as the log has it."""
+    views = await asker.ask(request_view, None, cluster, audit_id, "")
+    return page(request, "request.html.j2", section="/violations", views=views)
+
+
+@router.get("/violations")
+async def show_violations(
+    request: Request,
+    asker: Asking,
+    kind: Text = "violations",
+    policy: Text = "",
+    binding: Text = "",
+    namespace: Text = "",
+    user: Text = "",
+    day: Text = "",
+    after: After = None,
+) -> Response:
+    """What the clusters themselves recorded, filtered."""
+    wanted = Wanted(policy, binding, "", namespace, user, day, kind)
+    found = await asker.ask(recorded_list, wanted, after)
+    given = {name: value for name, value in dataclasses.asdict(wanted).items() if name != "outcome"}
+    return page(
+        request,
+        "violations.html.j2",
+        section="/violations",
+        wanted=wanted,
+        found=found,
+        next=address(request.url.path, **given, after=found.next) if found.next else "",
+        first=address(request.url.path, **given) if after else "",
+    )
+
+
+@router.get("/evidence")
+async def show_evidence(request: Request, asker: Asking) -> Response:
+    """What was lost, and how good the rest is."""
+    view = await asker.ask(evidence.evidence_view, datetime.now(UTC))
+    return page(request, "evidence.html.j2", section="/evidence", view=view)
+
+
+@router.get("/try")
+async def show_form(request: Request, asker: Asking, working: Working) -> Response:
+    """The form to try a policy."""
+    return await _form_page(request, asker, working, TrialForm())
+
+
+@router.post("/try")
+async def try_policy(request: Request, asker: Asking, working: Working) -> Response:
+    """Start a replay of what the form holds; a mistake in it is shown with the form as it was."""
+    form = await read_form(request)
+    reader = request.scope.get("state", {}).get("reader")
+    try:
+        job = working.start(form.order(datetime.now(UTC)), reader.name if reader else "anyone")
+    except InputError as error:
+        return await _form_page(request, asker, working, form, problem_of(form, error.message, error.hint))
+    await working.settled(job, _SETTLE_SECONDS)
+    if job.state is State.FAILED and job.error is not None and job.error["code"] in _MISTAKES:
+        return await _form_page(request, asker, working, form, problem_of(form, job.error["message"], job.error["hint"]))
+    return RedirectResponse(f"/replays/{job.job_id}", 303)
+
+
+@router.get("/replays/{job_id}")
+async def show_replay(request: Request, working: Working, job_id: str) -> Response:
+    """How far a replay is; its result once it is finished."""
+    job = working.get(job_id)
+    if job.state is State.FINISHED and job.run_id is not None:
+        return RedirectResponse(f"/runs/{job.run_id}", 303)
+    return page(request, "replay.html.j2", section="/try", view=job_view(job))
+
+
+@router.post("/replays/{job_id}/cancel")
+async def cancel_replay(working: Working, job_id: str) -> Response:
+    """End a replay."""
+    await working.cancel(job_id)
+    return RedirectResponse(f"/replays/{job_id}", 303)
+
+
+async def _form_page(
+    request: Request, asker: Asker, working: Jobs, form: TrialForm, problem: Problem | None = None
+) -> HTMLResponse:
+    extent = await asker.ask(overview.extent)
+    jobs = [job_view(job) for job in working.all()[:_JOBS_SHOWN]]
+    status = 200 if problem is None else 400
+    return page(
+        request,
+        "try.html.j2",
+        status,
+        section="/try",
+        form=form,
+        problem=problem,
+        extent=extent,
+        jobs=jobs,
+        versions=KUBERNETES_VERSIONS,
+    )
+
+
+@router.get("/static/{name}")
+async def show_static(name: str) -> Response:
+    """The style and the script."""
+    if name not in STATIC_TYPES:
+        raise NotFoundError(f"there is no file {name!r}")
+    return static_file(name)

@@ -1,0 +1,147 @@
+"""The form to try a policy over history: what it sent, and how far the replay is that it started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email import policy
+from email.message import EmailMessage
+from email.parser import BytesParser
+from typing import Any
+from urllib.parse import parse_qs
+
+from fastapi import Request
+
+from ingest.errors import InputError
+
+from ..commands.options import parse_time, parse_version
+from ..errors import TooLargeError
+from ..jobs import Job, Order, State
+from ..posted import BYTES_MAX
+
+# Beside the manifests a form holds only short fields.
+_FORM_BYTES_MAX = 3 * BYTES_MAX
+_VERSIONS = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30")
+KUBERNETES_VERSIONS = tuple((version, version) for version in _VERSIONS)
+# What each state of a job means to the person who waits.
+_WORDS: Mapping[str, str] = {
+    "waiting": "waits for another replay to end",
+    "planning": "reads the policies and counts the requests",
+    "running": "replays the recorded requests",
+    "calibrating": "replays what was bound at the time, to compare with the record",
+    "reporting": "works out the verdicts",
+    "finished": "is finished",
+    "failed": "failed",
+    "cancelled": "was cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialForm:
+    """What a person filled in, as it came."""
+
+    policies: str = ""
+    since: str = ""
+    until: str = ""
+    kubernetes_version: str = "1.36"
+    calibrate: str = "on"
+
+    def order(self, now: datetime) -> Order:
+        """The replay that is asked for. Raises InputError naming the field."""
+        if not self.policies.strip():
+            raise InputError("policies: nothing was given", "paste the manifests of a policy and its bindings, or choose a file")
+        window = parse_time("since", self.since or None, now), parse_time("until", self.until or None, now)
+        if window[0] is not None and window[1] is not None and window[0] >= window[1]:
+            raise InputError(f"since: {self.since} is not before {self.until}", "give an earlier one")
+        version = parse_version(self.kubernetes_version or _VERSIONS[0])
+        return Order(self.policies, *window, kubernetes_version=version, calibrate=bool(self.calibrate))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A mistake in the form: the field that it is in, the line of the manifests where one is known, and what to do."""
+
+    field: str
+    message: str
+    hint: str
+    line: int | None = None
+    context: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """How far a started replay is. `share` is None where nothing can be said of it yet."""
+
+    job: Job
+    words: str
+    share: float | None
+    counts: str
+    problem: Problem | None
+    is_over: bool
+
+
+def problem_of(form: TrialForm, message: str, hint: str) -> Problem:
+    """A mistake with its place: messages begin with the field, or with `policies:LINE:` for a place in the manifests."""
+    name, _, rest = message.partition(":")
+    number = rest.partition(":")[0]
+    if name == "policies" and number.isdigit():
+        line = int(number)
+        lines = form.policies.splitlines()
+        near = tuple((at, lines[at - 1][:400]) for at in range(max(1, line - 2), min(len(lines), line + 2) + 1))
+        return Problem("policies", rest.partition(":")[2].strip(), hint, line, near)
+    return Problem(name if name in ("since", "until") else "policies", message, hint)
+
+
+def job_view(job: Job) -> JobView:
+    """A job in words."""
+    problem = None
+    if job.error is not None:
+        problem = problem_of(TrialForm(), job.error["message"], job.error.get("hint", ""))
+    share = job.done / job.planned if job.planned and job.state is State.RUNNING else None
+    counts = f"{job.done:,} of {job.planned:,} requests" if job.planned else ""
+    return JobView(job, _WORDS.get(job.state, str(job.state)), share, counts, problem, job.is_over)
+
+
+async def read_form(request: Request) -> TrialForm:
+    """What a browser sent, as `application/x-www-form-urlencoded` or, with a file, as `multipart/form-data`.
+
+    Raises TooLargeError, and InputError for what is no such form. A chosen file is taken where the text field is empty.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _FORM_BYTES_MAX:
+            raise TooLargeError("the form is too large", f"give at most {BYTES_MAX:,} bytes of manifests")
+    kind = request.headers.get("content-type", "")
+    try:
+        fields = _of_parts(kind, bytes(body)) if kind.startswith("multipart/form-data") else _of_pairs(bytes(body))
+    except (UnicodeDecodeError, ValueError):
+        raise InputError("policies: the form is no UTF-8 text", "give YAML or JSON") from None
+    names = TrialForm.__dataclass_fields__
+    form = TrialForm(**dict.fromkeys(names, "") | {name: text for name, text in fields.items() if name in names})
+    if not form.policies.strip() and fields.get("file"):
+        form = replace(form, policies=fields["file"])
+    form = replace(form, policies=form.policies.replace("\r\n", "\n"))
+    if len(form.policies.encode()) > BYTES_MAX:
+        raise TooLargeError("policies: the manifests are too large", f"give at most {BYTES_MAX:,} bytes, without other objects")
+    return form
+
+
+def _of_pairs(body: bytes) -> dict[str, str]:
+    pairs = parse_qs(body.decode("ascii"), keep_blank_values=True, strict_parsing=False, errors="strict", max_num_fields=50)
+    return {name: values[0] for name, values in pairs.items()}
+
+
+def _of_parts(kind: str, body: bytes) -> dict[str, str]:
+    """The fields of a multipart form, which is a MIME message without its first lines."""
+    header = f"Content-Type: {kind}\r\nMIME-Version: 1.0\r\n\r\n".encode("latin-1")
+    message: Any = BytesParser(EmailMessage, policy=policy.HTTP).parsebytes(header + body)
+    fields: dict[str, str] = {}
+    for part in message.iter_parts() if message.is_multipart() else ():
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(content, bytes):
+            text = content.decode("utf-8")
+            fields[name] = f"{fields[name]}\n---\n{text}" if name in fields else text
+    return fields

@@ -1,0 +1,81 @@
+"""The HTTP application for those who ask: the read API under /api/v1/ and the pages under /. It shares nothing with the sink."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from . import errors
+from .asking import Asker
+from .gate import Gate
+from .jobs import Jobs
+from .logs import RequestIds
+from .pages.routes import router as pages
+from .readers import Readers, readers_of
+from .routes import jobs, policies, readiness, runs, views
+from .routes.answers import PREFIX
+from .settings import Settings, is_loopback
+
+_ABOUT = """Questions about a lake of Kubernetes audit events, and replays of admission policies over it.
+
+Rows come in pages: hand `next` back as `after`, with the same filters, until there is none. `format=json`, `csv` or `arrow`, or the
+Accept header, chooses how rows are written. Times are RFC 3339 in UTC. What could not be known is null or `unknown`, and never
+folded into another answer. Errors have one shape: `{"error": {"code", "message", "hint"}}`."""
+
+
+def create_query_app(settings: Settings) -> FastAPI:
+    """The application for one lake. Raises InputError for unusable tokens or keys; starting it raises LakeError.
+
+    While it runs, `app.state` has `asker` (asking.Asker) and `jobs` (jobs.Jobs).
+    """
+    readers = readers_of(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        asker = Asker(settings.lake, settings.query_seconds_max, settings.query_memory_bytes_max)
+        app.state.asker = asker
+        app.state.jobs = Jobs(asker.lake, settings.replays_max, settings.replay_seconds_max)
+        try:
+            yield
+        finally:
+            await app.state.jobs.close()
+            asker.close()
+
+    app = FastAPI(
+        title="Hindcast", version="1", description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
+        openapi_url=f"{PREFIX}/openapi.json",
+    )  # fmt: skip
+    app.add_middleware(Gate, readers=readers, hosts=_hosts(settings, readers))
+    app.add_middleware(RequestIds)
+    errors.install(app)
+    for module in (views, runs, readiness, policies, jobs):
+        app.include_router(module.router, responses=errors.DESCRIBED)
+    app.include_router(pages)
+    app.add_api_route("/healthz", alive, include_in_schema=False)
+    app.openapi = lambda: _description(app)  # type: ignore[method-assign]
+    return app
+
+
+async def alive() -> dict[str, bool]:
+    """200 while the process answers."""
+    return {"alive": True}
+
+
+def _hosts(settings: Settings, readers: Readers) -> frozenset[str] | None:
+    """Where readers prove who they are, or strangers are let in on purpose, any name will do."""
+    is_guarded = not readers.is_open or not is_loopback(settings.query_host)
+    return None if is_guarded else frozenset({settings.query_host})
+
+
+def _description(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description, made once."""
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"token": []}]
+        app.openapi_schema = schema
+    return app.openapi_schema

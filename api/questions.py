@@ -1,0 +1,210 @@
+"""What may be asked of each view: typed filters, and the order of its rows. A caller names values, never columns or SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from .commands.options import parse_time
+from .cursors import Key
+
+LIMIT_MAX = 1_000
+LIMIT_DEFAULT = 100
+# Rows with bodies: one may be a megabyte and more.
+LARGE_LIMIT_MAX = 100
+_VALUES_MAX = 50
+
+Text = Annotated[str, StringConstraints(max_length=1_000)]
+# Several values mean any of them; an empty one means rows that have none, such as requests for cluster-scoped objects.
+Names = Annotated[list[Text], Field(max_length=_VALUES_MAX)]
+Code = Annotated[int, Field(ge=0, le=999)]
+Moment = Annotated[str, StringConstraints(max_length=64)]
+
+
+class Filters(BaseModel):
+    """Which rows are wanted; what is not given does not restrict."""
+
+    # Field -> column, where they differ.
+    columns: ClassVar[Mapping[str, str]] = {"user": "user_name"}
+
+    def values(self) -> dict[str, list[object]]:
+        """Column -> the values that it may have; only of what was given."""
+        found: dict[str, list[object]] = {}
+        for name, value in self:
+            if name in ("since", "until") or value is None or value == []:
+                continue
+            found[self.columns.get(name, name)] = list(value) if isinstance(value, list) else [value]
+        return found
+
+    def window(self) -> tuple[datetime | None, datetime | None]:
+        """[since, until) in UTC. Raises InputError for what is no time; spans such as `12h` count back from now."""
+        now = datetime.now(UTC)
+        return tuple(parse_time(name, getattr(self, name, None) or None, now) for name in ("since", "until"))  # type: ignore[return-value]
+
+
+class ClusterFilters(Filters):
+    """Rows of some clusters."""
+
+    cluster: Names = Field(default_factory=list, description="the cluster's name, as its events were ingested")
+
+
+class TimeFilters(ClusterFilters):
+    """Rows of some time."""
+
+    since: Moment | None = Field(default=None, description="received at or after: `30d`, `12h` (before now), or RFC 3339")
+    until: Moment | None = Field(default=None, description="received before; same forms")
+
+
+class RequestedObject(TimeFilters):
+    """Rows about requests for some objects, by some users."""
+
+    namespace: Names = Field(default_factory=list, description="empty: cluster-scoped objects")
+    user: Names = Field(
+        default_factory=list, description="the user, as recorded; effective one under impersonation except in events"
+    )
+    verb: Names = Field(default_factory=list, description="Kubernetes verb: create, update, patch, ...")
+    api_group: Names = Field(default_factory=list, description="empty: the core group")
+    resource: Names = Field(default_factory=list, description="plural, lower case: pods, deployments, ...")
+    subresource: Names = Field(default_factory=list)
+    name: Names = Field(default_factory=list, description="the object's name")
+    audit_id: Names = Field(default_factory=list)
+    level: Names = Field(default_factory=list, description="Metadata, Request or RequestResponse")
+
+
+class EventFilters(RequestedObject):
+    """Audit events."""
+
+    stage: Names = Field(default_factory=list)
+    code: list[Code] = Field(default_factory=list, max_length=_VALUES_MAX, description="HTTP status")
+
+
+class RequestFilters(RequestedObject):
+    """Audit requests."""
+
+    outcome: Names = Field(default_factory=list, description="allowed, open, or what refused it: vap, webhook, quota, ...")
+    impersonator: Names = Field(default_factory=list)
+    code: list[Code] = Field(default_factory=list, max_length=_VALUES_MAX, description="HTTP status")
+
+
+class ViolationFilters(RequestedObject):
+    """Recorded policy failures."""
+
+    policy: Names = Field(default_factory=list)
+    binding: Names = Field(default_factory=list)
+    enforced: bool | None = Field(default=None, description="whether the binding would reject such a request")
+    admitted: bool | None = Field(default=None, description="whether the request went through all the same")
+
+
+class DenialFilters(RequestedObject):
+    """Requests that somebody refused on purpose."""
+
+    denier: Names = Field(default_factory=list, description="vap, map, webhook, authorization, quota, ...")
+    policy: Names = Field(default_factory=list)
+    binding: Names = Field(default_factory=list)
+    webhook: Names = Field(default_factory=list)
+
+
+class RollupFilters(TimeFilters):
+    """Recorded policy failures that are counted."""
+
+    policy: Names = Field(default_factory=list)
+    binding: Names = Field(default_factory=list)
+    namespace: Names = Field(default_factory=list)
+    user: Names = Field(default_factory=list)
+    resource: Names = Field(default_factory=list)
+
+
+class EvidenceFilters(ClusterFilters):
+    """What bodies were recorded, by kind of request."""
+
+    api_group: Names = Field(default_factory=list)
+    resource: Names = Field(default_factory=list)
+    subresource: Names = Field(default_factory=list)
+    verb: Names = Field(default_factory=list)
+    level: Names = Field(default_factory=list)
+
+
+class LossFilters(ClusterFilters):
+    """Evidence that is missing or doubtful."""
+
+    kind: Names = Field(default_factory=list, description="a kind of loss; `hindcast doctor` explains each")
+
+
+class VerdictFilters(TimeFilters):
+    """Verdicts of one run."""
+
+    policy: Names = Field(default_factory=list)
+    binding: Names = Field(default_factory=list, description="empty: a policy tried without a binding")
+    namespace: Names = Field(default_factory=list, description="of the request; empty: cluster-scoped objects")
+    user: Names = Field(default_factory=list, description="effective user of the request")
+    decision: list[Literal["admit", "deny", "error", "nomatch", "unknown"]] = Field(
+        default_factory=list, max_length=_VALUES_MAX, description="what evaluation said"
+    )
+    effect: list[Literal["admit", "deny"]] = Field(
+        default_factory=list, max_length=_VALUES_MAX, description="what failurePolicy makes of it"
+    )
+    evidence: list[Literal["exact", "inferred", "partial", "recorded", "insufficient"]] = Field(
+        default_factory=list, max_length=_VALUES_MAX
+    )
+    audit_id: Names = Field(default_factory=list)
+
+
+class Paging(BaseModel):
+    """Which part of the rows is wanted. `after` is the `next` of the page before."""
+
+    limit: int = Field(
+        default=LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="rows of one page; a page of large rows may end earlier"
+    )
+    after: Annotated[str, StringConstraints(max_length=4_000)] | None = Field(
+        default=None, description="`next` of the page before; leave it out for the first"
+    )
+
+
+class TimePaging(Paging):
+    """Paging of rows that have a time."""
+
+    order: Literal["newest", "oldest"] = Field(default="newest", description="which rows come first")
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column that orders rows, as an expression that is never null."""
+
+    expression: str
+    kind: type[Key] = str
+
+
+TIME = SortKey("ts", datetime)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view as it may be asked: the keys that order its rows, time first, and the columns that are large.
+
+    Large columns are read for the rows of a page only, and only when they are asked for.
+    """
+
+    name: str
+    keys: tuple[SortKey, ...]
+    large: tuple[str, ...] = ()
+
+
+_BODIES = ("request_object", "response_object")
+_REQUEST = (TIME, SortKey("cluster"), SortKey("audit_id"))
+_FAILURE = (SortKey("policy"), SortKey("binding"), SortKey("expression_index", int), SortKey("message"))
+VIEWS: Mapping[str, View] = {
+    view.name: view
+    for view in (
+        View("events", (*_REQUEST, SortKey("stage_ts", datetime), SortKey("stage")), (*_BODIES, "extra")),
+        View("requests", _REQUEST, _BODIES),
+        # The workload is told from bodies, so it counts as one.
+        View("violations", (*_REQUEST, *_FAILURE), ("workload",)),
+        View("denials", _REQUEST),
+    )
+}
+# Small views without an order in time.
+TABLES: Mapping[str, str] = {name: name for name in ("evidence", "losses", "sources", "known_policies")}

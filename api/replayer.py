@@ -1,0 +1,158 @@
+"""The process of one replay that was started over HTTP: reads an order, replays, and tells how it gets on.
+
+It is started as `python -m api.replayer`, with one JSON object on its standard input (jobs.Order), and writes one JSON object a
+line: fields of jobs.Job that have changed. It ends at once when its standard input closes, because then nobody is there to be told.
+The run is the one that `hindcast replay` makes of the same policies over the same requests.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ingest.errors import HindcastError, InputError, LakeError
+from pipeline.admission.policies.load import parse_policy_set
+from pipeline.admission.policies.model import PolicySet
+from pipeline.readiness.build import build_report
+from pipeline.readiness.model import Fidelity
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
+from queries import open_lake
+
+from .beside_runs import keep_policies, keep_report
+from .commands.calibrate import calibrate
+from .commands.policies import refuse_uncompilable
+from .context import Context
+from .errors import classify
+from .jobs import State
+from .posted import check_posted
+
+_NICENESS = 10
+# New events arrive all the time; a plan that they overtook is made anew.
+_ATTEMPTS = 5
+_TELL_SECONDS = 0.2
+
+
+def main() -> int:
+    """Work off one order; returns an exit code."""
+    os.nice(_NICENESS)
+    order = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_end_with_server, daemon=True).start()
+    try:
+        _replay(order)
+    except HindcastError as error:
+        code, _ = classify(error)
+        _tell(state=State.FAILED, error={"code": code, "message": error.message, "hint": error.hint})
+        return error.exit_code
+    return 0
+
+
+def _replay(order: dict[str, Any]) -> None:
+    lake = Path(order["lake"])
+    version = (int(order["kubernetes_version"][0]), int(order["kubernetes_version"][1]))
+    window = Window(_moment(order["since"]), _moment(order["until"]))
+    policies = _policies(order["policies"], version)
+    plan, summary = _run(lake, policies, window, version)
+    keep_policies(lake, summary.run_id, policies)
+    fidelity: Mapping[str, Fidelity] = {}
+    if order["calibrate"]:
+        _tell(state=State.CALIBRATING)
+        fidelity = calibrate(Context(lake, quiet=True), window, version, 1).fidelity
+    _tell(state=State.REPORTING)
+    reader = open_lake(lake)
+    try:
+        keep_report(lake, build_report(reader, lake, plan, summary, fidelity, ReadinessRules()), fidelity)
+    finally:
+        reader.close()
+    _tell(state=State.FINISHED, done=summary.planned)
+
+
+def _policies(text: str, version: tuple[int, int]) -> PolicySet:
+    """Raises InputError for what an API server would not take, or where there is no policy."""
+    check_posted(text)
+    found = parse_policy_set([("policies", text)])
+    if not found.policies:
+        raise InputError(
+            "policies: found no ValidatingAdmissionPolicy", "send manifests of admissionregistration.k8s.io/v1 as YAML or JSON"
+        )
+    refuse_uncompilable(found, version)
+    return found
+
+
+def _run(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int]) -> tuple[ReplayPlan, RunSummary]:
+    """Plan and replay; a lake that grew in between is planned anew. Raises LakeError where it grows too fast."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        plan = _plan(lake, policies, window, version)
+        _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
+        with _alone(lake, plan.run_id):
+            try:
+                return plan, run_replay(plan, lake, 1, _Teller())
+            except LakeError:
+                if attempt == _ATTEMPTS or _plan(lake, policies, window, version).run_id == plan.run_id:
+                    raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _plan(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int]) -> ReplayPlan:
+    reader = open_lake(lake)
+    try:
+        return plan_replay(reader, policies, window, version)
+    finally:
+        reader.close()
+
+
+@contextmanager
+def _alone(lake: Path, run_id: str) -> Iterator[None]:
+    """One at a time for each run: the second who wants it finds it finished."""
+    folder = runs_folder(lake)
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder / f".{run_id}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+class _Teller:
+    """Tells progress, but not more often than somebody could read."""
+
+    def __init__(self) -> None:
+        self._told = 0.0
+
+    def __call__(self, done: int, planned: int) -> None:
+        if done == planned or time.monotonic() - self._told > _TELL_SECONDS:
+            self._told = time.monotonic()
+            _tell(done=done)
+
+
+def _tell(**values: object) -> None:
+    sys.stdout.write(json.dumps(values) + "\n")
+    sys.stdout.flush()
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _end_with_server() -> None:
+    """Wait for the end of the pipe that the server holds open, and end with it, and with whatever was started here."""
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

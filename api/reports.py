@@ -1,0 +1,146 @@
+"""How a report leaves a command: printed with `-o`, written to files with `--report-file`, as tables with `--export`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ingest.errors import InputError
+from pipeline.readiness.model import PolicyReadiness
+from pipeline.report.formats import TEXT_FORMATS, format_of
+from pipeline.report.model import Report
+from pipeline.report.tables import export_tables
+from pipeline.report.words import percent, workload
+
+from .output import Column, Format, Table, render
+
+_OWNERS_SHOWN = 10
+
+
+class ReportFormat(StrEnum):
+    """The formats of every command that prints a report."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    HTML = "html"
+    JUNIT = "junit"
+    SARIF = "sarif"
+    OPENREPORTS = "openreports"
+    POLICYREPORT = "policyreport"
+
+
+_ENDINGS = ", ".join(ending for found in TEXT_FORMATS.values() for ending in found.endings)
+Output = Annotated[ReportFormat, typer.Option("-o", "--output", help="How to print the report.")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Option("--report-file", help=f"Write the report there as well, as its name ends ({_ENDINGS}); repeat it."),
+]
+Export = Annotated[
+    Path | None, typer.Option("--export", help="Write the report's tables into this folder, as Parquet and as CSV files.")
+]
+
+
+def check_files(paths: Sequence[Path] | None) -> None:
+    """Raise InputError for a `--report-file` whose ending means no format: before the work, not after it."""
+    for path in paths or ():
+        _format_of(path)
+
+
+def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | None = None) -> None:
+    """Write the report to standard output; `tables` are what a terminal shows of it, by default `report_tables`."""
+    if form in (ReportFormat.TABLE, ReportFormat.WIDE, ReportFormat.CSV):
+        render(report_tables(report) if tables is None else tables, Format(form))
+    else:
+        sys.stdout.write(TEXT_FORMATS[form].render(report))
+
+
+def write_report(report: Report, paths: Sequence[Path] | None, folder: Path | None = None) -> list[Path]:
+    """Write the report into files and its tables into a folder; returns what was written. Raises InputError where it cannot be."""
+    written: list[Path] = []
+    for path in paths or ():
+        text = TEXT_FORMATS[_format_of(path)].render(report)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"--report-file: {path} cannot be written: {error.strerror}") from error
+        written.append(path)
+    if folder is not None:
+        try:
+            export_tables(report, folder)
+        except OSError as error:
+            raise InputError(f"--export: {folder} cannot be written: {error.strerror}") from error
+        written.append(folder)
+    return written
+
+
+def _format_of(path: Path) -> str:
+    found = format_of(path.name)
+    if found is None:
+        raise InputError(f"--report-file: {path} ends in {path.suffix or 'nothing'}", f"use one of {_ENDINGS}")
+    return found
+
+
+def report_tables(report: Report) -> list[Table]:
+    """What a terminal shows: the verdicts, then for each policy why, and the owners of its would-be denials."""
+    columns = [
+        Column("policy"),
+        Column("binding"),
+        Column("verdict"),
+        *(Column(name, number=True) for name in ("matched", "deny", "unknown", "workloads")),
+        Column("agreement", number=True),
+        *(Column(name, number=True, wide=True) for name in ("users", "namespaces", "days")),
+        Column("unit_rate_upper", "UPPER BOUND", number=True, wide=True),
+        Column("last_denied", wide=True),
+    ]
+    verdicts = Table("verdicts", columns, [_verdict_row(entry) for entry in report.policies], report.title)
+    return [verdicts, *(table for entry in report.policies for table in _policy_tables(entry))]
+
+
+def _verdict_row(entry: PolicyReadiness) -> list[object]:
+    agreement = entry.fidelity.agreement
+    return [
+        entry.policy,
+        entry.binding,
+        entry.status,
+        entry.exposure.requests_matched,
+        entry.denials.requests,
+        entry.exposure.requests_unknown,
+        entry.exposure.units_judged,
+        "not known" if agreement is None else percent(agreement),
+        entry.exposure.users,
+        entry.exposure.namespaces,
+        entry.exposure.days_span,
+        percent(entry.denials.unit_rate_upper),
+        entry.denials.last_ts,
+    ]
+
+
+def _policy_tables(entry: PolicyReadiness) -> list[Table]:
+    title = f"{entry.policy}: {entry.status}"
+    reasons = Table("reasons", [Column("reason", "WHY")], [[reason] for reason in entry.reasons], title)
+    if not entry.owners:
+        return [reasons]
+    columns = [
+        *(Column(name) for name in ("namespace", "workload", "user")),
+        Column("requests", number=True),
+        Column("first_seen", wide=True),
+        Column("last_seen"),
+        Column("message"),
+        Column("audit_id", wide=True),
+    ]
+    rows = [
+        [owner.namespace, workload(owner), owner.user, owner.requests, owner.first_ts, owner.last_ts, owner.message, owner.audit_id]
+        for owner in entry.owners[:_OWNERS_SHOWN]
+    ]
+    more = len(entry.owners) - len(rows)
+    notes = (f"{more} more in the report",) if more > 0 else ()
+    return [reasons, Table("owners", columns, rows, "Who would have been denied", notes)]

@@ -1,0 +1,50 @@
+"""What the routes of the read API share: whom they ask, which parameters they know, and how rows are wanted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+
+from ingest.errors import InputError
+
+from ..asking import Asker
+from ..formats import RowFormat, chosen_format
+from ..jobs import Jobs
+
+PREFIX = "/api/v1"
+
+
+def asker_of(request: Request) -> Asker:
+    """Whom a request's questions go to."""
+    asker: Asker = request.app.state.asker
+    return asker
+
+
+def jobs_of(request: Request) -> Jobs:
+    """The replays of the server that answers a request."""
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
+def known_parameters(request: Request) -> None:
+    """Raise InputError for a query parameter that the description does not name: a typing error must not pass for an answer."""
+    described = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()].get("parameters", ())
+    known = sorted(entry["name"] for entry in described if entry["in"] == "query")
+    for name in request.query_params:
+        if name not in known:
+            raise InputError(f"{ascii(name)[:60]} is no parameter here", f"there are {', '.join(known) or 'none'}")
+
+
+def _format_of(
+    request: Request,
+    given: Annotated[
+        RowFormat | None, Query(alias="format", description="how rows are written; without it, as the Accept header says")
+    ] = None,
+) -> RowFormat:
+    return chosen_format(request, given)
+
+
+Asking = Annotated[Asker, Depends(asker_of)]
+Working = Annotated[Jobs, Depends(jobs_of)]
+Form = Annotated[RowFormat, Depends(_format_of)]

@@ -1,0 +1,30 @@
+"""GET /api/v1/runs/{run_id}/readiness: may the policies of a run go to Deny, and the figures behind the answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
+
+from pipeline.report.data import document
+
+from .. import reads
+from ..formats import json_response
+from ..questions import Names
+from ..run_reads import rules_of
+from .answers import PREFIX, Asking, known_parameters
+from .runs import RunId
+
+router = APIRouter(prefix=PREFIX, tags=["readiness"], dependencies=[Depends(known_parameters)])
+
+Rules = Annotated[Names, Query(description="replaces one readiness rule: `days_min=3`; repeat it")]
+
+
+@router.get("/runs/{run_id}/readiness")
+async def show_readiness(asker: Asking, run_id: RunId, rule: Rules = []) -> Response:  # noqa: B006  # FastAPI copies it
+    """The readiness report of a finished run, as `hindcast readiness -o json` prints it.
+
+    How far the replay agrees with the record is in it only where the run was started with `calibrate=true`.
+    """
+    return json_response(document(await asker.ask(reads.readiness, run_id, rules_of(rule) if rule else None)))

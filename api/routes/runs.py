@@ -1,0 +1,61 @@
+"""GET /api/v1/runs...: replay runs, whoever made them: what they planned, what they came to, and each verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import Response
+
+from pipeline.replay import VERDICTS
+
+from .. import reads
+from ..formats import json_response, page_response
+from ..questions import TimePaging, VerdictFilters
+from ..run_reads import REQUEST_COLUMNS
+from .answers import PREFIX, Asking, Form, known_parameters
+from .described import page_described, schema_of
+
+router = APIRouter(prefix=PREFIX, tags=["runs"], dependencies=[Depends(known_parameters)])
+
+RunId = Annotated[str, Path(pattern="^[0-9a-f]{16}$", description="the name of a run: 16 hexadecimal digits")]
+_VERDICT = schema_of(VERDICTS)
+_VERDICT["properties"] |= {name: {"anyOf": [{"type": "string"}, {"type": "null"}]} for name in REQUEST_COLUMNS}
+
+
+@router.get("/runs")
+async def list_runs(asker: Asking) -> Response:
+    """The runs of the lake, the one that was planned last first, without their summaries."""
+    found = await asyncio.to_thread(reads.runs, asker.lake)
+    return json_response({"rows": [{**_as_dict(entry), "summary": None} for entry in found]})
+
+
+@router.get("/runs/{run_id}")
+async def show_run(asker: Asking, run_id: RunId) -> Response:
+    """One run with its summary: for each (policy, binding) how many requests it matched, and what it made of them."""
+    return json_response(_as_dict(await asyncio.to_thread(reads.run, asker.lake, run_id)))
+
+
+@router.get("/runs/{run_id}/plan")
+async def show_plan(asker: Asking, run_id: RunId) -> Response:
+    """The plan of a run, with the policies in full."""
+    return json_response(await asyncio.to_thread(reads.run_plan, asker.lake, run_id))
+
+
+@router.get("/runs/{run_id}/verdicts", responses=page_described("one row per verdict, with what its request was about", _VERDICT))
+async def list_verdicts(
+    request: Request,
+    asker: Asking,
+    form: Form,
+    run_id: RunId,
+    filters: Annotated[VerdictFilters, Query()],
+    paging: Annotated[TimePaging, Query()],
+) -> Response:
+    """The verdicts of a finished run, newest request first."""
+    return page_response(request, await asker.ask(reads.verdicts_page, run_id, filters, paging), form)
+
+
+def _as_dict(run: reads.Run) -> dict[str, Any]:
+    return dataclasses.asdict(run)

@@ -1,0 +1,253 @@
+"""What the read API and the pages ask of replay runs: plans, summaries, verdicts, readiness. See reads.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from ingest.errors import EvidenceError, InputError
+from pipeline.authorization import OtherAuthorizers
+from pipeline.readiness.build import build_report
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.replay import ReplayPlan, RunSummary, runs_folder
+from pipeline.replay.plan import Part, PlannedBinding, RequestClass, Window
+from pipeline.replay.summary import summary_from_json
+from pipeline.report.model import Report
+
+from .beside_runs import keep_report, kept_fidelity, kept_policies, kept_report
+from .errors import NotFoundError
+from .listing import Listing, Page, Parameters, Source, conditions, keyset_page
+from .questions import TIME, SortKey, TimePaging, VerdictFilters
+
+# What a verdict's request was about, beside the columns of the verdict.
+REQUEST_COLUMNS = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
+_RULE_MAX = 1_000_000_000
+RUN_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One replay run in the lake. `finished` is False where it was interrupted or still goes on; then there is no summary."""
+
+    run_id: str
+    finished: bool
+    planned_ts: datetime
+    kubernetes_version: str
+    since: datetime | None
+    until: datetime | None
+    policies: tuple[str, ...]
+    requests: int
+    summary: RunSummary | None
+
+
+def runs(lake: Path) -> list[Run]:
+    """All runs of the lake, the one that was planned last first."""
+    folder = runs_folder(lake)
+    names = [path.name for path in folder.iterdir() if RUN_ID.fullmatch(path.name)] if folder.is_dir() else []
+    found = [run for run in (_read_run(folder / name) for name in names) if run is not None]
+    return sorted(found, key=lambda run: (run.planned_ts, run.run_id), reverse=True)
+
+
+def run(lake: Path, run_id: str) -> Run:
+    """One run. Raises NotFoundError."""
+    found = _read_run(_folder(lake, run_id))
+    if found is None:
+        raise _no_such_run(run_id)
+    return found
+
+
+def run_plan(lake: Path, run_id: str) -> dict[str, Any]:
+    """The plan of a run as its plan.json holds it, with the policies in full. Raises NotFoundError."""
+    try:
+        plan: dict[str, Any] = json.loads((_folder(lake, run_id) / "plan.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise _no_such_run(run_id) from None
+    return plan
+
+
+def verdicts_page(source: Source, run_id: str, filters: VerdictFilters, paging: TimePaging) -> Page:
+    """Verdicts of a finished run, with what their requests were about.
+
+    Columns: those of pipeline.replay.VERDICTS, then verb, api_group, resource, subresource, namespace, name and user_name of the
+    request. Raises NotFoundError, and EvidenceError while the run is not finished.
+    """
+    verdicts = _verdicts(source.lake, run_id)
+    parameters = Parameters()
+    file = f"read_parquet({parameters.bind(str(verdicts))})"
+    of_request = filters.model_copy(update={name: [] for name in VerdictFilters.model_fields if name not in ("namespace", "user")})
+    of_verdict = filters.model_copy(update={"namespace": [], "user": []})
+    where = conditions(of_verdict, parameters)
+    requests = conditions(of_request, parameters)
+    if len(requests) > 1:
+        same = " AND ".join(f"r.{name} = v.{name}" for name in ("cluster", "audit_id", "ts"))
+        where.append(f"EXISTS (FROM requests AS r WHERE {same} AND {' AND '.join(requests)})")
+    listing = Listing(
+        question=f"verdicts/{run_id}",
+        keys=_VERDICT_KEYS,
+        narrow=f"{file} AS v",
+        # The rows first, and only then their requests: a join of all verdicts with all requests would have to be sorted.
+        wide=f"SELECT v.* FROM {file} AS v",
+        where=where,
+        timed=file,
+    )
+    page = keyset_page(source, listing, parameters, paging, paging.limit)
+    return replace(page, rows=_with_requests(source, page))
+
+
+_VERDICT_KEYS = (
+    TIME,
+    SortKey("cluster"),
+    SortKey("audit_id"),
+    SortKey("pass", int),
+    SortKey("policy"),
+    SortKey("coalesce(binding, '')"),
+    SortKey("coalesce(param_namespace, '')"),
+    SortKey("coalesce(param_name, '')"),
+    SortKey("coalesce(expression_index, -1)", int),
+)
+
+
+def _with_requests(source: Source, page: Page) -> Any:
+    """The rows of a page beside what their requests were about, in the same order."""
+    times, about = page.rows["ts"], ", ".join(REQUEST_COLUMNS)
+    parameters = Parameters()
+    bounds = [parameters.bind(moment) for moment in _span(times.to_pylist())]
+    ids = parameters.bind(page.rows["audit_id"].unique().to_pylist())
+    connection = source.reader.connection
+    connection.register("page_rows", page.rows.append_column("page_row", [list(range(page.rows.num_rows))]))
+    try:
+        text = (
+            f"WITH asked AS (SELECT cluster, audit_id, ts, {about} FROM requests WHERE ts >= {bounds[0]} AND ts <= {bounds[1]} "
+            f"AND list_contains({ids}, audit_id)) "
+            "SELECT * EXCLUDE (page_row) FROM page_rows LEFT JOIN asked USING (cluster, audit_id, ts) ORDER BY page_row"
+        )
+        return connection.sql(text, params=parameters.values).to_arrow_table()
+    finally:
+        connection.unregister("page_rows")
+
+
+def _span(times: list[Any]) -> tuple[datetime, datetime]:
+    return (min(times), max(times)) if times else (datetime.max.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
+
+
+def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) -> Report:
+    """The readiness report of a finished run: the one that was made of it before, or else, and under other rules, a new one.
+
+    Raises NotFoundError, EvidenceError.
+    """
+    _verdicts(source.lake, run_id)
+    asked = rules or ReadinessRules()
+    found = kept_report(source.lake, run_id, asked)
+    if found is not None:
+        return found
+    plan, summary = stored_plan(source.lake, run_id), _summary(_folder(source.lake, run_id))
+    assert summary is not None
+    fidelity = kept_fidelity(source.lake, run_id)
+    report = build_report(source.reader, source.lake, plan, summary, fidelity, asked)
+    if rules is None:
+        with suppress(OSError):  # a lake that may only be read is asked anew each time
+            keep_report(source.lake, report, fidelity)
+    return report
+
+
+def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
+    """A run's plan as it was; its policies are None where they were not kept beside it. Raises NotFoundError."""
+    document = run_plan(lake, run_id)
+    window, others = document["window"], document["other_authorizers"]
+    return ReplayPlan(
+        kubernetes_version=_version(document["kubernetes_version"]),
+        window=Window(_moment(window["since"]), _moment(window["until"])),
+        policies=kept_policies(lake, run_id),
+        lake_digest=document["lake"],
+        classes=tuple(RequestClass(**entry) for entry in document["classes"]),
+        excluded=tuple((entry["reason"], entry["requests"]) for entry in document["excluded"]),
+        bindings=tuple(PlannedBinding(**{**entry, "actions": tuple(entry["actions"])}) for entry in document["bindings"]),
+        parts=tuple(Part(**{**entry, "first": tuple(entry["first"]), "last": tuple(entry["last"])}) for entry in document["parts"]),
+        other_authorizers=tuple((cluster, OtherAuthorizers(kind)) for cluster, kind in others.items()),
+        change_delay=timedelta(seconds=document["change_delay_seconds"]),
+    )
+
+
+def rules_of(given: Sequence[str]) -> ReadinessRules:
+    """The default rules with some numbers replaced, each written `NAME=NUMBER`. Raises InputError."""
+    kinds = {name: kind for name, kind in get_type_hints(ReadinessRules).items() if kind in (int, float)}
+    values: dict[str, Any] = {}
+    for text in given:
+        name, _, number = text.partition("=")
+        if name not in kinds:
+            raise InputError(
+                f"rule: no number among the rules is named {ascii(name)[:60]}", f"there are {', '.join(sorted(kinds))}"
+            )
+        try:
+            values[name] = kinds[name](number)
+        except ValueError:
+            raise InputError(f"rule: {name} is {ascii(number)[:60]}, wanted {kinds[name].__name__}", f"such as {name}=1") from None
+        if not 0 <= values[name] <= _RULE_MAX or (name == "confidence" and not 0 < values[name] < 1):
+            raise InputError(f"rule: {name} is {number[:60]}, which is out of range")
+    return ReadinessRules(**values)
+
+
+def _folder(lake: Path, run_id: str) -> Path:
+    """Raises NotFoundError for what is no run id, so that no text of a caller becomes a path."""
+    if not RUN_ID.fullmatch(run_id):
+        raise _no_such_run(run_id)
+    return runs_folder(lake) / run_id
+
+
+def _no_such_run(run_id: str) -> NotFoundError:
+    return NotFoundError(f"the lake has no run {ascii(run_id)[:60]}", "the list of runs names them")
+
+
+def _verdicts(lake: Path, run_id: str) -> Path:
+    found = run(lake, run_id)
+    if not found.finished:
+        raise EvidenceError(f"run {run_id} is not finished", "follow its replay, or start it again: it goes on where it stopped")
+    return _folder(lake, run_id) / "verdicts.parquet"
+
+
+def _read_run(folder: Path) -> Run | None:
+    """A run, or None where there is no plan (yet)."""
+    try:
+        planned_ns = (folder / "plan.json").stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+    head = _plan_head(folder, planned_ns)
+    return Run(summary=(summary := _summary(folder)), finished=summary is not None, **head)
+
+
+def _summary(folder: Path) -> RunSummary | None:
+    try:
+        return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+@lru_cache(maxsize=512)
+def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
+    """The few fields of a plan that a list shows; a plan of a large lake is megabytes, and never changes."""
+    document = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    return {
+        "run_id": folder.name,
+        "planned_ts": datetime.fromtimestamp(planned_ns / 1e9, UTC),
+        "kubernetes_version": document["kubernetes_version"],
+        "since": _moment(document["window"]["since"]),
+        "until": _moment(document["window"]["until"]),
+        "policies": tuple(sorted({entry["policy"] for entry in document["bindings"]})),
+        "requests": document["requests"],
+    }
+
+
+def _moment(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)

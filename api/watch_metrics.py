@@ -1,0 +1,70 @@
+"""Readiness as Prometheus metrics: a few numbers for each (policy, binding), and nothing that grows with the traffic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, Gauge, start_http_server, write_to_textfile
+
+from ingest.errors import InputError
+from pipeline.readiness.ledger import Account
+from pipeline.readiness.model import Status
+from pipeline.readiness.watching import Cursor, Watch
+
+# On loopback alone: who should see it from elsewhere is a matter of a proxy, or of the textfile.
+HOST = "127.0.0.1"
+VALUES = {Status.NOT_READY: 0, Status.INSUFFICIENT_EVIDENCE: 1, Status.READY_WITH_EXEMPTIONS: 2, Status.READY: 3}
+_STATUS_HELP = "Whether the policy may go to Deny: " + ", ".join(f"{value} {status}" for status, value in VALUES.items())
+
+
+class WatchMetrics:
+    """The metrics of one watch. A policy whose agreement with the record is not known has no such sample."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._status = self._gauge("hindcast_policy_status", _STATUS_HELP)
+        self._denied_units = self._gauge("hindcast_policy_denied_units", "Workloads that would have been denied.")
+        self._denied = self._gauge("hindcast_policy_denied_requests", "Requests that would have been denied.")
+        self._matched = self._gauge("hindcast_policy_matched_requests", "Requests that the policy matched.")
+        self._unknown = self._gauge("hindcast_policy_unknown_share", "Share of the matched requests that could not be judged.")
+        self._agreement = self._gauge(
+            "hindcast_policy_agreement", "Share of the recorded outcomes that the replay of what was bound reproduces."
+        )
+        self._last_run = Gauge(
+            "hindcast_watch_last_run_timestamp_seconds", "When the lake was last looked at in full.", registry=self.registry
+        )
+
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, ["policy", "binding"], registry=self.registry)
+
+    def set(self, watch: Watch, cursor: Cursor, now_seconds: float) -> None:
+        """Show the state after a look."""
+        for key in watch.watched():
+            labels = (key[0], key[1] or "")
+            account = cursor.accounts.get(key) or Account()
+            requests = account.requests
+            self._status.labels(*labels).set(VALUES[watch.status(cursor, key)[0]])
+            self._denied_units.labels(*labels).set(len(account.denied_units))
+            self._denied.labels(*labels).set(requests["deny"])
+            self._matched.labels(*labels).set(requests.total())
+            self._unknown.labels(*labels).set(account.unknown_share)
+            fidelity = watch.fidelity.get(key[0])
+            if fidelity is not None and fidelity.agreement is not None:
+                self._agreement.labels(*labels).set(fidelity.agreement)
+        self._last_run.set(now_seconds)
+
+    def write(self, path: Path) -> None:
+        """As a file for node_exporter's textfile collector, replaced at once. Raises InputError."""
+        try:
+            write_to_textfile(str(path), self.registry)
+        except OSError as error:
+            raise InputError(f"--metrics-file: {path} cannot be written: {error.strerror}") from error
+
+    def serve(self, port: int) -> WSGIServer:
+        """Serve them on a port of this machine, 0 for any that is free; shut the server down to end that. Raises InputError."""
+        try:
+            server, _ = start_http_server(port, addr=HOST, registry=self.registry)
+        except OSError as error:
+            raise InputError(f"--metrics-port: {HOST}:{port} cannot be served: {error.strerror}", "give another port") from error
+        return server
