@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench conformance notebooks clean
+.PHONY: demo test check bench crash conformance notebooks clean
 
 # The stamp holds the inputs that decide the environment's content.
 $(VENV)/.stamp: pyproject.toml constraints.txt dev-requirements.txt
@@ -31,8 +31,24 @@ check: $(VENV)/.stamp
 bench: $(VENV)/.stamp
 	$(BIN)/python -m tests.benchmarks
 
+# Half an hour: every fault at every system call, then hundreds of kills of the real server. `make test` has a short form of both.
+crash: $(VENV)/.stamp
+	$(BIN)/python -m tests.crash walk --pairs 100
+	$(BIN)/python -m tests.crash rounds --rounds 300
+
 conformance: $(VENV)/.stamp
 	$(BIN)/python -m pytest tests/conformance -m conformance -s
+
+# Runs all four on the bundled log; the results, with their pictures, are in demo-out/notebooks. `make lab` opens them to work in.
+notebooks: $(VENV)/.stamp
+	@mkdir -p demo-out/notebooks
+	@test -e demo-out/lake || $(BIN)/hindcast --quiet demo --lake-only
+	$(BIN)/python -m jupyter execute notebooks/*.ipynb --output=$(CURDIR)/demo-out/notebooks/{notebook_name}
+
+lab: $(VENV)/.stamp
+	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[notebooks]" ; \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[notebooks]" ; fi
+	$(BIN)/jupyter lab notebooks
 
 clean:
 	rm -rf $(VENV) demo-out bench-out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -6,10 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from api.cli import run
 from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.snapshot import ingest_snapshot
+
+# How long an example takes is the machine's affair: a busy one is no failure.
+settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hindcast")
 
 DATA = Path(__file__).parents[1] / "api" / "demo"
 
@@ -23,3 +29,11 @@ def demo_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ingest_snapshot(lake, [DATA / "snapshot"], "demo", datetime(2026, 11, 21, 3, 24, 34, 88216, tzinfo=UTC))
     lake.close()
     return path
+
+
+@pytest.fixture(scope="session")
+def stretched_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demonstration's lake: the bundled log with its times stretched to three weeks. Tests add runs to it and nothing else."""
+    out = tmp_path_factory.mktemp("stretched")
+    assert run(["--quiet", "demo", "--lake-only", "--out", str(out)]) == 0
+    return out / "lake"

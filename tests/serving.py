@@ -38,7 +38,7 @@ class RunningServer:
                 stdout=subprocess.DEVNULL,
                 stderr=stream,
             )
-        self.port = int(self.wait_for("listening")["url"].rpartition(":")[2])
+        self.port = self.port_of("listening" if settings.sink else "query_listening")
 
     def __enter__(self) -> RunningServer:
         return self
@@ -67,6 +67,10 @@ class RunningServer:
         self.kill()
         raise AssertionError(f"the server did not report {event!r}: {self.log.read_text()[-3000:]}")
 
+    def port_of(self, event: str) -> int:
+        """The port of the line that says where a server listens."""
+        return int(self.wait_for(event)["url"].rpartition(":")[2])
+
     @property
     def drain_pid(self) -> int:
         """The process id of the drain that was started last."""
@@ -79,8 +83,11 @@ class RunningServer:
 
     def kill_drain(self) -> None:
         """End the drain as a crash does; the server starts another."""
-        with suppress(ProcessLookupError):
-            os.kill(self.drain_pid, signal.SIGKILL)
+        pid = self.drain_pid
+        # It may have ended, and its number may be another's by now.
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(self.process.pid):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> int:
         """End the server as an operator does; returns its exit code."""

@@ -145,7 +145,7 @@ def test_readiness_in_every_format_and_as_a_gate(demo_lake: Path, tmp_path: Path
     lenient = tmp_path / "rules.yaml"
     lenient.write_text("denied_units_max: 1000\ndays_min: 100\n")
     assert run([*start, "--exit-code", "--rules", str(lenient)]) == 3
-    lenient.write_text("denied_units_max: 1000\ndays_min: 0\nunknown_share_max: 1\n")
+    lenient.write_text("denied_units_max: 1000\ndays_min: 0\nweekdays_min: 1\nunknown_share_max: 1\n")
     assert run([*start, "--exit-code", "--rules", str(lenient)]) == 0
 
 

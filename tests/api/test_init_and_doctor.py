@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +100,51 @@ def test_a_client_certificate_takes_the_tokens_place(tmp_path: Path) -> None:
     assert IdentityFile(tmp_path / "identities").clusters_of(None, "apiserver-default") == {"default"}
 
 
+@pytest.mark.parametrize("host", ["sink.example", "10.1.2.3", "fd00::1"])
+def test_the_made_certificate_is_good_for_this_sink_alone(tmp_path: Path, host: str) -> None:
+    server = f"https://[{host}]:7443" if ":" in host else f"https://{host}:7443"
+    assert run(["-q", "init", "--out", str(tmp_path), "--server", server, "--make-certificate"]) == 0
+    assert oct((tmp_path / "sink.key").stat().st_mode & 0o777) == "0o600"
+    config = yaml.safe_load((tmp_path / "audit-webhook.kubeconfig").read_text())
+    authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
+    shake_hands(tmp_path, authority, host)
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|not valid for"):
+        shake_hands(tmp_path, authority, "other.example")
+    # The next one is of another authority.
+    assert run(["-q", "init", "--out", str(tmp_path), "--server", server, "--make-certificate", "--force"]) == 0
+    with pytest.raises(ssl.SSLCertVerificationError, match="verify failed"):
+        shake_hands(tmp_path, authority, host)
+
+
+def shake_hands(folder: Path, authority: str, host: str) -> None:
+    """A client that trusts nothing but the authority meets a server with the written files."""
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(folder / "sink.crt", folder / "sink.key")
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asking.verify_flags |= ssl.VERIFY_X509_STRICT
+    asking.load_verify_locations(cadata=authority)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(to_client, to_server, server_hostname=host)
+    server = serving.wrap_bio(to_server, to_client, server_side=True)
+    done = 0
+    while done < 2:
+        done = 0
+        for side in (client, server):
+            try:
+                side.do_handshake()
+                done += 1
+            except ssl.SSLWantReadError:
+                continue
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["init", "--server", "sink:7443"], "'sink:7443' is no URL of a sink"),
+        (["init", "--server", "https://["], "'https://[' is no URL of a sink"),
+        (["init", "--server", "https://h:99999"], "'https://h:99999' is no URL of a sink"),
+        (["init", "--server", "http://sink", "--make-certificate"], "speaks no TLS"),
+        (["init", "--server", "https://sink", "--make-certificate", "--certificate-authority", "x"], "leave one of them out"),
         (["init", "--server", "https://sink/?a=b"], "has a query"),
         (["init", "--cluster", "../x"], "does not name a cluster"),
         (["init", "--server", "https://sink", "--client-key", "k"], "needs its key"),

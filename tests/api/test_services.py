@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from api.serve import _listen
 from api.services import open_services
 from api.settings import Settings
+from api.sockets import listen
 from api.tls import ServerCertificate
 from ingest.errors import InputError, LakeError
 from ingest.redact import KEY_BYTES
@@ -40,7 +40,7 @@ def test_a_taken_address_is_named() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"127.0.0.1:{port}: cannot listen there"):
-            _listen("127.0.0.1", port)
+            listen("127.0.0.1", port)
 
 
 def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_the_second_process_reads_the_same_settings() -> None:
 def test_safe_when_nothing_is_said() -> None:
     settings = Settings()
     assert is_loopback(settings.host)
+    assert is_loopback(settings.query_host)
     assert settings.redact
     assert settings.redact_resources == DEFAULT_RESOURCES
 
@@ -58,6 +59,11 @@ def test_every_setting_says_what_it_is_for() -> None:
         ({"retention_days": 1_000_000}, "the most is 36500"),
         ({"maintain_interval_seconds": -1.0}, "must not be below 0"),
         ({"drain_interval_seconds": 0.0}, "drain_interval_seconds is 0.0"),
+        ({"query_host": "0.0.0.0"}, "anybody there could read the lake"),
+        ({"query_host": "::", "query_tokens": Path("t")}, "give --tls-certificate and --tls-key,"),
+        ({"query_host": "10.0.0.1", "tls_certificate": Path("c"), "tls_key": Path("k")}, "give --query-tokens or --oidc-issuer,"),
+        ({"sink": False, "query": False}, "nothing to serve"),
+        ({"replays_max": 0}, "replays_max is 0"),
     ],
 )
 def test_contradictions_are_named(changes: dict[str, Any], message: str) -> None:
@@ -75,6 +81,9 @@ def test_a_wrong_variable_is_named(name: str, text: str) -> None:
 
 def test_beyond_loopback_with_protection_or_on_purpose() -> None:
     Settings(host="0.0.0.0", insecure=True)
+    Settings(host="0.0.0.0", sink=False)
+    Settings(query_host="0.0.0.0", query=False)
+    Settings(query_host="0.0.0.0", tls_certificate=Path("c"), tls_key=Path("k"), oidc_issuer="https://issuer.example")
     Settings(host="0.0.0.0", tls_certificate=Path("c"), tls_key=Path("k"), identities=Path("i"))
 
 

@@ -33,7 +33,7 @@ def run() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="hindcast-bench-") as name:
         folder = Path(name)
-        content = b"".join(islice(_lines(), EVENTS))
+        content = b"".join(islice(lines_without_end(), EVENTS))
         megabytes = len(content) / 1e6
         for label, data in (
             ("plain", content),
@@ -67,7 +67,7 @@ def _timed(lake: Lake, path: Path) -> tuple[float, float, int]:
     return time.perf_counter() - started, time.process_time() - cpu, summary.counts.stored
 
 
-def _lines() -> Iterator[bytes]:
+def lines_without_end() -> Iterator[bytes]:
     """Raw events with their newlines, without end."""
     log = next(path for path in _LOGS if path.is_file())
     with log.open("rb") as handle:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -47,24 +50,16 @@ def _lake(folder: Path) -> tuple[Path, int]:
 
 
 def _measure(lake: Path, events: int, policies: int, workers: int) -> list[dict[str, Any]]:
-    # The number of workers is no part of a run's name: a finished run of the same plan would be returned and not measured.
-    shutil.rmtree(runs_folder(lake), ignore_errors=True)
-    started = time.perf_counter()
-    reader = open_lake(lake)
-    plan = plan_replay(reader, load_policy_set([CHURN / f"perf-policies-{policies}.yaml"]))
-    reader.close()
-    summary = run_replay(plan, lake, workers)
-    seconds = time.perf_counter() - started
+    # A process of its own tells its own peak of memory.
+    command = [sys.executable, "-m", "tests.benchmarks.bench_replay", str(lake), str(policies), str(workers)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    seconds, evaluated = found["seconds"], found["evaluated"]
     name = f"replay, {policies} {'policies' if policies > 1 else 'policy'}, {workers} {'workers' if workers > 1 else 'worker'}"
-    detail = f"{summary.evaluated:,} of {events:,} events evaluated, {summary.verdicts:,} verdicts, {seconds:.1f} s"
+    detail = f"{evaluated:,} of {events:,} events evaluated, {found['verdicts']:,} verdicts, {seconds:.1f} s"
     return [
         {"name": name, "value": events / seconds, "unit": "events/s", "detail": detail},
-        {
-            "name": f"{name}, evaluated",
-            "value": summary.evaluated / seconds,
-            "unit": "events/s",
-            "detail": "requests that policies saw",
-        },
+        {"name": f"{name}, evaluated", "value": evaluated / seconds, "unit": "events/s", "detail": "requests that policies saw"},
+        {"name": f"{name}, memory", "value": found["peak_mb"], "unit": "MB", "detail": "peak of the largest process"},
         {
             "name": f"{name}, to the Go engine",
             "value": events / seconds / _go(policies, workers),
@@ -74,7 +69,25 @@ def _measure(lake: Path, events: int, policies: int, workers: int) -> list[dict[
     ]
 
 
+def _measure_here(lake: Path, policies: int, workers: int) -> dict[str, float]:
+    """From Parquet to verdicts, with the start of further processes."""
+    # The number of workers is no part of a run's name: a finished run of the same plan would be returned and not measured.
+    shutil.rmtree(runs_folder(lake), ignore_errors=True)
+    started = time.perf_counter()
+    reader = open_lake(lake)
+    plan = plan_replay(reader, load_policy_set([CHURN / f"perf-policies-{policies}.yaml"]))
+    reader.close()
+    summary = run_replay(plan, lake, workers)
+    seconds = time.perf_counter() - started
+    peak_kb = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {"seconds": seconds, "evaluated": summary.evaluated, "verdicts": summary.verdicts, "peak_mb": peak_kb / 1024}
+
+
 def _go(policies: int, cores: int) -> float:
     """Events per second of the Go engine, recorded on the same kind of machine."""
     runs = json.loads((CHURN / "govap.json").read_text())
     return float(max(r["events_per_s"] for r in runs if r["policies"] == policies and r["gomaxprocs"] == min(cores, 2)))
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure_here(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

@@ -42,6 +42,7 @@ def run() -> list[dict[str, Any]]:
             settings = Settings(
                 lake=lake,
                 port=0,
+                query=False,
                 drain_interval_seconds=1.0,
                 tls_certificate=certificate if tls else None,
                 tls_key=key if tls else None,

@@ -38,6 +38,15 @@ def recorded_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return lake.path
 
 
+@pytest.fixture(scope="session")
+def log_alone_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with the whole audit log of control-plane-a, and no snapshot. Cluster `lab`."""
+    lake = Lake.create(tmp_path_factory.mktemp("log_alone") / "lake")
+    ingest_files(lake, [shared / "data" / "control-plane-a" / "audit.jsonl.zst"], "lab", received_ts=0.0)
+    lake.close()
+    return lake.path
+
+
 def _taken_at(listed: Path) -> float:
     """When a list of the recording was taken, in seconds since the epoch."""
     data = zstandard.ZstdDecompressor().decompress(listed.read_bytes(), max_output_size=1 << 30)

@@ -1,7 +1,8 @@
 """The exact admission inputs that a live control plane recorded, evaluated again and compared with what it decided.
 
 `../shared/data/control-plane-a`: trace.jsonl.zst has the inputs of every admission pass, truth.jsonl.zst the decisions. What the
-trace only names by resourceVersion (policies, bindings, params, namespaces) is taken from the audit log and the snapshots.
+trace only names by resourceVersion (policies, bindings, params, namespaces) is taken from the audit log and the snapshots, as are
+roles and their bindings.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,9 @@ from pipeline.admission.policies import (
     policy_from_object,
 )
 from pipeline.admission.policies.dispatch import CompiledSet
+from pipeline.authorization import OtherAuthorizers, RecordedRbac
+from pipeline.replay import Window
+from pipeline.replay.past import load_history
 from pipeline.request import (
     AdmissionRequest,
     Evidence,
@@ -38,6 +43,7 @@ from pipeline.request import (
     Unknown,
     UserInfo,
 )
+from queries import open_lake
 
 pytestmark = pytest.mark.conformance
 
@@ -146,12 +152,14 @@ def request_of(line: Mapping[str, Any], pass_index: int) -> AdmissionRequest:
 class Replay:
     """Evaluates the policies of the trace, each with the bindings of that moment, and compiles each combination once."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, rbac: RecordedRbac) -> None:
         self.recording = recording
+        self.rbac = rbac
         self._sets: dict[tuple[Any, ...], CompiledSet] = {}
 
     def rows(self, line: Mapping[str, Any], request: AdmissionRequest, policy: Mapping[str, Any]) -> list[PolicyVerdict]:
-        return evaluate_request(self._set(policy), request, TraceWorld(self.recording, line, policy))
+        authorize = partial(self.rbac.authorize, "lab", request.ts)
+        return evaluate_request(self._set(policy), request, TraceWorld(self.recording, line, policy), authorize)
 
     def _set(self, policy: Mapping[str, Any]) -> CompiledSet:
         bindings = policy.get("bindings") or []
@@ -235,10 +243,19 @@ class Listed:
         return None
 
 
-def test_every_recorded_decision_is_made_again(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def rbac(recorded_lake: Path) -> RecordedRbac:
+    """Roles and bindings as each request met them. This server saw their changes at once: see test_rbac_truth.py."""
+    reader = open_lake(recorded_lake)
+    history = load_history(reader, (), Window())
+    reader.close()
+    return RecordedRbac(history, {"lab": OtherAuthorizers.NODE}, timedelta())
+
+
+def test_every_recorded_decision_is_made_again(shared: Path, rbac: RecordedRbac, capsys: pytest.CaptureFixture[str]) -> None:
     folder = shared / "data" / "control-plane-a"
     recording = Recording(folder)
-    replay, listed = Replay(recording), Listed()
+    replay, listed = Replay(recording, rbac), Listed()
     truth: dict[int, dict[Key, Facts]] = defaultdict(dict)
     for row in read(folder / "truth.jsonl.zst"):
         key, facts = recorded(row)

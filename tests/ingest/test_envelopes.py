@@ -27,7 +27,7 @@ def test_layout(case: dict[str, Any]) -> None:
         assert error.message == f"FILE: found {case['found']}, wanted audit events"
         return
     values = data.split(b"\n") if case["layout"] == "lines" else list(documents("FILE", [data]))
-    assert [audit_id(event) for value in values for event in expand(value)] == case["events"]
+    assert [audit_id(event) for value in values for event in expand(value).events] == case["events"]
 
 
 def audit_id(event: bytes) -> str | None:
@@ -67,6 +67,9 @@ def test_a_document_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch
         (b'{"a":1', False),
         (b'{"a":"', False),
         (b"", False),
+        (b"12", False),
+        (b'2026-11-21T03:24:16.123Z {"a":1}', True),
+        (b'2026-11-21T03:24:16.123Z {"a":1', False),
         (b'{"a":' + b"[" * 3000 + b"]" * 3000 + b"}", True),
     ],
 )
@@ -77,5 +80,5 @@ def test_a_last_line_is_complete_if_it_is_json(line: bytes, complete: bool) -> N
 def test_the_items_of_a_list_are_kept_byte_for_byte() -> None:
     items = [b'{"auditID":"1", "n": 1.0}', b'{"n":1e3,"n":2,"auditID":"2"}']
     body = b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[' + b",".join(items) + b"]}"
-    assert expand(body) == items
-    assert expand(b"[" + b" , ".join(items) + b"]") == items
+    assert expand(body).events == items
+    assert expand(b"[" + b" , ".join(items) + b"]").events == items

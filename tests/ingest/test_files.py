@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +20,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import files
+from ingest import logfile
 from ingest.errors import InputError, LakeError
-from ingest.files import IngestSummary, audit_log_files, ingest_files
+from ingest.files import IngestSummary, files_below, ingest_files
 from ingest.lake import Lake
 from ingest.quarantine import read_quarantine
 from ingest.redact import Redactor
@@ -99,9 +100,28 @@ def test_the_same_file_for_another_cluster_is_another_log(lake: Lake, tmp_path: 
 
 def test_a_folder_is_read_in_the_order_of_writing(tmp_path: Path, event: Event) -> None:
     in_order = ["audit-2026-11-01T00-00-00.000.log.gz", "audit-2026-11-02T00-00-00.000.log", "audit.log", "audit.log.1"]
-    for name in (*reversed(in_order), ".audit.log.swp", "notes.txt", "audit.log.tmp"):
+    for name in (*reversed(in_order), ".audit.log.swp"):
         (tmp_path / name).write_bytes(log(event, 1))
-    assert [path.name for path in audit_log_files(tmp_path)] == in_order
+    assert [path.name for path in files_below(tmp_path)] == in_order
+
+
+def test_a_folder_is_read_with_all_below_but_no_lake_in_it(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
+    # As a log group lies in a bucket: no suffix tells what the files are.
+    for number, name in enumerate(("a/000000.gz", "a/b/PT1H", "audit.log", ".hidden/audit.log", "lake/quarantine/x.jsonl")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(gzip.compress(log(event, number)))
+    (tmp_path / "a/readme").write_text("nothing about it")
+    assert [Path(file.path).name for file in ingest(lake, tmp_path).files] == ["audit.log", "000000.gz", "PT1H"]
+    assert ids(lake) == names(0, 1, 2)
+
+
+def test_a_pipe_is_read_as_its_lines_come(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipe.write_bytes, gzip.compress(log(event, 1, 2)))
+        assert ingest(lake, pipe).counts == Counts(read=2, stored=2)
+    assert ids(lake) == names(1, 2)
 
 
 def test_other_files_of_a_folder_are_passed_over_with_a_note(lake: Lake, tmp_path: Path, event: Event) -> None:
@@ -137,7 +157,7 @@ def test_nothing_is_stored_when_one_path_is_no_audit_log(
 
 def test_an_empty_folder_is_an_error_and_an_empty_file_is_not(lake: Lake, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="empty: the folder has no audit log; names end in"):
+    with pytest.raises(InputError, match="empty: the folder has no audit log; give a folder"):
         ingest(lake, tmp_path / "empty")
     (tmp_path / "audit.log").write_bytes(b"")
     assert ingest(lake, tmp_path / "audit.log").counts == Counts()
@@ -206,7 +226,7 @@ def test_credentials_do_not_reach_the_lake(lake: Lake, tmp_path: Path, event: Ev
 
 
 def test_progress_counts_bytes_of_input(lake: Lake, tmp_path: Path, event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "UNIT_EVENTS_MAX", 2)
+    monkeypatch.setattr(logfile, "UNIT_EVENTS_MAX", 2)
     paths = [tmp_path / "a.log", tmp_path / "b.log"]
     for number, path in enumerate(paths):
         path.write_bytes(log(event, *range(number * 10, number * 10 + 5)))
@@ -242,7 +262,7 @@ def test_an_interrupted_ingest_goes_on_without_loss_or_double_counting(
     lake = Lake.create(folder / "lake")
     stored = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "UNIT_EVENTS_MAX", unit)
+        patch.setattr(logfile, "UNIT_EVENTS_MAX", unit)
         for stop in stops:
             calls = iter(range(1, stop + 1))
 
@@ -264,8 +284,8 @@ def test_an_interrupted_ingest_goes_on_without_loss_or_double_counting(
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ingest import durable, files, lake, manifest
-files.UNIT_EVENTS_MAX = 50
+from ingest import durable, files, lake, logfile, manifest
+logfile.UNIT_EVENTS_MAX = 50
 left = int(sys.argv[3])
 def dying(function):
     def call(*args, **options):

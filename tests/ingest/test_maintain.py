@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import Any
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from ingest import maintain
 from ingest.errors import LakeError
 from ingest.lake import Lake
-from ingest.maintain import Expired, Fault, compact, expire, remove_retired, verify
+from ingest.maintain import Fault, compact, remove_retired, verify
+from ingest.retention import OBJECTS_EXPIRED, Expired, bodies_before, expire, expire_objects, expire_quarantine
 from ingest.schema import EVENTS
 from ingest.store import EventStore, Lines
 
@@ -161,3 +163,33 @@ def test_what_came_again_is_merged_and_expires_with_its_events(lake: Lake, event
         assert verify(lake) == []
         expire(writer, date(2026, 11, 2), FIRST_DAY)
     assert [file.dt for file in lake.manifest.files("repeats")] == ["2026-11-02"]
+
+
+def test_bodies_expire_before_their_events(lake: Lake, event: Event, rows: Rows) -> None:
+    bare = event(2, requestObject=None, level="Metadata")
+    store(lake, event(1), bare, event(DAY))
+    with lake.writer() as writer:
+        done = expire_objects(writer, date(2026, 11, 2), FIRST_DAY)
+        assert (done.files, done.rows) == (1, 2)
+        assert bodies_before(lake, date(2026, 11, 2)) == []
+        assert expire_objects(writer, date(2026, 11, 2), FIRST_DAY) == Expired(0, 0, 0)
+    found = {row["audit_id"]: (row["request_object"], row["flags"]) for row in rows(lake)}
+    # Who had no body before is not told to have lost one.
+    assert found == {
+        "id-1": (None, [OBJECTS_EXPIRED]),
+        "id-2": (None, []),
+        f"id-{DAY}": (f'{{"number":{DAY}}}', []),
+    }
+    assert verify(lake) == []
+
+
+def test_old_quarantine_files_go_with_their_days(lake: Lake) -> None:
+    folder = lake.path / "quarantine"
+    for name, day in (("old", 1), ("new", 3)):
+        path = folder / f"{name}.jsonl.zst"
+        path.write_bytes(b"")
+        moment = datetime(2026, 11, day, 12, tzinfo=UTC).timestamp()
+        os.utime(path, (moment, moment))
+    with lake.writer() as writer:
+        assert expire_quarantine(writer, date(2026, 11, 2)) == 1
+    assert [path.name for path in folder.iterdir()] == ["new.jsonl.zst"]

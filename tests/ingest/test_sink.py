@@ -272,8 +272,24 @@ def test_a_disk_that_refuses_is_a_refusal_and_the_repetition_is_stored(bench: Be
         refused = bench.sink.accept("lab-1", body, 1.0)
     assert isinstance(refused, Refused)
     assert (refused.reason, refused.status, refused.retry_after_seconds) == ("disk_full", 503, 5)
+    assert bench.sink.trouble() == refused
     assert bench.sink.accept("lab-1", body, 2.0) == Accepted(1, 0)
+    assert bench.sink.trouble() is None
     assert bench.stored() == [event(1)]
+
+
+def test_a_disk_that_recovered_is_ready_again_without_a_batch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(handle: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdatasync", fail)
+        patch.setattr("os.fsync", fail)
+        bench.sink.accept("lab-1", event_list([event(1)]), 1.0)
+        bench.sink.look_around()
+        assert bench.sink.trouble() is not None
+    bench.sink.look_around()
+    assert bench.sink.trouble() is None
 
 
 def test_credentials_reach_neither_spool_nor_quarantine(bench: Bench) -> None:

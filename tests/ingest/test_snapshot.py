@@ -15,6 +15,7 @@ import zstandard
 from ingest.errors import InputError
 from ingest.lake import Lake
 from ingest.snapshot import SnapshotSummary, ingest_snapshot
+from queries import open_lake
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 NAMESPACE = '{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","uid":"u","resourceVersion":"7"},"n":1.0}'
@@ -105,3 +106,24 @@ def test_paths_without_objects(lake: Lake, tmp_path: Path) -> None:
         ingest_snapshot(lake, [tmp_path], "c", AT)
     with pytest.raises(InputError, match="gone: no such file or folder"):
         ingest_snapshot(lake, [tmp_path / "gone"], "c", AT)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "notes"),
+    [
+        ('{"kind":"NamespaceList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}', "Namespace", 0),
+        ('{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":""},"items":[]}', "List", 1),
+    ],
+)
+def test_an_empty_list_says_that_there_was_nothing(lake: Lake, tmp_path: Path, content: str, kind: str, notes: int) -> None:
+    (tmp_path / "namespaces.json").write_text(content)
+    summary = ingest_snapshot(lake, [tmp_path], "c", AT)
+    assert (summary.files, summary.objects, len(summary.notes)) == (1, 0, notes)
+    (row,) = objects(lake)
+    assert (row["api_version"], row["kind"], row["name"], row["observed_ts"]) == ("v1", kind, "", AT)
+    assert row["list_rv"] == (None if notes else "7")
+    assert ingest_snapshot(lake, [tmp_path], "c", AT).objects == 0
+    assert len(objects(lake)) == 1
+    reader = open_lake(lake.path)
+    assert reader.objects().fetchall() == []
+    assert reader.sql("SELECT kind, objects FROM object_lists").fetchall() == [(kind, 0)]

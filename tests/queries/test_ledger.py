@@ -18,7 +18,7 @@ from ingest.quarantine import Quarantined, write_quarantine
 from ingest.store import EventStore, Lines
 from queries import LakeReader, open_lake
 from queries.catalog import statements
-from queries.ledger import LOSS_KINDS
+from queries.ledger import LOSS_KINDS, Severity, loss_caveats
 
 ROOT = Path(__file__).parents[2]
 # The batch that was never posted, because one of its 51 events could not be encoded; that one is in the log file neither.
@@ -63,8 +63,14 @@ def test_the_batch_that_was_never_posted_is_found(tmp_path: Path, log: list[byte
     found = reader.sql("SELECT audit_id FROM unshared_events WHERE missing_from = 'webhook'").fetchall()
     assert sorted(audit_id for (audit_id,) in found) == sorted(json.loads(line)["auditID"] for line in log[LOST])
     # The audit policy of the recording keeps 3,546 writes at Metadata; nothing else is wrong with it.
-    assert kinds(reader) == {"never_posted": 50, "level_metadata": 3_546}
+    assert kinds(reader) == {"never_posted": 50, "lost_batch": 1, "level_metadata": 3_546}
+    assert reader.sql("SELECT events FROM lost_batches").fetchall() == [(50,)]
     assert reader.sql("SELECT count(*), sum(events) FROM deliveries").fetchall() == [(73, 16_325)]
+    assert [caveat.split(":")[0] for caveat in loss_caveats(reader)] == [
+        "1 batches were dropped whole",
+        "50 requests are in a log file and were never posted by the webhook",
+        "3,546 writes were recorded at level Metadata, without bodies",
+    ]
 
 
 def test_writes_that_are_taken_out_of_the_log_are_missed_and_no_others(tmp_path: Path, log: list[bytes]) -> None:
@@ -131,3 +137,10 @@ def test_what_was_refused_is_in_the_ledger_until_it_is_removed(tmp_path: Path) -
 def test_every_kind_of_the_view_is_explained() -> None:
     (body,) = (statement.body for statement in statements() if statement.name == "losses")
     assert set(re.findall(r"'([a-z_]+)'", body)) - {"no", "webhook", "authentication"} == set(LOSS_KINDS)
+
+
+def test_what_is_only_noted_is_no_caveat(tmp_path: Path) -> None:
+    early = (datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=5)).timestamp()
+    reader = reader_of(tmp_path / "lake", [Lines("c", "webhook", early, [event(1, 0.0)])])
+    assert [LOSS_KINDS[kind].severity for kind in kinds(reader)] == [Severity.NOTE]
+    assert loss_caveats(reader) == ()

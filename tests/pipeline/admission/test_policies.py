@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.admission.policies import PolicySet, PolicyVerdict, compile_set, evaluate_request, load_policy_set
+from pipeline.admission.policies import PolicySet, PolicyVerdict, compile_set, evaluate_request, load_policy_set, policy_from_object
+from pipeline.admission.policies.compile import compile_policy
 from pipeline.admission.policies.messages import (
     denial_message,
     denials,
@@ -105,3 +106,27 @@ def test_case(folder: Path, case: dict[str, Any], cases: Any) -> None:
         assert failure_annotation(rows, tuple(map(int, version.split(".")))) == text
     if "annotated" in case:
         assert policy_annotations(rows) == case["annotated"]
+
+
+def test_reads_are_traced_through_variables() -> None:
+    policy = policy_from_object(
+        {
+            "metadata": {"name": "traced"},
+            "spec": {
+                "variables": [
+                    {"name": "spec", "expression": "object.kind == 'Pod' ? object.spec : object.spec.template.spec"},
+                    {"name": "all", "expression": "variables.spec.containers + variables.spec.?initContainers.orValue([])"},
+                    {"name": "unused", "expression": "object.status"},
+                ],
+                "validations": [{"expression": "variables.all.all(c, c.image.startsWith('a/')) && size(variables.all) > 0"}],
+            },
+        },
+        "",
+    )
+    assert compile_policy(policy).reads.paths() == [
+        "object.kind{}",
+        "object.spec.containers[*].image",
+        "object.spec.initContainers[*].image",
+        "object.spec.template.spec.containers[*].image",
+        "object.spec.template.spec.initContainers[*].image",
+    ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.cel import CelError, CompileError, Environment, LazyMap, ResultTypeError, Unknown
+from pipeline.cel import CelError, CompileError, Environment, LazyMap, ResultTypeError, SparseMap, Unknown
 from pipeline.cel.types import BOOL, DYN, STRING, ObjectType
 
 CASES = Path(__file__).parents[2] / "cases" / "cel" / "evaluate.yaml"
@@ -135,6 +135,21 @@ def test_a_variable_may_be_unknown(policy: Environment) -> None:
     variables, _ = composed({"a": 1, "missing": Unknown("object.spec")})
     assert policy.compile("variables.missing == 1").evaluate({"variables": variables}) == Unknown("object.spec")
     assert policy.compile("has(variables.missing) && variables.a == 1").evaluate({"variables": variables}) is True
+
+
+def test_whether_an_unknown_value_is_there_is_unknown_too(environment: Environment) -> None:
+    missing = Unknown("object.groups")
+    activation = {"object": {"user": SparseMap({"name": "web", "groups": missing})}}
+    for text in (
+        "has(object.user.groups)",
+        "'groups' in object.user",
+        "object.user.?groups.hasValue()",
+        "object.user == {'name': 'web'}",
+    ):
+        assert environment.compile(text).evaluate(activation) == missing
+    for text in ("has(object.user.name)", "'name' in object.user", "object.user.all(k, k != 'x')", "!has(object.user.absent)"):
+        assert environment.compile(text).evaluate(activation) is True
+    assert environment.compile("has(object.user.groups) || has(object.user.name)").evaluate(activation) is True
 
 
 # -- cost

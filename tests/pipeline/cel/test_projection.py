@@ -50,6 +50,7 @@ def test_what_is_no_json_is_refused(text: str) -> None:
     [
         ('{"a": {"b": 1, "z": 1}, "z": {}}', {"a": {"b": 1}}),
         ('{"list": [{"n": 1, "z": 1}, {"z": 1}]}', {"list": [{"n": 1}, {}]}),
+        ('{"a": 1, "list": [1, null, "x"], "z": 1}', {"a": 1, "list": [1, None, "x"]}),
         ('{"whole": {"x": [1]}}', {"whole": {"x": [1]}}),
         ('{"a": null, "list": null}', {"a": None, "list": None}),
         ('{"a": {"b": 9223372036854775808}}', {"a": {"b": 9223372036854775808.0}}),
@@ -57,9 +58,12 @@ def test_what_is_no_json_is_refused(text: str) -> None:
     ],
 )
 def test_only_what_is_read_is_decoded(text: str, value: Any) -> None:
-    assert repr(decoder(READS.of("object"))(text.encode())) == repr(value)
+    for document in (text, text.encode()):
+        assert repr(decoder(READS.of("object"))(document)) == repr(value)
 
 
-@pytest.mark.parametrize("text", ['{"a": [1], "z": 1}', '{"list": {"k": 1}, "z": 1}', '{"list": [1], "z": 1}', '"text"', "[1, 2]"])
+@pytest.mark.parametrize(
+    "text", ['{"a": [1], "z": 1}', '{"list": {"k": 1}, "z": 1}', '{"list": [[1]], "z": 1}', '"text"', "[1, 2]"]
+)
 def test_everything_is_decoded_where_the_kinds_differ(text: str) -> None:
     assert decoder(READS.of("object"))(text.encode()) == decode(text.encode())

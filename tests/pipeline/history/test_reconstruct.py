@@ -245,12 +245,18 @@ def test_a_deletecollection_is_one_request_for_each_object(build: Any) -> None:
 
 
 def test_a_deletecollection_that_failed_halfway_casts_doubt(build: Any) -> None:
-    failed = build(
-        verb="deletecollection", name=None, code=422, status_message=DENIED, response={"kind": "Status", "apiVersion": "v1"}
-    )
-    request = only(build(at=100, verb="patch", request={"metadata": {}}, response=pod("9")), build(at=0, response=pod("5")), failed)
+    answer = {"kind": "Status", "apiVersion": "v1"}
+    failed = build(verb="deletecollection", name=None, code=422, status_message=DENIED, response=answer)
+    marked = pod("9", metadata={"deletionTimestamp": "t", "deletionGracePeriodSeconds": 30})
+    request = only(build(at=100, verb="patch", request={"metadata": {}}, response=marked), build(at=0, response=pod("5")), failed)
     assert isinstance(request.old_object, Unknown)
     assert "perhaps changed" in request.old_object.reason
+
+
+def test_an_object_that_lives_on_was_not_deleted_halfway(build: Any) -> None:
+    failed = build(verb="deletecollection", name=None, code=422, status_message=DENIED)
+    request = only(build(at=100, verb="patch", request={"metadata": {}}, response=pod("9")), build(at=0, response=pod("5")), failed)
+    assert known(request.old_object) == pod("5")
 
 
 def test_another_object_of_the_same_name_is_not_the_old_one(build: Any) -> None:

@@ -217,3 +217,9 @@ def test_an_epoch_ends_where_anything_changes(timeline: PolicyTimeline) -> None:
     epochs = [timeline.epoch(second(moment)) for moment in moments]
     assert epochs == sorted(set(epochs))
     assert timeline.epoch(second(15)) == timeline.epoch(second(16))
+
+
+def test_an_empty_list_says_that_there_was_no_object() -> None:
+    nothing = {**listed(0, namespace("1")), "name": "", "object": '{"kind":"NamespaceList","items":[]}'}
+    history = LogHistory.from_rows([], [nothing])
+    assert [labels_at(history, at) for at in (-1, 1)] == ["unknown", None]

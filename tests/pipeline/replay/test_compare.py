@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline import compare_with_log, plan_replay_from_log, run_replay
-from pipeline.replay import Agreement, disagreements, runs_folder
+from pipeline.replay import Agreement, confusion, disagreements, runs_folder
 from queries import LakeReader, open_lake
 
 # The audit events of a small cluster, and what takes them into a lake: see conftest.py.
@@ -31,6 +31,7 @@ POLICY = {
     "auditAnnotations": [{"key": "replicas", "valueExpression": "string(object.spec.replicas)"}],
     "failurePolicy": "Fail",
 }
+DECIDED = {"authorization.k8s.io/decision": "allow"}
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 
 
@@ -54,7 +55,7 @@ def _binding(actions: list[str]) -> dict[str, Any]:
 
 def annotate(cluster: Cluster, replicas: int, actions: list[str] | None = None) -> None:
     """What the policy leaves on the last request: its own annotation, and a failure if it has `actions` with Audit."""
-    annotations = {"limit/replicas": str(replicas)}
+    annotations = {**DECIDED, "limit/replicas": str(replicas)}
     if actions:
         failure = {
             "message": "too many",
@@ -99,6 +100,23 @@ def test_what_the_log_recorded_agrees(cluster: Cluster, compared: Any) -> None:
     assert disagreements(reader).fetchall() == []
 
 
+def outcomes(reader: LakeReader) -> dict[tuple[str, str], int]:
+    """The one (policy, resource) of a comparison: requests by recorded and replayed outcome."""
+    (found,) = confusion(reader)
+    assert (found.policy, found.resource) == ("limit", "deployments.apps")
+    return {(str(recorded), str(replayed)): count for (recorded, replayed), count in found.requests.items() if count}
+
+
+def test_outcomes_are_counted_by_what_is_recorded_and_what_is_replayed(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Deny", "Audit"])
+    cluster.deployment("create", "small", replicas=2)
+    annotate(cluster, 2)
+    cluster.deployment("create", "large", replicas=9)
+    annotate(cluster, 9, ["Deny", "Audit"])
+    deny(cluster, "large")
+    assert outcomes(compared()[1]) == {("none", "none"): 1, ("deny", "deny"): 1}
+
+
 def test_requests_from_before_the_policy_are_not_compared(cluster: Cluster, compared: Any) -> None:
     bind(cluster, ["Audit"])
     assert compared()[0] == ()
@@ -110,9 +128,11 @@ def test_a_request_that_was_admitted_and_is_replayed_as_denied_disagrees(cluster
     annotate(cluster, 8)
     agreements, reader = compared()
     assert agreements == (Agreement("limit", "limit-all", 0, 1, 0, 0, annotations_compared=1, annotations_agreed=0),)
-    assert disagreements(reader).project("about, messages").fetchall() == [
-        ("the request was admitted and is replayed as denied", ["too many"])
+    columns = "about, recorded, replayed, recorded_messages, replayed_messages"
+    assert disagreements(reader).project(columns).fetchall() == [
+        ("the request was admitted and is replayed as denied", "none", "deny", [], ["too many"])
     ]
+    assert outcomes(reader) == {("none", "deny"): 1}
 
 
 def test_a_failure_that_is_replayed_and_not_recorded_disagrees(cluster: Cluster, compared: Any) -> None:
@@ -129,9 +149,23 @@ def test_a_binding_that_only_warns_leaves_no_trace(cluster: Cluster, compared: A
     assert compared()[0] == (Agreement("limit", "limit-all", 0, 0, 0, 1, annotations_compared=1, annotations_agreed=1),)
 
 
-def test_while_a_binding_is_changed_either_version_may_have_been_met(cluster: Cluster, compared: Any) -> None:
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        ("nothing", []),  # it was not in force yet: that is no agreement either
+        ("annotation", [("limit-all", 1, 0)]),  # neither version leaves this
+        ("failure", [("limit-all", 1, 0)]),  # it was in force, which the record alone tells
+    ],
+)
+def test_while_a_binding_is_changed_the_record_may_tell_which_version_was_met(
+    cluster: Cluster, compared: Any, recorded: str, expected: list[Any]
+) -> None:
     bind(cluster, ["Audit"])
     del cluster.events[-3:]
     cluster.deployment("create", "large", replicas=9)
+    if recorded == "nothing":
+        cluster.events[-1]["annotations"] = DECIDED
+    else:
+        annotate(cluster, 9, ["Audit"] if recorded == "failure" else None)
     agreements = compared()[0]
-    assert [(item.binding, item.unknown, item.compared) for item in agreements] == [("limit-all", 1, 0)]
+    assert [(item.binding, item.unknown, item.compared) for item in agreements] == expected

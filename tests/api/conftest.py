@@ -1,0 +1,85 @@
+"""A lake with replays, for the pages: the bundled log, requests of somebody who writes markup everywhere, and three policies."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.files import ingest_files
+from ingest.lake import Lake
+from pipeline.admission.policies import load_policy_set
+from pipeline.replay import plan_replay, plan_replay_from_log, run_replay
+from queries import open_lake
+
+MARKUP = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>&amp;{{7*7}}"
+DEMO = Path(__file__).parents[2] / "api" / "demo"
+CASES = Path(__file__).parents[1] / "cases" / "pages"
+
+
+def hostile_events() -> list[dict[str, Any]]:
+    """A Service with markup in every place that its writer chooses: first created, then updated, then seen as refused."""
+    meta = {"name": MARKUP, "namespace": MARKUP, "labels": {MARKUP: MARKUP}, "resourceVersion": "900001", "uid": MARKUP}
+    events = []
+    for number, (verb, address) in enumerate((("create", "10.0.0.1"), ("update", MARKUP))):
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": dict(meta), "spec": {"externalIPs": [address], "ports": []}}
+        service["metadata"]["resourceVersion"] = f"90000{number + 1}"
+        events.append(
+            {
+                "kind": "Event",
+                "apiVersion": "audit.k8s.io/v1",
+                "level": "RequestResponse",
+                "auditID": f"{MARKUP}/../{number}",
+                "stage": "ResponseComplete",
+                "requestURI": f"/api/v1/namespaces/x/services?{MARKUP}",
+                "verb": verb,
+                "user": {"username": MARKUP, "groups": [MARKUP]},
+                "userAgent": MARKUP,
+                "sourceIPs": ["10.1.1.1"],
+                "objectRef": {"resource": "services", "namespace": MARKUP, "name": MARKUP, "apiVersion": "v1"},
+                "responseStatus": {"metadata": {}, "message": MARKUP, "code": 200},
+                "requestObject": service,
+                "responseObject": service,
+                "requestReceivedTimestamp": f"2026-11-21T03:28:0{number}.000000Z",
+                "stageTimestamp": f"2026-11-21T03:28:0{number}.500000Z",
+                "annotations": {
+                    "validation.policy.admission.k8s.io/validation_failure": json.dumps(
+                        [
+                            {
+                                "message": MARKUP,
+                                "policy": MARKUP,
+                                "binding": MARKUP,
+                                "expressionIndex": 0,
+                                "validationActions": ["Audit"],
+                            }
+                        ]
+                    )
+                },
+            }
+        )
+    return events
+
+
+@pytest.fixture(scope="session")
+def replayed_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with two replays of given policies and one of what was bound. Tests may add replays, and nothing else."""
+    folder = tmp_path_factory.mktemp("replayed")
+    path = folder / "lake"
+    shutil.copytree(demo_lake, path)
+    log = folder / "hostile.jsonl"
+    log.write_text("".join(json.dumps(event) + "\n" for event in hostile_events()), encoding="utf-8")
+    lake = Lake.open(path)
+    ingest_files(lake, [log], "demo", 2.0)
+    lake.close()
+    reader = open_lake(path)
+    try:
+        plans = [plan_replay(reader, load_policy_set([files])) for files in (DEMO / "policies", CASES / "policies.yaml")]
+        plans.append(plan_replay_from_log(reader))
+    finally:
+        reader.close()
+    for plan in plans:
+        run_replay(plan, path)
+    return path

@@ -1,0 +1,63 @@
+"""The read API as its OpenAPI description promises it: what fits the description, or nearly does, is never answered with 5xx."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance
+
+from api.query_app import create_query_app
+from api.settings import Settings
+from pipeline.admission.policies import load_policy_set
+from pipeline.replay import plan_replay, run_replay
+from queries import open_lake
+from tests.serving import RunningServer
+
+pytestmark = pytest.mark.server
+
+POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
+schema = schemathesis.openapi.from_dict(create_query_app(Settings()).openapi())
+# Examples of its own choice would be many times as many; HINDCAST_EXAMPLES asks for more of ours.
+EXAMPLES = int(os.environ.get("HINDCAST_EXAMPLES", "8"))
+quickly = settings(deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+_PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def served(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Where a real server answers over the bundled log, and the name of a run there."""
+    folder = tmp_path_factory.mktemp("described")
+    shutil.copytree(demo_lake, folder / "lake")
+    reader = open_lake(folder / "lake")
+    plan = plan_replay(reader, load_policy_set([POLICIES / "image-registry.yaml"]))
+    reader.close()
+    run_replay(plan, folder / "lake")
+    with RunningServer(Settings(lake=folder / "lake", sink=False, query_port=0), folder / "server.log") as server:
+        yield f"http://127.0.0.1:{server.port}", plan.run_id
+
+
+@schema.exclude(method="POST").exclude(path_regex="/events$").parametrize()
+@settings(quickly, max_examples=EXAMPLES)
+def test_no_question_breaks_the_server(case: schemathesis.Case, served: tuple[str, str]) -> None:
+    url, run_id = served
+    if "run_id" in case.path_parameters:
+        case.path_parameters["run_id"] = run_id
+    case.call_and_validate(base_url=url, checks=[not_a_server_error, response_schema_conformance], timeout=_PATIENCE_SECONDS)
+
+
+@schema.include(method="POST").parametrize()
+@settings(quickly, max_examples=max(2, EXAMPLES // 4))
+def test_no_order_breaks_the_server(case: schemathesis.Case, served: tuple[str, str]) -> None:
+    case.call_and_validate(base_url=served[0], checks=[not_a_server_error], timeout=_PATIENCE_SECONDS)
+
+
+def test_the_server_still_answers_and_ends_in_order(served: tuple[str, str]) -> None:
+    assert httpx.get(f"{served[0]}/api/v1/clusters", timeout=30).json()["rows"][0]["cluster"] == "demo"

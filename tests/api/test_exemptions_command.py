@@ -1,0 +1,69 @@
+"""`hindcast exemptions` over the bundled log: what it prints can be applied, and then nothing is denied."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from api.cli import run
+from api.commands.exemptions import parse_expiry
+from ingest.errors import InputError
+
+POLICY = Path(__file__).parents[2] / "api" / "demo" / "policies" / "deny-external-ips.yaml"
+
+
+@pytest.fixture(scope="module")
+def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("exemptions") / "lake"
+    shutil.copytree(demo_lake, path)
+    return path
+
+
+def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = ["-q", "--lake", str(lake)]
+    ask = [*start, "exemptions", "-f", str(POLICY), "--expires", "2027-01-31", "--workers", "1"]
+    assert run([*ask, "-o", "manifests"]) == 0
+    patched = tmp_path / "patched.yaml"
+    patched.write_text(capsys.readouterr().out)
+    assert run([*start, "replay", "-f", str(patched), "-o", "json", "--workers", "1"]) == 0
+    (binding,) = json.loads(capsys.readouterr().out)["bindings"]
+    assert binding["deny"] == 0
+    assert binding["matched"] > 0
+    assert run([*ask, "-o", "json", "--exit-code"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["left"] == [{"policy": "deny-external-ips", "denied": 0, "unknown": 0, "out_of_sight": 10}]
+    assert {row["expires"] for row in shown["exemptions"]} == {"2027-01-31"}
+    assert run([*ask, "-o", "merge-patch"]) == 0
+    (patch,) = yaml.safe_load_all(capsys.readouterr().out)
+    assert patch["metadata"]["name"] == "deny-external-ips"
+    assert "validationActions" not in patch["spec"]
+    assert run([*ask, "-o", "json-patch"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert [operation["op"] for operation in entry["patch"]] == ["add", "add"]
+    # Every one of them is needed, and none has expired.
+    assert run([*start, "exemptions", "--check", "-f", str(patched), "-o", "json", "--workers", "1", "--exit-code"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["need"] for row in found["present"]} == {"needed"}
+    assert "expired" not in found
+    assert run([*start, "readiness", "--check-exemptions", "-f", str(patched), "-o", "json", "--workers", "1", "--exit-code"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+
+def test_bad_questions_are_named(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = ["-q", "--lake", str(lake), "exemptions", "-f", str(POLICY)]
+    assert run([*start, "--expires", "soon"]) == 2
+    assert "--expires: 'soon' is no day" in capsys.readouterr().err
+    assert run([*start, "--check", "-o", "manifests"]) == 2
+    assert "--check has no output manifests" in capsys.readouterr().err
+
+
+def test_an_expiry_is_a_day_or_days_from_now() -> None:
+    today = datetime(2026, 11, 21, tzinfo=UTC).date()
+    assert parse_expiry("10d", today) == date(2026, 12, 1)
+    with pytest.raises(InputError):
+        parse_expiry("10", today)

@@ -1,0 +1,217 @@
+"""Replays over HTTP: started, followed, cancelled, refused; what they finish is the command's run. Each is a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.posted import BYTES_MAX, check_posted
+from api.settings import Settings
+from ingest.errors import InputError
+from pipeline.admission.policies import load_policy_set
+from pipeline.replay import plan_replay, run_replay
+from queries import open_lake
+from tests.querying import QueryClient
+
+POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
+YAML = {"Content-Type": "application/yaml"}
+# A few hundred requests: enough to run, little to wait for.
+SHORT = {"until": "2026-11-21T03:24:55Z"}
+_PATIENCE_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("replays") / "lake"
+    shutil.copytree(demo_lake, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def asked(lake: Path) -> Iterator[QueryClient]:
+    with QueryClient(Settings(lake=lake)) as client:
+        yield client
+
+
+def registry() -> str:
+    return (POLICIES / "image-registry.yaml").read_text()
+
+
+def ended(client: QueryClient, job_id: str) -> dict[str, Any]:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        job: dict[str, Any] = client.get(f"/replays/{job_id}")
+        if job["state"] in ("finished", "failed", "cancelled"):
+            return job
+        time.sleep(0.1)
+    raise AssertionError(f"the replay did not end: {job}")
+
+
+@pytest.fixture(scope="module")
+def finished(asked: QueryClient) -> dict[str, Any]:
+    response = asked.send("POST", "/replays", params={"calibrate": True}, headers=YAML, content=registry())
+    assert response.status_code == 202, response.text
+    assert response.headers["location"] == f"/api/v1/replays/{response.json()['job_id']}"
+    return ended(asked, response.json()["job_id"])
+
+
+def test_a_finished_replay_is_the_run_of_the_command(asked: QueryClient, lake: Path, finished: dict[str, Any]) -> None:
+    assert finished["state"] == "finished"
+    assert finished["done"] == finished["planned"] > 0
+    reader = open_lake(lake)
+    plan = plan_replay(reader, load_policy_set([POLICIES / "image-registry.yaml"]))
+    reader.close()
+    assert plan.run_id == finished["run_id"]
+    run = asked.get(f"/runs/{plan.run_id}")
+    summary = run_replay(plan, lake)
+    assert run["summary"]["verdicts"] == summary.verdicts > 0
+    assert run["policies"] == ["image-registry"]
+    assert [row["run_id"] for row in asked.get("/runs")["rows"]].count(plan.run_id) == 1
+    assert asked.get(f"/runs/{plan.run_id}/plan")["requests"] == plan.requests
+
+
+def test_verdicts_come_in_pages_with_their_requests(asked: QueryClient, finished: dict[str, Any]) -> None:
+    path = f"/runs/{finished['run_id']}/verdicts"
+    summary = asked.get(f"/runs/{finished['run_id']}")["summary"]
+    rows = asked.rows(path, limit=499)
+    assert len(rows) == summary["verdicts"]
+    assert len({json.dumps(row) for row in rows}) == len(rows)
+    denied = asked.rows(path, effect="deny", limit=50)
+    assert denied == [row for row in rows if row["effect"] == "deny"]
+    assert all(row["user_name"] and row["verb"] for row in rows)
+    namespace, user = denied[0]["namespace"], denied[0]["user_name"]
+    assert asked.rows(path, namespace=namespace, user=user, decision=["deny", "error"]) == [
+        row for row in rows if row["namespace"] == namespace and row["user_name"] == user and row["decision"] in ("deny", "error")
+    ]
+    assert asked.rows(path, policy="another") == []
+    assert asked.rows(path, binding="") == [row for row in rows if row["binding"] is None]
+
+
+def test_readiness_of_a_run_is_the_report_with_its_fidelity(asked: QueryClient, finished: dict[str, Any]) -> None:
+    path = f"/runs/{finished['run_id']}/readiness"
+    report = asked.get(path)
+    (policy,) = {entry["policy"] for entry in report["policies"]}
+    assert policy == "image-registry"
+    assert report["kind"] == "ReadinessReport"
+    assert report["rules"]["days_min"] != 0.25
+    assert report["policies"][0]["fidelity"]["compared"] > 0
+    assert asked.get(path, rule=["days_min=0.25", "matched_units_min=3"])["rules"]["days_min"] == 0.25
+
+
+def test_a_replay_is_followed_by_events_until_it_is_over(asked: QueryClient, finished: dict[str, Any]) -> None:
+    response = asked.send("GET", f"/replays/{finished['job_id']}/events")
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.text == f"event: replay\ndata: {json.dumps(finished)}\n\n"
+    policies = registry().replace("name: image-registry", "name: image-registry-followed")
+    job = asked.send("POST", "/replays", params=SHORT, headers=YAML, content=policies).json()
+    told = [
+        json.loads(line[6:])
+        for line in asked.send("GET", f"/replays/{job['job_id']}/events").text.splitlines()
+        if line[:5] == "data:"
+    ]
+    assert told[-1]["state"] == "finished"
+    assert [entry["done"] for entry in told] == sorted(entry["done"] for entry in told)
+
+
+def test_a_cancelled_replay_ends_its_process_and_can_be_started_again(asked: QueryClient, lake: Path) -> None:
+    policies = registry().replace("name: image-registry", "name: image-registry-cancelled")
+    job = asked.send("POST", "/replays", params=SHORT, headers=YAML, content=policies).json()
+    cancelled = asked.send("DELETE", f"/replays/{job['job_id']}").json()
+    assert cancelled["state"] in ("cancelled", "finished")
+    assert asked.get(f"/replays/{job['job_id']}") == cancelled
+    assert not list((lake / "runs").glob(f"{job['run_id']}/summary.json")) or cancelled["state"] == "finished"
+    again = asked.send("POST", "/replays", params=SHORT, headers=YAML, content=policies).json()
+    assert again["run_id"] == job["run_id"]
+    assert ended(asked, again["job_id"])["state"] == "finished"
+
+
+def test_the_same_replay_twice_at_one_time_is_one_run(lake: Path) -> None:
+    policies = registry().replace("name: image-registry", "name: image-registry-twice")
+    with QueryClient(Settings(lake=lake, replays_max=2)) as client:
+        jobs = [client.send("POST", "/replays", params=SHORT, headers=YAML, content=policies).json() for _ in range(2)]
+        found = [ended(client, job["job_id"]) for job in jobs]
+    assert [job["state"] for job in found] == ["finished", "finished"]
+    assert len({job["run_id"] for job in found}) == 1
+
+
+def test_what_waits_is_bounded_and_can_be_cancelled(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.jobs.WAITING_MAX", 2)
+    monkeypatch.setattr("api.routes.jobs._SETTLE_SECONDS", 0.0)
+    with QueryClient(Settings(lake=lake)) as client:
+        answers = [client.send("POST", "/replays", headers=YAML, content=registry()) for _ in range(5)]
+        statuses = [answer.status_code for answer in answers]
+        assert 429 in statuses
+        refused = answers[statuses.index(429)]
+        assert refused.headers["retry-after"]
+        for answer in answers:
+            if answer.status_code == 202:
+                client.send("DELETE", f"/replays/{answer.json()['job_id']}")
+        assert {job["state"] for job in client.get("/replays")["rows"]} <= {"cancelled", "finished"}
+
+
+def test_a_job_ends_with_the_server(lake: Path) -> None:
+    policies = registry().replace("name: image-registry", "name: image-registry-left")
+    with QueryClient(Settings(lake=lake)) as client:
+        job_id = client.send("POST", "/replays", params=SHORT, headers=YAML, content=policies).json()["job_id"]
+        job = client.app.state.jobs.get(job_id)
+    assert job.is_over
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "given", "status", "found"),
+    [
+        ("a: [b", YAML, {}, 400, "policies:2: neither YAML nor JSON"),
+        ('{"kind": "List", "items": []}', {"Content-Type": "application/json"}, {}, 400, "found no ValidatingAdmissionPolicy"),
+        (registry().replace("expression:", "expression: object.nothing( #"), YAML, {}, 400, "policies:"),
+        (registry(), {"Content-Type": "application/xml"}, {}, 415, "found 'application/xml'"),
+        (registry(), {}, {}, 415, "found none"),
+        (b"\xff\xfe\xfa", YAML, {}, 400, "no UTF-8 at byte 0"),
+        ("x" * (BYTES_MAX + 1), YAML, {}, 413, "larger than 1,048,576 bytes"),
+        (registry(), YAML, {"since": "soon"}, 400, "since: 'soon' is no time"),
+        (registry(), YAML, {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, 400, "not before"),
+        (registry(), YAML, {"kubernetes_version": "new"}, 400, "'new' is no version"),
+        (registry(), YAML, {"workers": "8"}, 400, "'workers' is no parameter here"),
+        (registry(), YAML, {"calibrate": "perhaps"}, 422, "query.calibrate"),
+    ],
+)
+def test_policies_that_cannot_be_replayed_are_refused_with_the_place(
+    asked: QueryClient, body: str | bytes, headers: dict[str, str], given: dict[str, str], status: int, found: str
+) -> None:
+    response = asked.send("POST", "/replays", params=given, headers=headers, content=body)
+    assert response.status_code == status, response.text
+    assert found in response.json()["error"]["message"]
+
+
+def bomb(levels: int) -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text", [bomb(12), "[" * 5_000, "- " * 200, "a: &a [*a]\n" + "\n".join(f"b{n}: [1]" for n in range(150_000))]
+)
+def test_a_text_that_stands_for_too_much_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"stand for more than|nested deeper"):
+        check_posted(text)
+
+
+@pytest.mark.parametrize("text", ["", "a: 1", registry(), "a: [b", bomb(3), "a: &a [*a]", "\0", "*nobody"])
+def test_any_other_text_is_left_to_its_reader(text: str) -> None:
+    check_posted(text)
+
+
+def test_the_processes_of_replays_leave_nothing_behind(asked: QueryClient, finished: dict[str, Any]) -> None:
+    children = Path(f"/proc/{os.getpid()}/task")
+    if not children.exists():
+        pytest.skip("there is no /proc here")
+    pids = " ".join(path.joinpath("children").read_text() for path in children.iterdir()).split()
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert not [command for command in commands if b"api.replayer" in command]

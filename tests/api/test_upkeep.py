@@ -1,0 +1,64 @@
+"""`hindcast compact` and `hindcast expire`, as an operator calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.cli import run
+from ingest.lake import Lake
+from ingest.store import EventStore, Lines
+
+
+def event(day: int, number: int) -> bytes:
+    return (
+        b'{"auditID":"%d-%d","stage":"ResponseComplete","level":"Request","stageTimestamp":"2026-11-%02dT00:00:00Z",'
+        b'"requestObject":{"n":%d}}' % (day, number, day, number)
+    )
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    lake = Lake.create(tmp_path / "lake")
+    with lake.writer() as writer:
+        store = EventStore(writer)
+        for number in range(3):
+            store.store([Lines("c", "test", 0.0, [event(day, number) for day in (1, 2, 3)])], {}, "q")
+        store.close()
+    lake.close()
+    return tmp_path / "lake"
+
+
+def answer(capsys: pytest.CaptureFixture[str], lake: Path, *words: str) -> Any:
+    assert run(["--lake", str(lake), *words, "-o", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_small_files_are_merged(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (done,) = answer(capsys, lake, "compact")["compacted"]
+    assert (done["units"], done["files_before"], done["files_after"], done["rows"]) == (3, 9, 3, 9)
+    (again,) = answer(capsys, lake, "compact")["compacted"]
+    assert (again["units"], again["files_deleted"]) == (0, 0)
+
+
+def test_what_expires_is_counted_first(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("expire", "--before", "2026-11-02", "--objects-before", "2026-11-03")
+    planned = answer(capsys, lake, *words, "--plan")["expired"]
+    assert len(Lake.open(lake).files()) == 9
+    done = answer(capsys, lake, *words)["expired"]
+    counts = [("events", "2026-11-02", 3, 3), ("quarantine files", "2026-11-02", 0, 0), ("bodies", "2026-11-03", 3, 3)]
+    for rows in (planned, done):
+        assert [(row["what"], row["before"], row["files"], row["rows"]) for row in rows] == counts
+    assert len(Lake.open(lake).files()) == 6
+
+
+def test_what_is_missing_is_named(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--lake", str(lake), "expire"]) == 2
+    assert "give --before or --objects-before" in capsys.readouterr().err
+    assert run(["--lake", str(lake), "expire", "--before", "soon"]) == 2
+    assert "--before: 'soon' is no time" in capsys.readouterr().err
+    assert run(["--lake", str(lake / "none"), "compact"]) == 2
+    assert "there is no lake here" in capsys.readouterr().err

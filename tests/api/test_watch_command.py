@@ -1,0 +1,155 @@
+"""`hindcast watch` over a lake that grows under it: its lines, its exit code, its metrics, and where it goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.cli import run
+from ingest.files import ingest_files
+from ingest.lake import Lake
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+POLICY = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: limit}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  validations: [{expression: object.spec.replicas <= 5, message: too many}]
+"""
+
+
+def arrive(folder: Path, minute: int, replicas: int) -> None:
+    """One more Deployment in the lake."""
+    name = f"web-{minute}"
+    received = START + timedelta(minutes=minute)
+    metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"}
+    obj = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata, "spec": {"replicas": replicas}}
+    event = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"id-{minute}",
+        "stage": "ResponseComplete",
+        "requestURI": "/apis/apps/v1/namespaces/shop/deployments",
+        "verb": "create",
+        "user": {"username": "alice"},
+        "objectRef": {"resource": "deployments", "apiGroup": "apps", "apiVersion": "v1", "namespace": "shop", "name": name},
+        "responseStatus": {"metadata": {}, "code": 201},
+        "requestReceivedTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.000000Z",
+        "stageTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.004000Z",
+        "requestObject": obj,
+        "responseObject": obj,
+    }
+    log = folder / f"{minute}.jsonl"
+    log.write_text(json.dumps(event) + "\n")
+    lake = Lake.create(folder / "lake")
+    ingest_files(lake, [log], "lab", received_ts=0.0)
+    lake.close()
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> list[str]:
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "rules.yaml").write_text("{matched_units_min: 2, days_min: 0, weekdays_min: 1}")
+    arrive(tmp_path, 0, 1)
+    arrive(tmp_path, 1, 1)
+    paths = ["-f", str(tmp_path / "policy.yaml"), "--rules", str(tmp_path / "rules.yaml")]
+    return ["-q", "--lake", str(tmp_path / "lake"), "watch", *paths]
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def samples(text: str) -> dict[str, float]:
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert set(sample.labels) <= {"policy", "binding"}
+            found[sample.name] = sample.value
+    return found
+
+
+def test_one_look_after_the_other(watch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = tmp_path / "hindcast.prom"
+    look = [*watch, "--once", "--exit-on-denial", "-o", "json", "--metrics-file", str(metrics)]
+    assert run(look) == 0
+    (line,) = lines(capsys)
+    assert (line["event"], line["status"]) == ("status", "READY")
+    shown = samples(metrics.read_text())
+    assert shown["hindcast_policy_status"] == 3
+    assert shown["hindcast_policy_denied_units"] == shown["hindcast_policy_unknown_share"] == 0
+    assert shown["hindcast_watch_last_run_timestamp_seconds"] > START.timestamp()
+    # Nothing was recorded to compare with, so there is no agreement, rather than a perfect one.
+    assert "hindcast_policy_agreement" not in shown
+    arrive(tmp_path, 90, 9)
+    assert run(look) == 1
+    denial, status = lines(capsys)
+    assert (denial["event"], denial["was"], denial["audit_id"], denial["message"]) == ("denial", "READY", "id-90", "too many")
+    assert status["status"] == "NOT READY"
+    assert samples(metrics.read_text())["hindcast_policy_status"] == 0
+    # The next look goes on from there.
+    assert run(look) == 0
+    assert [line["event"] for line in lines(capsys)] == ["status"]
+    assert len(list((tmp_path / "lake" / "watch").iterdir())) == 1
+
+
+def test_it_ends_at_the_first_denial_that_arrives(watch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*watch, "--once"]) == 0
+    feeder = threading.Timer(0.2, arrive, (tmp_path, 60, 9))
+    feeder.start()
+    try:
+        assert run([*watch, "--interval", "0.05", "--exit-on-denial"]) == 1
+    finally:
+        feeder.join()
+    out = capsys.readouterr().out
+    assert "first would-be denial of limit, which was READY: shop/deployments/web-60 by alice: too many (id-60)" in out
+
+
+def test_it_serves_metrics_and_can_be_interrupted(watch: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from api.cli import main; main()", *watch[1:], "--metrics-port", "0", "--interval", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        address = process.stderr.readline().split()[-1]
+        assert address.startswith("http://127.0.0.1:")
+        assert "limit is READY" in process.stdout.readline()
+        while "hindcast_policy_status" not in (shown := samples(fetched(address))):
+            time.sleep(0.05)
+        assert shown["hindcast_policy_matched_requests"] == 2
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate()
+        assert process.returncode == 130
+        assert "interrupted" in complaint
+        assert "Traceback" not in complaint
+
+
+def fetched(address: str) -> str:
+    with urllib.request.urlopen(address) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def test_bad_places_are_named(watch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "cursor.json"
+    broken.write_text("{")
+    assert run([*watch, "--once", "--cursor", str(broken)]) == 2
+    assert "this is no cursor of a watch" in capsys.readouterr().err
+    assert run([*watch, "--once", "--metrics-file", str(tmp_path / "no" / "m.prom")]) == 2
+    assert "--metrics-file" in capsys.readouterr().err
+    assert run([*watch, "--once", "--cursor", "/dev/null/x.json"]) == 2
+    assert "--cursor: /dev/null/x.json cannot be" in capsys.readouterr().err

@@ -1,0 +1,128 @@
+"""The smallest difference: one change that was tried and admitted, or nothing."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pipeline.admission.policies import compile_set, parse_policy_set
+from pipeline.authorization import RecordedRbac
+from pipeline.history.world import LogHistory
+from pipeline.readiness.difference import Differences
+from pipeline.readiness.judge import Judge
+from pipeline.replay.worlds import Worlds
+from pipeline.request import (
+    AdmissionRequest,
+    GroupVersionKind,
+    GroupVersionResource,
+    Known,
+    Object,
+    Operation,
+    Unknown,
+    UserInfo,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def judge_of(*expressions: str, conditions: str = "[]", variables: str = "[]") -> Judge:
+    text = f"""
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: p}}
+spec:
+  matchConstraints:
+    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE, DELETE], resources: [pods]}}]
+  matchConditions: {conditions}
+  variables: {variables}
+  validations: {json.dumps([{"expression": each} for each in expressions])}
+"""
+    history = LogHistory.from_rows([])
+    return Judge(compile_set(parse_policy_set([("p.yaml", text)])), Worlds(history), RecordedRbac(history, {}))
+
+
+def request_of(value: Object | Unknown | None, operation: Operation = Operation.CREATE) -> AdmissionRequest:
+    evidence: Any = value if isinstance(value, Unknown) else Known(value, "test")
+    return AdmissionRequest(
+        cluster="c",
+        audit_id="a",
+        pass_index=0,
+        ts=NOW,
+        operation=operation,
+        kind=Known(GroupVersionKind("", "v1", "Pod"), "test"),
+        resource=GroupVersionResource("", "v1", "pods"),
+        subresource="",
+        namespace="",
+        name=Known("x", "test"),
+        user=UserInfo("alice"),
+        dry_run=False,
+        options=Known(None, "test"),
+        object=evidence,
+        old_object=Known(value if operation is Operation.DELETE else None, "test"),
+    )
+
+
+def pod(**spec: Any) -> Object:
+    metadata = {"name": "x", "labels": {"app": "x"}}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "c", "image": "bad/x:1"}], **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("expression", "value", "words"),
+    [
+        ("!has(object.spec.hostPID) || !object.spec.hostPID", pod(hostPID=True), "set spec.hostPID to false (it is true)"),
+        ("!has(object.spec.volumes)", pod(volumes=[{"name": "v"}]), "remove spec.volumes"),
+        ("has(object.metadata.labels.owner)", pod(), 'add metadata.labels.owner, such as "x"'),
+        ("object.spec.priority <= 10", pod(priority=20), "set spec.priority to 10 (it is 20)"),
+        (
+            "object.spec.containers.all(c, c.image.startsWith('good/'))",
+            pod(),
+            'set spec.containers[0].image to "good/x:1" (it is "bad/x:1")',
+        ),
+        (
+            "has(object.metadata.labels.tier) && object.metadata.labels.tier == 'web'",
+            pod(),
+            'add metadata.labels.tier, such as "web"',
+        ),
+    ],
+)
+def test_one_change_that_passes_is_told(expression: str, value: Object, words: str) -> None:
+    assert Differences(judge_of(expression)).smallest(request_of(value)) == words
+
+
+def test_two_needed_changes_have_no_answer() -> None:
+    both = judge_of("!has(object.spec.hostPID) || !object.spec.hostPID", "!has(object.spec.hostIPC) || !object.spec.hostIPC")
+    assert Differences(both).smallest(request_of(pod(hostPID=True, hostIPC=True))) == ""
+    assert Differences(both).smallest(request_of(pod(hostPID=True, hostIPC=False))) == "set spec.hostPID to false (it is true)"
+
+
+def test_a_change_that_only_escapes_the_policy_is_no_answer() -> None:
+    judge = judge_of("false", conditions="[{name: web, expression: \"object.metadata.labels.app == 'x'\"}]")
+    assert Differences(judge).smallest(request_of(pod())) == ""
+
+
+def test_variables_are_seen_through() -> None:
+    variables = '[{name: images, expression: "object.spec.containers.map(c, c.image)"}]'
+    judge = judge_of("variables.images.all(i, i.startsWith('good/'))", variables=variables)
+    assert Differences(judge).smallest(request_of(pod())) == 'set spec.containers[0].image to "good/x:1" (it is "bad/x:1")'
+
+
+def test_without_an_object_there_is_nothing_to_change() -> None:
+    judge = judge_of("false")
+    assert Differences(judge).smallest(request_of(Unknown("not recorded"))) == ""
+    assert Differences(judge).smallest(request_of(None, Operation.DELETE)) == ""
+
+
+def test_the_object_itself_is_left_as_it_was() -> None:
+    value = pod(hostPID=True)
+    before = json.dumps(value)
+    Differences(judge_of("!object.spec.hostPID")).smallest(request_of(value))
+    assert json.dumps(value) == before

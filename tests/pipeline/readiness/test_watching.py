@@ -1,0 +1,227 @@
+"""A watch over a lake that grows: nothing is counted twice, nothing is told twice, and compaction changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.errors import InputError
+from ingest.files import ingest_files
+from ingest.lake import Lake
+from ingest.maintain import compact
+from pipeline.admission.policies import parse_policy_set
+from pipeline.readiness import ledger
+from pipeline.readiness.ledger import STRETCH
+from pipeline.readiness.model import Status
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.watching import Cursor, FirstDenial, Watch, policies_digest
+from queries import open_lake
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RULES = ReadinessRules(matched_units_min=3, days_min=0, weekdays_min=1)
+POLICIES = parse_policy_set(
+    [
+        (
+            "limit",
+            """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: limit}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  validations: [{expression: object.spec.replicas <= 5, message: too many}]
+""",
+        )
+    ]
+)
+KEY = ("limit", None)
+
+
+class Growing:
+    """A lake, a watch over it, and what the watch has told; `arrive` adds Deployments, one per (minute, name, replicas)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._batches = 0
+        Lake.create(folder / "lake").close()
+        self.path = folder / "lake"
+        self.told: list[FirstDenial] = []
+        self.kept: list[str] = []
+        self.reader = open_lake(self.path, threads=1)
+        self.watch = Watch(self.reader, self.path, POLICIES, (1, 36), RULES)
+        self.digest = policies_digest(POLICIES, (1, 36))
+        self.cursor = Cursor(self.digest)
+
+    def arrive(self, *requests: tuple[float, str, int]) -> None:
+        self._batches += 1
+        log = self._folder / f"{self._batches}.jsonl"
+        log.write_text("".join(json.dumps(event(f"{self._batches}-{n}", *item)) + "\n" for n, item in enumerate(requests)))
+        lake = Lake.open(self.path)
+        ingest_files(lake, [log], "lab", received_ts=0.0)
+        lake.close()
+
+    def look(self) -> list[str]:
+        """The audit IDs of the first denials that this look told."""
+        before = len(self.told)
+        assert self.watch.look(self.cursor, self.told.append, lambda cursor: self.kept.append(cursor.to_json()))
+        return [news.audit_id for news in self.told[before:]]
+
+    @property
+    def status(self) -> Status:
+        return self.watch.status(self.cursor, KEY)[0]
+
+    @property
+    def requests(self) -> dict[str, int]:
+        return dict(self.cursor.accounts[KEY].requests)
+
+    def resume(self) -> None:
+        """Go on from what was kept, as after a restart."""
+        self.cursor = Cursor.of_json(self.kept[-1], "kept", self.digest)
+
+
+def event(audit_id: str, minute: float, name: str, replicas: int) -> dict[str, Any]:
+    received = START + timedelta(minutes=minute)
+    metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"}
+    obj = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata, "spec": {"replicas": replicas}}
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": audit_id,
+        "stage": "ResponseComplete",
+        "requestURI": "/apis/apps/v1/namespaces/shop/deployments",
+        "verb": "create",
+        "user": {"username": "alice"},
+        "objectRef": {"resource": "deployments", "apiGroup": "apps", "apiVersion": "v1", "namespace": "shop", "name": name},
+        "responseStatus": {"metadata": {}, "code": 201},
+        "requestReceivedTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.000000Z",
+        "stageTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.004000Z",
+        "requestObject": obj,
+        "responseObject": obj,
+    }
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Growing]:
+    growing = Growing(tmp_path)
+    yield growing
+    growing.reader.close()
+
+
+def test_the_first_denial_of_a_clean_policy_is_told_once(lake: Growing) -> None:
+    assert lake.look() == []
+    assert lake.status is Status.INSUFFICIENT_EVIDENCE
+    lake.arrive((0, "a", 1), (1, "b", 1), (2, "c", 1))
+    assert lake.look() == []
+    assert lake.status is Status.READY
+    lake.arrive((30, "d", 9), (31, "e", 9))
+    assert lake.look() == ["2-0"]
+    (news,) = lake.told
+    assert (news.was, news.workload, news.user, news.message) == (Status.READY, "deployments/d", "alice", "too many")
+    assert lake.status is Status.NOT_READY
+    lake.arrive((40, "f", 9))
+    assert lake.look() == []
+    assert lake.requests == {"admit": 3, "deny": 3}
+    assert lake.look() == []
+    # The replays of single stretches leave nothing behind.
+    assert list((lake.path / "runs").iterdir()) == []
+
+
+def test_denials_of_the_first_look_are_no_news(lake: Growing) -> None:
+    lake.arrive((0, "a", 9))
+    assert lake.look() == []
+    assert lake.status is Status.NOT_READY
+
+
+def test_a_stretch_that_grows_is_counted_once(lake: Growing) -> None:
+    for number in range(4):
+        lake.arrive((number, f"n{number}", 1), (5 - number / 2, f"m{number}", 1))
+        lake.look()
+    assert lake.requests == {"admit": 8}
+    assert len(lake.cursor.digests) == 1
+
+
+def test_late_events_are_taken_in_where_they_belong(lake: Growing) -> None:
+    lake.arrive((0, "a", 1), (100, "b", 1))
+    lake.look()
+    lake.arrive((50, "late", 9))
+    assert lake.look() == ["2-0"]
+    assert lake.requests == {"admit": 2, "deny": 1}
+
+
+def test_compaction_is_no_news(lake: Growing) -> None:
+    for number in range(3):
+        lake.arrive((number, f"n{number}", 1))
+        lake.look()
+    kept = lake.cursor.digests.copy()
+    files = lake.cursor.files.copy()
+    store = Lake.open(lake.path)
+    with store.writer() as writer:
+        compact(writer, now_ts=2e9, files_min=2)
+    store.close()
+    assert lake.look() == []
+    assert lake.cursor.files != files
+    assert (lake.cursor.digests, lake.requests) == (kept, {"admit": 3})
+
+
+def test_a_watch_goes_on_where_it_stopped(lake: Growing) -> None:
+    lake.arrive((0, "a", 1), (1, "b", 1), (2, "c", 1))
+    lake.look()
+    lake.resume()
+    lake.arrive((60, "d", 9))
+    assert lake.look() == ["2-0"]
+    lake.resume()
+    assert lake.look() == []
+    assert (lake.requests, lake.status) == ({"admit": 3, "deny": 1}, Status.NOT_READY)
+
+
+def test_what_was_interrupted_is_told_again_and_counted_once(lake: Growing) -> None:
+    lake.arrive((0, "a", 1))
+    lake.look()
+    lake.arrive((60, "d", 9), (120, "e", 1))
+
+    def interrupt(news: FirstDenial) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lake.watch.look(lake.cursor, interrupt, lambda cursor: None)
+    lake.resume()
+    assert lake.look() == ["2-0"]
+    assert lake.requests == {"admit": 2, "deny": 1}
+
+
+def test_old_stretches_are_only_summed_up(lake: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.readiness.watching.STRETCHES_MAX", 2)
+    minutes = STRETCH.total_seconds() / 60
+    lake.arrive(*((number * minutes, f"n{number}", 1) for number in range(5)))
+    lake.look()
+    assert len(lake.cursor.digests) == 2
+    assert lake.requests == {"admit": 5}
+    lake.arrive((1, "too-late", 9), (4 * minutes + 1, "new", 1))
+    assert lake.look() == []
+    assert lake.requests == {"admit": 6}
+
+
+def test_workloads_are_kept_up_to_a_number(lake: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "UNITS_MAX", 2)
+    lake.arrive(*((number, f"n{number}", 1) for number in range(5)))
+    lake.look()
+    assert len(lake.cursor.accounts[KEY].units) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1, "policies": "x"}'])
+def test_a_file_that_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="no cursor of a watch"):
+        Cursor.of_json(text, "here", "x")
+
+
+def test_a_cursor_of_other_policies_begins_anew(lake: Growing) -> None:
+    lake.arrive((0, "a", 1))
+    lake.look()
+    assert Cursor.of_json(lake.kept[-1], "here", "others").is_new

@@ -1,0 +1,159 @@
+"""Reports to print: one that has every part filled with names an attacker chose, and one of each verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+import pytest
+
+from pipeline.readiness.model import (
+    Counterexample,
+    CriticalKind,
+    CriticalSubject,
+    DayCount,
+    Denials,
+    Exemption,
+    ExemptionKind,
+    Exposure,
+    Fidelity,
+    HiddenDenial,
+    Identity,
+    Latent,
+    LatentViolation,
+    NamespaceCount,
+    Owner,
+    PolicyReadiness,
+    ResourceAgreement,
+    RolloutStep,
+    Status,
+    TemplateProjection,
+    Trend,
+)
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
+
+START, END = datetime(2026, 11, 1, 8, tzinfo=UTC), datetime(2026, 11, 21, 17, 30, 0, 250000, tzinfo=UTC)
+# Markup, a table's separator, a code fence, characters that XML cannot hold, the end of CDATA, two lines.
+HOSTILE = "<script>alert('x')</script> | `rm` & \"q\" \x1b[31m ]]> \ufffe\nsecond line"
+
+REGISTRY = PolicyReadiness(
+    policy="image-registry",
+    binding="everywhere",
+    actions=("Audit",),
+    status=Status.NOT_READY,
+    reasons=("3 of 890 judged requests (0.3%) would have been denied",),
+    exposure=Exposure(900, 890, 10, 60, 4, 5, 20.4, 21, START, END, 4, 7, 12, 6, ("pods", "deployments.apps")),
+    denials=Denials(3, 1, 1, 1, START, END, 0.0, 0.08, 0.5, 12, 3, Trend("rising", 30, 0, 30, 1, 0.03)),
+    fidelity=Fidelity(100, 99, 40, 40, 2, (ResourceAgreement("image-registry", "pods", 100, 99, 2),)),
+    unknown_reasons=(("oldObject: no earlier version", 10),),
+    owners=(
+        Owner(
+            "pay-prod",
+            "pods",
+            "Deployment/cart-17",
+            HOSTILE,
+            3,
+            START,
+            END,
+            HOSTILE,
+            "a1",
+            ("Pod/cart-17-x", "ReplicaSet/cart-17-5d", "Deployment/cart-17"),
+            "checkout",
+            "Deployment/cart-17: team",
+            Identity.GITOPS,
+            "Argo CD",
+            "userAgent",
+            "argocd/3",
+            "spec.containers[0].image",
+        ),
+        Owner("", "namespaces", "namespaces/x", "root", 1, START, END, "", "a2"),
+    ),
+    days=(DayCount(date(2026, 11, 1), 10, 3, 1), DayCount(date(2026, 11, 2), 12, 0, 0)),
+    critical=(CriticalSubject(CriticalKind.NODE, "system:node:n1", 5, 1, 0, START, END, HOSTILE, "a3"),),
+    latent=Latent(
+        objects=9,
+        objects_denied=1,
+        templates=3,
+        templates_denied=1,
+        violations=(
+            LatentViolation(
+                "pay-dev", "pods", "old", "Pod/old", "an update", "deny", HOSTILE, "snapshot", START, "exact", ("note",)
+            ),
+        ),
+        projections=(
+            TemplateProjection(
+                "pay-dev", "Deployment/web", "pods", "rs", "deny", HOSTILE, "event", START, True, "inferred", ("note",)
+            ),
+        ),
+        is_assessed=True,
+    ),
+    hidden=(HiddenDenial("vap", "no-latest", 4, 2, START, END, HOSTILE, "a4"),),
+    namespaces=(NamespaceCount("pay-prod", 800, 3, 2, 1), NamespaceCount("", 100, 0, 8)),
+    owners_total=2,
+    exemptions=(
+        Exemption(
+            ExemptionKind.NAMESPACE_EXCLUSION,
+            "namespace pay-prod",
+            "ValidatingAdmissionPolicyBinding/everywhere",
+            {"spec": {"matchResources": {"namespaceSelector": {}}}},
+            800,
+            4,
+            3,
+            1,
+            date(2027, 1, 1),
+            HOSTILE,
+        ),
+    ),
+    counterexamples=(
+        Counterexample(
+            START, "lab-1", "a5", HOSTILE, "create", "pay-prod", "pods", "cart-9", HOSTILE, {"spec": {"image": HOSTILE}}
+        ),
+    ),
+    rollout=(RolloutStep(("Warn", "Audit"), ("pay-dev",), "no would-be denial there"),),
+)
+
+REPORT = Report(
+    title="Readiness of image-registry",
+    clusters=("lab-1",),
+    first_ts=START,
+    last_ts=END,
+    events=16375,
+    requests=16302,
+    run_id="5f3c",
+    kubernetes_version="1.36",
+    rules=ReadinessRules(),
+    policies=(
+        REGISTRY,
+        PolicyReadiness("new-rule", None, (), Status.READY, ("clean",), Exposure(), Denials(), Fidelity()),
+        replace(REGISTRY, policy="exempted", status=Status.READY_WITH_EXEMPTIONS),
+        PolicyReadiness("thin", "b", ("Warn",), Status.INSUFFICIENT_EVIDENCE, (HOSTILE,), Exposure(), Denials(), Fidelity()),
+    ),
+    recorded=(RecordedPolicy("image-registry", "everywhere", 12, 2, 3, 4, START, END),),
+    evidence=(EvidenceRow("deployments.apps", 900, 880, 2),),
+    caveats=("up to Kubernetes 1.36 only the first failure of a request is recorded", HOSTILE),
+    sources=(PolicySource("image-registry", "policies/image registry.yaml", 3), PolicySource("new-rule", "/srv/new.yaml", 1)),
+)
+EMPTY = replace(REPORT, policies=(), recorded=(), evidence=(), caveats=(), sources=(), first_ts=None, last_ts=None, clusters=())
+
+
+@pytest.fixture
+def report() -> Report:
+    return REPORT
+
+
+@pytest.fixture(params=["full", "empty"])
+def any_report(request: pytest.FixtureRequest) -> Report:
+    return REPORT if request.param == "full" else EMPTY
+
+
+@pytest.fixture
+def report_with() -> Callable[..., Report]:
+    """A report of the full policy with some fields changed."""
+    return lambda **changes: replace(REPORT, policies=(replace(REGISTRY, **changes),))
+
+
+@pytest.fixture
+def hostile() -> str:
+    return HOSTILE
