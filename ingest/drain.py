@@ -1,12 +1,14 @@
 """The drain: sealed spool segments become rows of the lake, each segment exactly once.
 
-A segment is stored in units; after each unit the manifest says, in the transaction that lists the unit's files, how many batches of
-the segment are done. Only when all of them are is the segment unlinked. Killed at any step, the next drain goes on from there.
+Events are stored in units; a unit may be part of a segment, or many small segments that wait together. After each unit the manifest
+says, in the transaction that lists the unit's files, how many batches of each segment are done. Only when all of them are is a
+segment unlinked. Killed at any step, the next drain goes on from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .durable import sync_folder
@@ -22,6 +24,33 @@ UNIT_BYTES_MAX = 128 << 20
 _MARK = "segment:"
 
 
+class _UnreadableError(LakeError):
+    """One segment cannot be read; it says nothing about the others."""
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Batches that are stored together, how many of each segment are done with them, and the segments that end with them."""
+
+    name: str = ""
+    batches: list[Batch] = field(default_factory=list)
+    marks: dict[str, str] = field(default_factory=dict)
+    finished: list[Path] = field(default_factory=list)
+    events: int = 0
+    size_bytes: int = 0
+
+    def add(self, batch: Batch, segment: Path, index: int) -> None:
+        """Take one more batch, the `index`-th of its segment, counted from 1."""
+        self.name = self.name or f"{segment.name}-{index - 1}"
+        self.batches.append(batch)
+        self.marks[f"{_MARK}{segment.name}"] = str(index)
+        self.events += len(batch.lines)
+        self.size_bytes += sum(map(len, batch.lines))
+
+    def is_full(self) -> bool:
+        return self.events >= UNIT_EVENTS_MAX or self.size_bytes >= UNIT_BYTES_MAX
+
+
 def drain(writer: LakeWriter, spool: Path, stopped: Callable[[], bool] = lambda: False) -> Counts:
     """Store every sealed segment of `spool`, oldest first, and return what became of the events; `stopped` ends it between units.
 
@@ -31,10 +60,12 @@ def drain(writer: LakeWriter, spool: Path, stopped: Callable[[], bool] = lambda:
     _forget_removed(writer, spool)
     store = EventStore(writer)
     try:
-        for segment in sealed_segments(spool):
-            if stopped():
-                break
-            _drain_segment(writer, store, segment, stopped, counts)
+        units = _units(writer, sealed_segments(spool))
+        while not stopped() and (unit := next(units, None)) is not None:
+            if unit.batches:
+                parts = [Lines(batch.cluster, "webhook", batch.received_ts, batch.lines) for batch in unit.batches]
+                counts.add(store.store(parts, unit.marks, unit.name))
+            _remove(unit.finished)
     finally:
         store.close()
     return counts
@@ -53,43 +84,48 @@ def _forget_removed(writer: LakeWriter, spool: Path) -> None:
         writer.commit(props=dict.fromkeys(removed))
 
 
-def _drain_segment(writer: LakeWriter, store: EventStore, segment: Path, stopped: Callable[[], bool], counts: Counts) -> None:
-    key = f"{_MARK}{segment.name}"
-    done = int(writer.lake.manifest.prop(key) or 0)
-    finished = True
-    for first, unit in _units(writer, segment, done):
-        last = first + len(unit)
-        parts = [Lines(batch.cluster, "webhook", batch.received_ts, batch.lines) for batch in unit]
-        counts.add(store.store(parts, {key: str(last)}, f"{segment.name}-{first}"))
-        if stopped():
-            finished = False
-            break
-    if finished:
+def _remove(segments: Sequence[Path]) -> None:
+    for segment in segments:
         try:
             segment.unlink(missing_ok=True)
         except OSError as error:
             raise LakeError(f"{segment}: a stored segment cannot be removed: {error}", "fix the owner of the spool") from error
 
 
-def _units(writer: LakeWriter, segment: Path, done: int) -> Iterator[tuple[int, list[Batch]]]:
-    """(index of the first batch, batches) of each unit after the first `done` batches. Damaged stretches go to quarantine."""
-    unit: list[Batch] = []
-    events = size = index = 0
+def _units(writer: LakeWriter, segments: Sequence[Path]) -> Iterator[_Unit]:
+    """What is not done of the segments, in units; damaged stretches go to quarantine.
+
+    A segment that cannot be read holds up no other one; the first such trouble is raised when all others are stored.
+    """
+    unit = _Unit()
+    troubles: list[LakeError] = []
+    for segment in segments:
+        try:
+            for index, batch in _batches(writer, segment):
+                if unit.is_full():
+                    yield unit
+                    unit = _Unit()
+                unit.add(batch, segment, index)
+        except _UnreadableError as error:
+            troubles.append(error)
+        else:
+            unit.finished.append(segment)
+    yield unit
+    if troubles:
+        raise troubles[0]
+
+
+def _batches(writer: LakeWriter, segment: Path) -> Iterator[tuple[int, Batch]]:
+    """The batches of a segment that the lake does not have, with their numbers from 1."""
+    done = int(writer.lake.manifest.prop(f"{_MARK}{segment.name}") or 0)
+    index = 0
     for found in _read(segment):
         if isinstance(found, Damage):
             _quarantine(writer, segment, found)
             continue
         index += 1
-        if index <= done:
-            continue
-        unit.append(found)
-        events += len(found.lines)
-        size += sum(map(len, found.lines))
-        if events >= UNIT_EVENTS_MAX or size >= UNIT_BYTES_MAX:
-            yield index - len(unit), unit
-            unit, events, size = [], 0, 0
-    if unit:
-        yield index - len(unit), unit
+        if index > done:
+            yield index, found
 
 
 def _read(segment: Path) -> Iterator[Batch | Damage]:
@@ -98,7 +134,7 @@ def _read(segment: Path) -> Iterator[Batch | Damage]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise LakeError(
+        raise _UnreadableError(
             f"{segment}: the segment cannot be read: {error}", "check the disk; the segment stays in the spool"
         ) from error
 

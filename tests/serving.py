@@ -81,13 +81,21 @@ class RunningServer:
         self.process.kill()
         self.process.wait(timeout=20)
 
-    def kill_drain(self) -> None:
-        """End the drain as a crash does; the server starts another."""
-        pid = self.drain_pid
-        # It may have ended, and its number may be another's by now.
+    @property
+    def drain_runs(self) -> bool:
+        """Whether the drain that was started last is alive. It may have ended, and its number may be another's by now."""
+        try:
+            return Path(f"/proc/{self.drain_pid}/stat").read_text().rpartition(")")[2].split()[1] == str(self.process.pid)
+        except OSError:
+            return False
+
+    def kill_drain(self) -> bool:
+        """End the drain as a crash does; the server starts another. False when none ran."""
+        if not self.drain_runs:
+            return False
         with suppress(OSError):
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] == str(self.process.pid):
-                os.kill(pid, signal.SIGKILL)
+            os.kill(self.drain_pid, signal.SIGKILL)
+        return True
 
     def stop(self) -> int:
         """End the server as an operator does; returns its exit code."""

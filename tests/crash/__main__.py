@@ -39,7 +39,9 @@ def main() -> int:
     fuzzing.add_argument("--bodies", type=int, default=20_000)
     killing = parts.add_parser("rounds")
     killing.add_argument("--rounds", type=int, default=300, help="kills in all")
-    killing.add_argument("--seconds", type=float, default=600.0, help="at most so long")
+    killing.add_argument(
+        "--seconds", type=float, default=1500.0, help="kill for so long at most; coming to rest takes up to ten minutes more"
+    )
     killing.add_argument("--senders", type=int, default=4)
     for part in (walking, fuzzing, killing):
         part.add_argument("--seed", type=int, default=1)

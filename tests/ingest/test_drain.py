@@ -136,9 +136,27 @@ def test_a_segment_of_two_units_resumes_at_the_second(
     assert ids(lake) == ["id-1", "id-2", "id-3"]
 
 
-def test_a_segment_that_cannot_be_read_stays(lake: Lake, tmp_path: Path) -> None:
+def test_many_small_segments_are_stored_together(
+    lake: Lake, tmp_path: Path, event: Event, ids: Ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain_module, "UNIT_EVENTS_MAX", 4)
+    spool = tmp_path / "spool"
+    for number in range(6):
+        spooled(spool, [event(2 * number), event(2 * number + 1)])
+    with lake.writer() as writer:
+        answers = iter([False, True])
+        assert drain(writer, spool, lambda: next(answers)) == Counts(read=4, stored=4)
+    assert len(sealed_segments(spool)) >= 4
+    assert drained(lake, spool) == Counts(read=8, stored=8)
+    assert len(lake.files()) == 3
+    assert len(ids(lake)) == 12
+
+
+def test_a_segment_that_cannot_be_read_stays_and_holds_up_no_other(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
     spool = tmp_path / "spool"
     (spool / "00.jsonl.zst").mkdir(parents=True)
+    spooled(spool, [event(1)])
     with pytest.raises(LakeError, match="the segment cannot be read"):
         drained(lake, spool)
-    assert len(sealed_segments(spool)) == 1
+    assert ids(lake) == ["id-1"]
+    assert [path.name for path in sealed_segments(spool)] == ["00.jsonl.zst"]
