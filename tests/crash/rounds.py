@@ -29,6 +29,8 @@ EVENTS_PER_BATCH = 25
 # kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go: five tries, each pause half as long again. 10 s there, a hundredth here.
 TRIES = 5
 PAUSE_SECONDS = 0.1
+# Between two batches; without it a drain that is killed all the time never gets through what waits, nor to its upkeep.
+REST_SECONDS = 0.05
 _LOCKS = Path("/proc/locks")
 _DISK_BYTES = 1 << 30  # merged files stay for a quarter of an hour, and merging goes on all the time
 _FULL_EVERY = 5
@@ -57,6 +59,7 @@ class Sender(threading.Thread):
     def run(self) -> None:
         sequence = 0
         while not self._over.is_set():
+            time.sleep(self._chance.uniform(0.0, 2 * REST_SECONDS))
             sequence += 1
             start = self._chance.randrange(len(self._items) - EVENTS_PER_BATCH)
             names = [f"{self._number}-{sequence}-{n}" for n in range(EVENTS_PER_BATCH)]
@@ -155,15 +158,18 @@ class _Attack:
                 self._start()
 
     def _kill_drain(self) -> bool:
-        """Kill the drain at some moment of its life, most often while it is at work; False when none runs."""
+        """Kill the drain, most often while it writes; False when none runs."""
+        at_work = self._chance.random() < 0.8
         deadline = time.monotonic() + _DRAIN_PATIENCE_SECONDS
-        while not self.server.drain_runs:
+        while not self.server.drain_runs or (at_work and not _holds_a_lock(self.server.drain_pid)):
             if time.monotonic() > deadline:
-                return False
-            time.sleep(0.02)
-        time.sleep(self._chance.uniform(0.0, 2.0))
-        self.kills_while_writing += _holds_a_lock(self.server.drain_pid)
-        return self.server.kill_drain()
+                break
+            time.sleep(0.01)
+        time.sleep(self._chance.uniform(0.0, 0.3))
+        writes = _holds_a_lock(self.server.drain_pid)
+        killed = self.server.kill_drain()
+        self.kills_while_writing += writes and killed
+        return killed
 
     @property
     def _ballast(self) -> Path:
