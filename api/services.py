@@ -23,6 +23,9 @@ from .supervise import DrainSupervisor, ProcessSupervisor
 
 # As many batches as wait for one fdatasync together; more threads would only wait for each other.
 _ACK_THREADS = 16
+# A large body may take seconds, most of all a broken one. It waits for another large one, and no ordinary batch waits for it.
+_LARGE_BYTES = 8 * 1024 * 1024
+_LARGE_THREADS = 2
 _TICK_SECONDS = 0.5
 
 _log = structlog.get_logger("hindcast.server")
@@ -37,10 +40,15 @@ class Services:
     spool: Spool
     metrics: SinkMetrics
     executor: ThreadPoolExecutor
+    large_executor: ThreadPoolExecutor
     identities: IdentityFile | None
     drain: DrainSupervisor | None
     query: ProcessSupervisor | None
     housekeepers: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def executor_for(self, body_bytes: int) -> ThreadPoolExecutor:
+        """The threads that store a body of this size."""
+        return self.large_executor if body_bytes > _LARGE_BYTES else self.executor
 
 
 def services_of(request: Request) -> Services:
@@ -66,9 +74,10 @@ def open_services(settings: Settings) -> Services:
         spool.close()
         raise
     executor = ThreadPoolExecutor(_ACK_THREADS, thread_name_prefix="ack")
+    large_executor = ThreadPoolExecutor(_LARGE_THREADS, thread_name_prefix="ack-large")
     drain = DrainSupervisor(settings, metrics) if settings.drain else None
     query = ProcessSupervisor("query", "api.querier", settings) if settings.query else None
-    return Services(settings, sink, spool, metrics, executor, identities, drain, query)
+    return Services(settings, sink, spool, metrics, executor, large_executor, identities, drain, query)
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
@@ -96,7 +105,8 @@ async def stop_services(services: Services) -> None:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    await asyncio.to_thread(services.executor.shutdown)
+    for executor in (services.executor, services.large_executor):
+        await asyncio.to_thread(executor.shutdown)
     try:
         services.spool.close()
     except SpoolWriteError as error:

@@ -22,7 +22,7 @@ import structlog
 import xxhash
 
 from .errors import LakeError
-from .eventlist import BadItem, NotAnEventListError, parse_event_list
+from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
 from .quarantine import Quarantined, write_quarantine
 from .redact import Redactor
 from .spool import Spool, SpoolWriteError
@@ -41,6 +41,7 @@ class SinkLimits:
     body_bytes_max: int = (
         64 * 1024 * 1024
     )  # 400 events of 100 KiB are 40 MB; without truncation on the API server, more is possible
+    items_max: int = 100_000  # --audit-webhook-batch-max-size is 400 by default; so many empty items would still cost 10 MB only
     in_flight_bytes_max: int = 256 * 1024 * 1024  # a body costs about three times its size in memory while it is taken in
     backlog_bytes_max: int = 8 * 1024 * 1024 * 1024  # compressed; about half a day of ten API servers at their ceiling of 15 MB/s
     disk_free_bytes_min: int = 512 * 1024 * 1024  # left for the drain, which needs space to make space
@@ -80,6 +81,7 @@ REFUSALS = {
     "cluster_name": _RefusalKind(400, None, "use lower-case letters, digits, '-', '_' and '.', at most 63 in all"),
     "not_an_event_list": _RefusalKind(400, None, "point --audit-webhook-config-file of a kube-apiserver here"),
     "body_too_large": _RefusalKind(413, None, "set --audit-webhook-truncate-enabled or a smaller --audit-webhook-batch-max-size"),
+    "too_much": _RefusalKind(413, None, "set a smaller --audit-webhook-batch-max-size"),
     "busy": _RefusalKind(503, 1, "too many bytes are being received; the sender tries again by itself"),
     "backlog_full": _RefusalKind(503, 5, "the drain does not keep up; look at its log and at the disk"),
     "disk_full": _RefusalKind(503, 5, "free space on the disk of the lake"),
@@ -240,7 +242,9 @@ class Sink:
         digest = xxhash.xxh3_128_hexdigest(body)
         duplicate = (cluster, digest) in self._digests
         try:
-            events = parse_event_list(body)
+            events = parse_event_list(body, self.limits.items_max)
+        except TooMuchError as error:
+            return refuse("too_much", error.message, error.hint)
         except NotAnEventListError as error:
             return refuse("not_an_event_list", error.message, error.hint)
         metrics.batches_received.inc()

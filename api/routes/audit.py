@@ -47,7 +47,8 @@ async def receive(request: Request, cluster: str) -> Response:
         loop = asyncio.get_running_loop()
         # A sender that goes away does not stop this: what was begun is stored, and its repetition will be found to be one.
         in_context = copy_context().run  # so that what is logged there carries the request's id
-        result = await loop.run_in_executor(services.executor, in_context, services.sink.accept, cluster, body, time.time())
+        executor = services.executor_for(body_bytes)
+        result = await loop.run_in_executor(executor, in_context, services.sink.accept, cluster, body, time.time())
     if isinstance(result, Refused):
         return _refused(cluster, result)
     return JSONResponse({"events": result.events, "quarantined": result.quarantined, "duplicate": result.duplicate})

@@ -30,11 +30,11 @@ EVENTS_PER_BATCH = 25
 TRIES = 5
 PAUSE_SECONDS = 0.1
 # Between two batches; without it a drain that is killed all the time never gets through what waits, nor to its upkeep.
-REST_SECONDS = 0.05
+REST_SECONDS = 0.1
 _LOCKS = Path("/proc/locks")
 _DISK_BYTES = 1 << 30  # merged files stay for a quarter of an hour, and merging goes on all the time
 _FULL_EVERY = 5
-_DRAIN_PATIENCE_SECONDS = 4.0  # its supervisor waits longer after each end
+_DRAIN_PATIENCE_SECONDS = 15.0  # its supervisor waits longer after each end
 # At the end the drain may take as long as it gets on: how fast depends on the machine, and not on what is proven here.
 _REST_SECONDS_MAX = 600.0
 _STALL_SECONDS = 60.0
@@ -126,6 +126,7 @@ class _Attack:
         self.settings, self.over, self.port = settings, threading.Event(), [1]
         self.kills: Counter[str] = Counter()
         self.times_full = self.kills_while_writing = 0
+        self._waiting_before: set[Path] = set()
         self._log, self._chance, self._has_own_disk = log, chance, has_own_disk
         self._start()
 
@@ -158,18 +159,33 @@ class _Attack:
                 self._start()
 
     def _kill_drain(self) -> bool:
-        """Kill the drain, most often while it writes; False when none runs."""
-        at_work = self._chance.random() < 0.8
+        """Kill the drain at some moment of its life; False when none runs.
+
+        Where it only killed at once, no unit would ever be committed; where it always waited, nothing would be torn.
+        """
+        waited_for = self._chance.choice((self._is_alive, self._writes, self._writes, self._has_stored, self._is_idle))
         deadline = time.monotonic() + _DRAIN_PATIENCE_SECONDS
-        while not self.server.drain_runs or (at_work and not _holds_a_lock(self.server.drain_pid)):
-            if time.monotonic() > deadline:
-                break
+        self._waiting_before = set(sealed_segments(self.settings.spool))
+        while not (self._is_alive() and waited_for()) and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(self._chance.uniform(0.0, 0.3))
-        writes = _holds_a_lock(self.server.drain_pid)
+        # Upkeep comes when the drain is idle.
+        time.sleep(self._chance.uniform(0.0, 2.0 if waited_for == self._is_idle else 0.4))
+        writes = self._is_alive() and self._writes()
         killed = self.server.kill_drain()
         self.kills_while_writing += writes and killed
         return killed
+
+    def _is_alive(self) -> bool:
+        return self.server.drain_runs
+
+    def _writes(self) -> bool:
+        return _holds_a_lock(self.server.drain_pid)
+
+    def _has_stored(self) -> bool:
+        return not self._waiting_before <= set(sealed_segments(self.settings.spool))
+
+    def _is_idle(self) -> bool:
+        return len(sealed_segments(self.settings.spool)) <= 1
 
     @property
     def _ballast(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.eventlist import NotAnEventListError, parse_event_list
+from ingest import eventlist
+from ingest.eventlist import NotAnEventListError, TooMuchError, parse_event_list
 from ingest.quarantine import read_quarantine
 from ingest.redact import ANNOTATION, Redactor
 from ingest.segment import Batch
@@ -146,6 +148,49 @@ def test_what_is_no_event_list_is_refused(bench: Bench, body: bytes) -> None:
     assert isinstance(result, Refused)
     assert (result.reason, result.status, result.retry_after_seconds) == ("not_an_event_list", 400, None)
     assert bench.stored() == []
+
+
+@pytest.mark.parametrize("spoil", [b"", b"01"])
+def test_a_list_of_more_items_than_any_server_sends_is_refused_whole(tmp_path: Path, spoil: bytes) -> None:
+    bench = Bench(tmp_path, items_max=3)
+    assert bench.sink.accept("lab-1", event_list([event(number) for number in range(3)]), 1.0) == Accepted(3, 0)
+    result = bench.sink.accept("lab-1", event_list([event(4), event(5), event(6), spoil or event(7)]), 1.0)
+    assert isinstance(result, Refused)
+    assert (result.reason, result.status) == ("too_much", 413)
+    assert result.message == "the list has more than 3 items"
+    bench.spool.close()
+
+
+def test_a_large_body_of_tiny_items_is_refused_before_each_costs_a_hundred_bytes(bench: Bench) -> None:
+    inside = b"1," * 1_100_000 + b"1"
+    tracemalloc.start()
+    result = bench.sink.accept("lab-1", event_list([inside]), 1.0)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(result, Refused)
+    assert (result.reason, result.status) == ("too_much", 413)
+    assert peak_bytes < 40_000_000
+
+
+def test_a_large_dense_list_that_an_api_server_may_send_is_taken(bench: Bench) -> None:
+    numbers = b'{"auditID":"a-1","requestObject":[%s]}' % (b"1," * 1_100_000 + b"1")
+    assert bench.sink.accept("lab-1", event_list([event(1), numbers, event(2)]), 1.0) == Accepted(3, 0)
+    assert bench.stored() == [event(1), numbers, event(2)]
+
+
+def test_a_tangle_of_brackets_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eventlist, "_BRACKETS_MAX", 1000)
+    assert isinstance(bench.sink.accept("lab-1", event_list([b"[]," * 400 + b"01"]), 1.0), Accepted)
+    result = bench.sink.accept("lab-1", event_list([b"[" + b"[]," * 600 + b"01]"]), 1.0)
+    assert isinstance(result, Refused)
+    assert (result.reason, result.status) == ("too_much", 413)
+    assert result.message == "the list does not decode and has more than 1000 brackets"
+
+
+def test_strings_without_end_are_gone_through_once() -> None:
+    for odd in (b'""' * 500_000 + b'"', b'"' + b"\\" * 1_000_001, b'{"a":"' * 150_000, b'"items":[' * 100_000):
+        with pytest.raises((NotAnEventListError, TooMuchError)):
+            parse_event_list(event_list([odd]), 100_000)
 
 
 @settings(max_examples=150, deadline=None)
