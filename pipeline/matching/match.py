@@ -157,18 +157,6 @@ class Matcher:
         selector = self.criteria.object_selector
         return frozenset(requirement.key for requirement in selector.requirements) if selector else frozenset()
 
-    def decided_by(self, target: Target) -> LabelSelector | None:
-        """The selector of namespaces that alone decides about requests with this target, as what they are.
-
-        None if something else has a say. A cluster-scoped request matches whatever that selector is.
-        """
-        if self._has_nil_selector or self._has_object_selector or self._exclude.rules:
-            return None
-        included, _ = self._include.possible(target)
-        if not (self._all_resources or any(not rule.resource_names for rule in included)):
-            return None
-        return self.criteria.namespace_selector
-
     def match(self, request: AdmissionRequest, target: Target, world: World) -> Match:
         """Whether a request is meant. `target` must be Target.of(request)."""
         if self._has_nil_selector:

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from ..admission.policies.dispatch import CompiledSet, Entry
+from ..admission.policies.dispatch import CompiledSet
 from ..cel.projection import decoder
 from ..cel.readset import Reads, ReadSet
 from ..history.event import effective_user
 from ..history.kinds import kind_of
 from ..history.options import is_dry_run, query_of, write_options
 from ..history.reconstruct import as_created
-from ..matching import Matcher, Target
+from ..matching import Target
 from ..request import (
     AdmissionRequest,
     Grade,
@@ -134,8 +134,8 @@ def lane_of(name: LaneName, compiled: CompiledSet) -> Lane | None:
         or (name.verb == "create" and name.subresource)
     ):
         return None
-    entries = list({id(entry): entry for target in _targets(name) for entry, _ in compiled.candidates(target)}.values())
-    matchers = [matcher for entry in entries for matcher in _matchers(entry)]
+    entries = list({id(entry): entry for target in _targets(name) for entry in compiled.candidates(target).entries}.values())
+    matchers = [matcher for entry in entries for matcher in entry.matchers]
     if not entries or any(matcher.may_convert(target) for matcher in matchers for target in _targets(name)):
         return None
     reads = ReadSet.union(*(entry.policy.reads for entry in entries))
@@ -156,12 +156,6 @@ def _targets(name: LaneName) -> Iterator[Target]:
     for operation in ("CREATE",) if name.verb == "create" else ("CREATE", "UPDATE"):
         for has_namespace in (True, False):
             yield Target(operation, resource, name.subresource, has_namespace)
-
-
-def _matchers(entry: Entry) -> Iterator[Matcher]:
-    for matcher in (entry.matcher, *(bound.matcher for bound in entry.bound)):
-        if matcher is not None:
-            yield matcher
 
 
 def _reads_version(reads: Reads) -> bool:

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ..admission.policies.dispatch import CompiledSet, Entry, compile_set
+from ..admission.policies.dispatch import CompiledSet, compile_set
+from ..admission.policies.due import Entry
 from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
 from ..history.in_force import CHANGE_DELAY
@@ -257,7 +258,7 @@ def _split(
         if ran == "no":
             excluded[f"policies did not run: {why}"] += item.requests
             continue
-        entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)]
+        entries = [entry for target in item.targets() for entry in compiled.candidates(target).entries]
         if entries:
             reads = any(_reads_old_object(entry) for entry in entries)
             concerned[dataclasses.replace(item, requests=0, reads_old_object=reads)] += item.requests
@@ -277,7 +278,7 @@ def _reads_old_object(entry: Entry) -> bool:
 def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
     requests: Counter[str] = Counter()
     for item in classes:
-        names = {entry.policy.policy.name for target in item.targets() for entry, _ in compiled.candidates(target)}
+        names = {entry.policy.policy.name for target in item.targets() for entry in compiled.candidates(target).entries}
         requests.update(dict.fromkeys(names, item.requests))
     actions: dict[tuple[str, str | None], tuple[str, ...]] = {}
     for policy in policies.policies:

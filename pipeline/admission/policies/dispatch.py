@@ -1,80 +1,47 @@
 """One request through all policies. Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/dispatcher.go (Dispatch).
 
-This is the hot path of a replay. What depends on the policy alone is computed once (CompiledPolicy), what depends on the resource
-and operation once per such target, and rows that say `admit` are made once per (policy, binding).
+This is the hot path of a replay. What depends on the policy alone is computed once (CompiledPolicy), what depends on the target,
+namespace and state of the cluster once per such (`due.py`), and rows that say `admit` once per (policy, binding).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from ...cel import ReadSet
-from ...cel import Unknown as CelUnknown
-from ...matching import Conversion, Match, Matcher, Target, is_excluded
+from ...matching import Matcher, Target, is_excluded
 from ...matching.rules import EXCLUDED_REVIEWS
-from ...matching.selectors import LabelSelector, labels_of
-from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
+from ...request import AdmissionRequest, Grade, Object, worst
 from ...world import World
 from .compile import CompiledPolicy, compile_policy
 from .decide import Rows, Subject
+from .due import Bound, Due, Entry, Prepared, prepare
 from .evaluate import Case, evaluate_policy
 from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
-from .model import Binding, ParamKind, PolicySet
+from .model import Binding, PolicySet
 from .outcome import Evaluation
-from .params import NULL_PARAM, ConfigurationError, GivenObjects, NoParams, Param, Params, collect_params, kind_error, param_of
+from .params import GivenObjects
 from .verdict import PolicyVerdict
 
-NO_CONSTRAINTS = "policy contained no match constraints, a required field"
-
-
-class Unread:
-    """Nothing was looked up yet, or what was found is for the slow way."""
-
-
-UNREAD = Unread()
 # What expressions were found to say, by what they read: see `_Run._evaluation`. The rows of an evaluation, by binding, param and
 # grades, are made once with it.
 KnownRows: TypeAlias = dict[tuple[object, ...], Rows]
 Memory: TypeAlias = dict[tuple[int, bytes], tuple[Evaluation, KnownRows]]
 # Beyond it everything is forgotten, and what comes again is found out again.
 MEMORY_MAX = 50_000
-# By identity of the param: the param, and what the expressions of one policy say with it.
-Evaluations: TypeAlias = dict[int, tuple[object, Evaluation, KnownRows]]
 _encode = msgspec.json.Encoder().encode
+# Beyond it all are forgotten. There are as many as namespaces, times the moments at which the state of the cluster changed.
+PREPARED_MAX = 20_000
 
 
-@dataclass(frozen=True)
-class _BoundPolicy:
-    """A binding, or the absence of one, with the rows that never change."""
+class Candidates(NamedTuple):
+    """The policies that may be for a target. `is_steady` says that no name and no label of an object decides whether they match."""
 
-    subject: Subject
-    matcher: Matcher | None  # None: matches everything that the policy matches
-
-
-@dataclass(frozen=True)
-class Entry:
-    policy: CompiledPolicy
-    matcher: Matcher | None  # None: a policy without matchConstraints, which is a configuration error
-    bound: tuple[_BoundPolicy, ...]
-    unbound_params: Sequence[Object | None] | None
-
-
-class Shortcuts(NamedTuple):
-    """Selectors of namespaces that alone decide, for one target: whether the policy matches, and whether each binding does."""
-
-    policy: LabelSelector | None
-    bindings: tuple[tuple[_BoundPolicy, LabelSelector | None], ...]
-
-
-class Candidate(NamedTuple):
-    """A policy that may be for a target."""
-
-    entry: Entry
-    shortcuts: Shortcuts
+    entries: tuple[Entry, ...]
+    is_steady: bool
 
 
 class CompiledSet:
@@ -84,7 +51,9 @@ class CompiledSet:
         self.entries = tuple(entries)
         self.given = given
         self.memory: Memory = {}
-        self._by_target: dict[Target, tuple[Candidate, ...]] = {}
+        self._by_target: dict[Target, Candidates] = {}
+        # The world is kept with what was found in it, or another one could get the same identity.
+        self._prepared: dict[tuple[Target, str, int], tuple[World, Prepared]] = {}
 
     @property
     def policies(self) -> tuple[CompiledPolicy, ...]:
@@ -96,23 +65,42 @@ class CompiledSet:
         """What any of the policies may read of a request."""
         return ReadSet.union(*(policy.reads for policy in self.policies))
 
-    def candidates(self, target: Target) -> tuple[Candidate, ...]:
+    def candidates(self, target: Target) -> Candidates:
         """The policies that may be for a target."""
         found = self._by_target.get(target)
         if found is None:
-            found = self._by_target[target] = tuple(self._find(target))
+            entries = tuple(self._find(target))
+            matchers = [matcher for entry in entries for matcher in entry.matchers]
+            reads_object = any(matcher.has_resource_names or matcher.object_label_keys for matcher in matchers)
+            # The labels of a namespace that is being written are those of the object.
+            is_steady = not reads_object and target.resource.resource != "namespaces"
+            found = self._by_target[target] = Candidates(entries, is_steady)
         return found
 
-    def _find(self, target: Target) -> Iterable[Candidate]:
+    def _find(self, target: Target) -> Iterable[Entry]:
         resource = target.resource
         for entry in self.entries:
             is_static = entry.policy.policy.is_static
             if (resource.group, resource.resource) in EXCLUDED_REVIEWS or (is_excluded(resource) and not is_static):
                 continue
-            matcher = entry.matcher
-            if entry.bound and (matcher is None or matcher.is_candidate(target)):
-                bound = tuple((each, each.matcher.decided_by(target) if each.matcher else None) for each in entry.bound)
-                yield Candidate(entry, Shortcuts(matcher.decided_by(target) if matcher else None, bound))
+            if entry.bound and (entry.matcher is None or entry.matcher.is_candidate(target)):
+                yield entry
+
+    def prepared(self, request: AdmissionRequest, world: World) -> Prepared:
+        """What a request meets, found out once for all that meet the same."""
+        target = Target.of(request)
+        entries, is_steady = self.candidates(target)
+        if not entries:
+            return ()
+        if not is_steady:
+            return prepare(entries, request, target, self.given.over(world))
+        key = (target, request.namespace, id(world))
+        found = self._prepared.get(key)
+        if found is None:
+            if len(self._prepared) > PREPARED_MAX:
+                self._prepared.clear()
+            found = self._prepared[key] = (world, prepare(entries, request, target, self.given.over(world)))
+        return found[1]
 
 
 def compile_set(
@@ -138,7 +126,7 @@ def compile_set(
             Entry(
                 compiled,
                 Matcher(constraints) if constraints else None,
-                tuple(_BoundPolicy(Subject(compiled, binding), _binding_matcher(binding)) for binding in bindings),
+                tuple(Bound(Subject(compiled, binding), _binding_matcher(binding)) for binding in bindings),
                 chosen.get(policy.name),
             )
         )
@@ -160,163 +148,58 @@ def evaluate_request(
     No row says that a policy's rules are for other resources; selectors, match conditions and bindings that do not match have one.
     `world` is the state of the cluster as of the request. Without `authorize`, what depends on an authorization check is unknown.
     """
-    target = Target.of(request)
-    candidates = policies.candidates(target)
-    if not candidates:
+    prepared = policies.prepared(request, world)
+    if not prepared:
         return []
     if len(policies.memory) > MEMORY_MAX:
         policies.memory.clear()
-    run = _Run(request, target, policies.given.over(world), authorize, policies.memory)
-    for entry, shortcuts in candidates:
-        run.policy(entry, shortcuts)
+    run = _Run(Inputs(request, policies.given.over(world), authorize), policies.memory)
+    for item in prepared:
+        if item.__class__ is Due:
+            run.evaluate(item)
+        else:
+            run.rows.append(item)  # type: ignore[arg-type]
     return run.rows
 
 
 class _Run:
-    """The walk of one request over its candidates."""
+    """The evaluations that are due for one request."""
 
-    def __init__(
-        self, request: AdmissionRequest, target: Target, world: World, authorize: AuthorizeUser | None, memory: Memory
-    ) -> None:
-        self.request = request
-        self.target = target
-        self.world = world
-        self.inputs = Inputs(request, world, authorize)
+    def __init__(self, inputs: Inputs, memory: Memory) -> None:
+        self.inputs = inputs
         self.rows: list[PolicyVerdict] = []
         self._memory = memory
-        self._labels: Mapping[str, str] | Unread | None = UNREAD
+        # By identity of policy and param, which both outlive this.
+        self._known: dict[tuple[int, int], tuple[Evaluation, KnownRows]] = {}
 
-    def policy(self, entry: Entry, shortcuts: Shortcuts) -> None:
-        """First the constraints, then errors of the policy itself, then each binding."""
-        match, floor = None, Grade.EXACT
-        if not self._is_selected(shortcuts.policy):
-            match = self._match(entry)
-            if match is None:
-                return
-            floor = match.grade
-            if match.conversion is Conversion.NONE and match.matched_resource == self.request.resource:
-                match = None
-        kind = entry.policy.policy.param_kind
-        error = kind_error(kind, self.world) if kind else None
-        if error is not None:
-            self.rows.append(Subject(entry.policy, None).configuration_error(error))
-            return
-        evaluations: Evaluations = {}
-        for bound, decided_by in shortcuts.bindings:
-            if bound.matcher is None or self._is_selected(decided_by):
-                self._binding(entry, bound, match, floor, evaluations)
-            elif (grade := self._binding_matches(bound.matcher, bound.subject)) is not None:
-                self._binding(entry, bound, match, worst(floor, grade), evaluations)
-
-    def _is_selected(self, decided_by: LabelSelector | None) -> bool:
-        """Whether the plainly known labels of the namespace settle that something matches. False says nothing."""
-        if decided_by is None:
-            return False
-        if not decided_by.requirements:
-            return True
-        labels = self._labels
-        if isinstance(labels, Unread):
-            labels = self._labels = self._plain_labels()
-        return labels is None or (not isinstance(labels, Unread) and decided_by.selects(labels))
-
-    def _plain_labels(self) -> Mapping[str, str] | Unread | None:
-        """The labels that namespace selectors look at, where nothing about them is out of the ordinary."""
-        request = self.request
-        if request.resource.resource == "namespaces":
-            return UNREAD
-        if not request.namespace:
-            return None
-        evidence = self.world.namespace(request.namespace)
-        if isinstance(evidence, Unknown) or evidence.value is None or evidence.grade is not Grade.EXACT:
-            return UNREAD
-        return labels_of(evidence.value) or {}
-
-    def _match(self, entry: Entry) -> Match | None:
-        """The match of a policy's constraints; None (and a row) if the request is not meant or nobody can tell."""
-        subject = Subject(entry.policy, None)
-        if entry.matcher is None:
-            self.rows.append(subject.configuration_error(ConfigurationError(NO_CONSTRAINTS, of_policy=True)))
-            return None
-        match = entry.matcher.match(self.request, self.target, self.world)
-        if match.matched is True:
-            return match
-        if match.error:
-            self.rows.append(subject.configuration_error(ConfigurationError(match.error, of_policy=True)))
-        elif isinstance(match.matched, Unknown):
-            self.rows += [bound.subject.unknown(match.why) for bound in entry.bound]
-        else:
-            self.rows.append(subject.nomatch(match.why, evidence=match.grade))
-        return None
-
-    def _binding_matches(self, matcher: Matcher, subject: Subject) -> Grade | None:
-        """How well it is known that a binding matches; None (and a row) if it does not or nobody can tell."""
-        match = matcher.match(self.request, self.target, self.world)
-        if match.matched is True:
-            return match.grade
-        if match.error:
-            self.rows.append(subject.configuration_error(ConfigurationError(match.error)))
-        elif isinstance(match.matched, Unknown):
-            self.rows.append(subject.unknown(f"matchResources: {match.why}"))
-        else:
-            self.rows.append(subject.nomatch(f"matchResources: {match.why}", evidence=match.grade))
-        return None
-
-    def _binding(self, entry: Entry, bound: _BoundPolicy, match: Match | None, floor: Grade, evaluations: Evaluations) -> None:
-        kind = entry.policy.policy.param_kind
-        if kind is None:
-            self._evaluate(entry.policy, bound, match, floor, NULL_PARAM, evaluations)
-            return
-        params = self._params(entry, bound, kind)
-        if isinstance(params, ConfigurationError):
-            self.rows.append(bound.subject.configuration_error(params))
-        elif isinstance(params, NoParams):
-            self.rows.append(bound.subject.nomatch("no params, parameterNotFoundAction Allow"))
-        else:
-            for param in params:
-                self._evaluate(entry.policy, bound, match, floor, param, evaluations)
-
-    def _params(self, entry: Entry, bound: _BoundPolicy, kind: ParamKind) -> Params:
-        binding = bound.subject.binding
-        if binding is not None:
-            return collect_params(kind, binding.param_ref, self.request.namespace, self.world)
-        if entry.unbound_params is None:
-            return (Param(Unknown(f"policy {entry.policy.policy.name} has no binding that says which {kind.kind} to use")),)
-        return [NULL_PARAM if obj is None else param_of(obj, "given") for obj in entry.unbound_params]
-
-    def _evaluate(
-        self, policy: CompiledPolicy, bound: _BoundPolicy, match: Match | None, floor: Grade, param: Param, known: Evaluations
-    ) -> None:
-        evidence = param.object
-        value = evidence.value if isinstance(evidence, Known) else CelUnknown(f"params: {evidence.reason}")
-        # Bindings of one policy that share a param share what the expressions say. Objects are told apart by identity, and kept
-        # with their evaluation, or another object could get the same identity.
-        key = id(value)
-        found = known.get(key)
+    def evaluate(self, due: Due) -> None:
+        """Bindings of one policy that share a param share what the expressions say."""
+        key = (id(due.policy), id(due.value))
+        found = self._known.get(key)
         if found is None:
             try:
-                found = known[key] = (value, *self._evaluation(policy, match, value))
+                found = self._known[key] = self._evaluation(due)
             except NamespaceNotFoundError as error:
-                self.rows.append(bound.subject.not_found(str(error)))
+                self.rows.append(due.subject.not_found(str(error)))
                 return
-        _, evaluation, known_rows = found
-        if isinstance(evidence, Known):
-            floor = worst(floor, evidence.grade)
-        grades = self._grades(policy, floor)
-        whose = (id(bound), param.namespace, param.name, grades)
+        evaluation, known_rows = found
+        grades = self._grades(due.policy, due.floor)
+        whose = (id(due.subject), due.param.namespace, due.param.name, grades)
         rows = known_rows.get(whose)
         if rows is None:
-            rows = known_rows[whose] = bound.subject.rows(param, evaluation, grades)
+            rows = known_rows[whose] = due.subject.rows(due.param, evaluation, grades)
         self.rows += rows
 
-    def _evaluation(self, policy: CompiledPolicy, match: Match | None, param: Any) -> tuple[Evaluation, KnownRows]:
+    def _evaluation(self, due: Due) -> tuple[Evaluation, KnownRows]:
         """What the expressions say, found out once for all requests that are alike in what these read.
 
         Values, errors and costs all follow from what is read. Raises NamespaceNotFoundError.
         """
-        key = self._key(policy, param) if match is None and policy.is_pure else None
+        policy = due.policy
+        key = self._key(policy, due.value) if due.match is None and policy.is_pure else None
         found = self._memory.get(key) if key else None
         if found is None:
-            evaluation = evaluate_policy(Case(policy, self.inputs, match, param))
+            evaluation = evaluate_policy(Case(policy, self.inputs, due.match, due.value))
             found = (evaluation, policy.constant_rows.get(id(evaluation), {}))
             if key:
                 self._memory[key] = found

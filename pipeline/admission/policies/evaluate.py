@@ -13,7 +13,7 @@ from ...cel.values import Unknown as CelUnknown
 from ...matching import Match
 from .compile import CompiledExpression, CompiledPolicy, CompiledValidation
 from .inputs import Inputs, View
-from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, Limits
+from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, PROGRAM_LIMIT, Doubt, Limits
 from .messages import REASON_INVALID, cut_annotation, trimmed, usable_message
 from .model import FailurePolicy
 from .outcome import ADMIT, Annotations, Evaluation, Outcome
@@ -92,8 +92,18 @@ class Case:
     param: Any  # an object, None or a CEL Unknown
 
     def is_counted(self, limits: Limits, names: frozenset[str]) -> bool:
-        """Whether costs must be counted, because some limit could be exceeded."""
-        return not self.inputs.are_within(limits, names, self.param)
+        """Whether the costs of everything must be counted, because some limit could be exceeded."""
+        doubts = self.inputs.doubts(limits, names, self.param)
+        # The steps do not see the same namespaceObject.
+        if doubts is None or (doubts and "namespaceObject" in names):
+            return True
+        return not all(self._is_within(doubt, names) for doubt in doubts)
+
+    def _is_within(self, doubt: Doubt, names: frozenset[str]) -> bool:
+        """Whether programs in doubt turn out to cost no more than they may. What variables cost is not in doubt."""
+        roots = self.step(names, None, has_authorizer=True).roots
+        costs = [program.evaluate_with_cost(roots)[1] for program in doubt.programs]
+        return max(costs) <= PROGRAM_LIMIT and sum(costs) <= doubt.spare
 
     def step(self, names: frozenset[str], budget: int | None, view: View = View.PLAIN, *, has_authorizer: bool = False) -> Step:
         """A new context over these roots. Without a budget nothing is counted. Raises NamespaceNotFoundError."""
@@ -138,14 +148,14 @@ def evaluate_policy(case: Case) -> Evaluation:
 
 def _simple(policy: CompiledPolicy, inputs: Inputs) -> Evaluation | None:
     """The two commonest results without any ado; None if it is neither."""
-    if policy.match_conditions and not inputs.are_within(policy.condition_limits, policy.condition_roots, None):
+    if policy.match_conditions and inputs.doubts(policy.condition_limits, policy.condition_roots, None) != ():
         return None
     roots = inputs.plain(policy.condition_roots)
     for condition in policy.match_conditions:
         value = condition.program.evaluate(roots)  # type: ignore[union-attr]
         if value is not True:
             return policy.unmatched[condition.name] if value is False else None
-    if not inputs.are_within(policy.limits, policy.later_roots, None):
+    if inputs.doubts(policy.limits, policy.later_roots, None) != ():
         return None
     roots = inputs.plain(policy.validation_roots)
     for validation in policy.validations:

@@ -28,7 +28,7 @@ from ...request import (
 )
 from ...world import World
 from .conversions import convert
-from .limits import Limits, Measured, Together
+from .limits import Doubts, Limits, Measured, Together
 
 NULL_PARAM = Measured("params", None)
 # Who answers authorization checks: may this user do that?
@@ -105,14 +105,14 @@ class Inputs:
                 self._namespace = found
         return self._namespace
 
-    def are_within(self, limits: Limits, names: frozenset[str], param: Any) -> bool:
-        """Whether expressions that look at these roots and this param are sure to stay within their cost limits."""
+    def doubts(self, limits: Limits, names: frozenset[str], param: Any) -> Doubts:
+        """Which expressions that look at these roots and this param are not sure to stay within their cost limits."""
         found = self._measured.get(names)
         if found is None:
             found = self._measured[names] = Together([NULL_PARAM, *(self._measure(name) for name in names)])
         if param is not None and param.__class__ is not CelUnknown:
             found = found.and_also(Measured("params", param))
-        return limits.allow(found)
+        return limits.doubts(found)
 
     def _measure(self, name: str) -> Measured:
         found = self._measures.get(name)

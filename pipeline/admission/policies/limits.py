@@ -1,13 +1,14 @@
 """Whether a policy could exceed a cost limit over data of some size, found without evaluating anything.
 
 Counting costs makes evaluation several times slower, and hardly any policy comes near a limit. So two upper
-bounds are asked first, the cheaper one before, and only data for which both are too high is evaluated with costs.
+bounds are asked first, the cheaper one before. Where both are too high it is mostly for one or two expressions: these are counted
+by themselves, and only if they are in fact too dear the whole policy is evaluated with costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -23,6 +24,17 @@ BUDGET_MATCH_CONDITIONS = 2_500_000
 # Variable, or `variable.field`, and the bytes of its JSON rounded up to a power of two; None if it is not plain JSON.
 Sizes = tuple[tuple[str, int], ...] | None
 Steps = Sequence[tuple[int, Sequence[Program]]]
+
+
+class Doubt(NamedTuple):
+    """Programs of one step that may exceed a limit. They do not if each costs at most PROGRAM_LIMIT and all at most `spare`."""
+
+    programs: tuple[Program, ...]
+    spare: float
+
+
+# Nothing in doubt: no limit can be exceeded. None: so much is in doubt that everything has to be counted.
+Doubts: TypeAlias = tuple[Doubt, ...] | None
 
 
 class Measured:
@@ -79,34 +91,36 @@ class Limits:
         self._is_bounded = is_bounded(program.ast for program in trees)
         # Half of an object is often managedFields, which hardly any policy looks at.
         self._skipped = "" if any(map(_reads_managed_fields, trees)) else MANAGED_FIELDS
-        self._by_sizes: dict[Sizes, bool] = {None: False}
-        self._by_extent: dict[Extent, bool] = {}
+        self._by_sizes: dict[Sizes, Doubts] = {None: None}
+        self._by_extent: dict[Extent, Doubts] = {}
 
-    def allow(self, data: Together) -> bool:
-        """Whether no evaluation over such data exceeds a limit. False says that one might."""
+    def doubts(self, data: Together) -> Doubts:
+        """What has to be counted to know that no evaluation over such data exceeds a limit."""
         sizes = data.sizes
-        found = self._by_sizes.get(sizes)
-        if found is None:
-            found = self._by_sizes[sizes] = self._are_small(dict(sizes or ()))
-        if found or sizes is None or not self._is_bounded:
+        try:
+            found = self._by_sizes[sizes]
+        except KeyError:
+            found = self._by_sizes[sizes] = self._by_size(dict(sizes or ()))
+        if (not found and found is not None) or sizes is None or not self._is_bounded:
             return found
         extent = data.extent(self._skipped)
-        found = self._by_extent.get(extent)
-        if found is None:
-            found = self._by_extent[extent] = self._is_short(extent)
-        return found
+        try:
+            return self._by_extent[extent]
+        except KeyError:
+            found = self._by_extent[extent] = self._by_longest(extent)
+            return found
 
-    def _are_small(self, sizes: dict[str, int]) -> bool:
+    def _by_size(self, sizes: dict[str, int]) -> Doubts:
         """By the bounds that programs have on their own costs."""
         costs: dict[str, float | None] = {}
         for name, program in self._variables.items():
             costs[name], size = program.cost_bound(sizes), program.size_bound(sizes)
             if size is None:
-                return False
+                return None
             sizes[f"variables.{name}"] = size
-        return self._are_within(costs, [[program.cost_bound(sizes) for program in programs] for _, programs in self._steps])
+        return self._doubts(costs, [[program.cost_bound(sizes) for program in programs] for _, programs in self._steps])
 
-    def _is_short(self, extent: Extent) -> bool:
+    def _by_longest(self, extent: Extent) -> Doubts:
         """By the longest list and the longest string."""
         known: dict[str, Extent] = {}
         costs: dict[str, float | None] = {}
@@ -114,15 +128,34 @@ class Limits:
             bound = CostBound(program.ast, extent, known)
             known[name], costs[name] = bound.extent, bound.cost
         found = [[CostBound(program.ast, extent, known).cost for program in programs] for _, programs in self._steps]
-        return self._are_within(costs, found)
+        return self._doubts(costs, found)
 
-    def _are_within(self, variables: Mapping[str, float | None], steps: Sequence[Sequence[float | None]]) -> bool:
-        for (budget, _), programs in zip(self._steps, steps, strict=True):
-            # Messages have variables of their own, computed and charged again.
-            costs = [*variables.values(), *variables.values(), *programs]
-            if any(cost is None or cost > PROGRAM_LIMIT for cost in costs) or sum(cost or 0 for cost in costs) > budget:
-                return False
-        return True
+    def _doubts(self, variables: Mapping[str, float | None], steps: Sequence[Sequence[float | None]]) -> Doubts:
+        if any(cost is None or cost > PROGRAM_LIMIT for cost in variables.values()):
+            return None
+        # Messages have variables of their own, computed and charged again.
+        of_variables = 2 * sum(cost or 0 for cost in variables.values())
+        doubts = []
+        for (budget, programs), costs in zip(self._steps, steps, strict=True):
+            if any(cost is None for cost in costs) or of_variables > budget / 2:
+                return None
+            doubts.append(_doubt(programs, costs, budget - of_variables))
+        return tuple(doubt for doubt in doubts if doubt.programs)
+
+
+def _doubt(programs: Sequence[Program], costs: Sequence[float | None], budget: float) -> Doubt:
+    """The dearest programs, until the others together are sure to leave half of the budget to them."""
+    dearest = sorted(zip(programs, (cost or 0 for cost in costs), strict=True), key=lambda pair: -pair[1])
+    rest = sum(cost for _, cost in dearest)
+    if rest <= budget and all(cost <= PROGRAM_LIMIT for _, cost in dearest):
+        return Doubt((), budget)
+    doubtful = []
+    for program, cost in dearest:
+        if cost <= PROGRAM_LIMIT and rest <= budget / 2:
+            break
+        doubtful.append(program)
+        rest -= cost
+    return Doubt(tuple(doubtful), budget - rest)
 
 
 def _reads_managed_fields(program: Program) -> bool:
