@@ -134,7 +134,7 @@ def lane_of(name: LaneName, compiled: CompiledSet) -> Lane | None:
         or (name.verb == "create" and name.subresource)
     ):
         return None
-    entries = list({id(entry): entry for target in _targets(name) for entry in compiled.candidates(target).entries}.values())
+    entries = list({id(entry): entry for target in _targets(name) for entry, _ in compiled.candidates(target)}.values())
     matchers = [matcher for entry in entries for matcher in entry.matchers]
     if not entries or any(matcher.may_convert(target) for matcher in matchers for target in _targets(name)):
         return None

@@ -258,7 +258,7 @@ def _split(
         if ran == "no":
             excluded[f"policies did not run: {why}"] += item.requests
             continue
-        entries = [entry for target in item.targets() for entry in compiled.candidates(target).entries]
+        entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)]
         if entries:
             reads = any(_reads_old_object(entry) for entry in entries)
             concerned[dataclasses.replace(item, requests=0, reads_old_object=reads)] += item.requests
@@ -278,7 +278,7 @@ def _reads_old_object(entry: Entry) -> bool:
 def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
     requests: Counter[str] = Counter()
     for item in classes:
-        names = {entry.policy.policy.name for target in item.targets() for entry in compiled.candidates(target).entries}
+        names = {entry.policy.policy.name for target in item.targets() for entry, _ in compiled.candidates(target)}
         requests.update(dict.fromkeys(names, item.requests))
     actions: dict[tuple[str, str | None], tuple[str, ...]] = {}
     for policy in policies.policies:

@@ -7,6 +7,7 @@ namespace and state of the cluster once per such (`due.py`), and rows that say `
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -37,10 +38,10 @@ _encode = msgspec.json.Encoder().encode
 PREPARED_MAX = 20_000
 
 
-class Candidates(NamedTuple):
-    """The policies that may be for a target. `is_steady` says that no name and no label of an object decides whether they match."""
+class Candidate(NamedTuple):
+    """A policy that may be for a target. `is_steady` says that no name and no label of an object decides whether it matches."""
 
-    entries: tuple[Entry, ...]
+    entry: Entry
     is_steady: bool
 
 
@@ -51,9 +52,9 @@ class CompiledSet:
         self.entries = tuple(entries)
         self.given = given
         self.memory: Memory = {}
-        self._by_target: dict[Target, Candidates] = {}
+        self._by_target: dict[Target, tuple[Candidate, ...]] = {}
         # The world is kept with what was found in it, or another one could get the same identity.
-        self._prepared: dict[tuple[Target, str, int], tuple[World, Prepared]] = {}
+        self._prepared: dict[tuple[Target, str, int], tuple[World, list[Prepared | None]]] = {}
 
     @property
     def policies(self) -> tuple[CompiledPolicy, ...]:
@@ -65,16 +66,11 @@ class CompiledSet:
         """What any of the policies may read of a request."""
         return ReadSet.union(*(policy.reads for policy in self.policies))
 
-    def candidates(self, target: Target) -> Candidates:
+    def candidates(self, target: Target) -> tuple[Candidate, ...]:
         """The policies that may be for a target."""
         found = self._by_target.get(target)
         if found is None:
-            entries = tuple(self._find(target))
-            matchers = [matcher for entry in entries for matcher in entry.matchers]
-            reads_object = any(matcher.has_resource_names or matcher.object_label_keys for matcher in matchers)
-            # The labels of a namespace that is being written are those of the object.
-            is_steady = not reads_object and target.resource.resource != "namespaces"
-            found = self._by_target[target] = Candidates(entries, is_steady)
+            found = self._by_target[target] = tuple(Candidate(entry, _is_steady(entry, target)) for entry in self._find(target))
         return found
 
     def _find(self, target: Target) -> Iterable[Entry]:
@@ -86,21 +82,30 @@ class CompiledSet:
             if entry.bound and (entry.matcher is None or entry.matcher.is_candidate(target)):
                 yield entry
 
-    def prepared(self, request: AdmissionRequest, world: World) -> Prepared:
-        """What a request meets, found out once for all that meet the same."""
+    def prepared(self, request: AdmissionRequest, world: World) -> Iterable[Prepared]:
+        """What a request meets, policy by policy; found out once for all requests that meet the same."""
         target = Target.of(request)
-        entries, is_steady = self.candidates(target)
-        if not entries:
+        candidates = self.candidates(target)
+        if not candidates:
             return ()
-        if not is_steady:
-            return prepare(entries, request, target, self.given.over(world))
+        seen = self.given.over(world)
         key = (target, request.namespace, id(world))
         found = self._prepared.get(key)
         if found is None:
             if len(self._prepared) > PREPARED_MAX:
                 self._prepared.clear()
-            found = self._prepared[key] = (world, prepare(entries, request, target, self.given.over(world)))
-        return found[1]
+            steady = [prepare(each.entry, request, target, seen) if each.is_steady else None for each in candidates]
+            found = self._prepared[key] = (world, steady)
+        return [
+            prepare(candidate.entry, request, target, seen) if known is None else known
+            for known, candidate in zip(found[1], candidates, strict=True)
+        ]
+
+
+def _is_steady(entry: Entry, target: Target) -> bool:
+    # The labels of a namespace that is being written are those of the object.
+    reads_object = any(matcher.has_resource_names or matcher.object_label_keys for matcher in entry.matchers)
+    return not reads_object and target.resource.resource != "namespaces"
 
 
 def compile_set(
@@ -154,7 +159,7 @@ def evaluate_request(
     if len(policies.memory) > MEMORY_MAX:
         policies.memory.clear()
     run = _Run(Inputs(request, policies.given.over(world), authorize), policies.memory)
-    for item in prepared:
+    for item in chain.from_iterable(prepared):
         if item.__class__ is Due:
             run.evaluate(item)
         else:

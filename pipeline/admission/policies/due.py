@@ -5,7 +5,7 @@ Follows kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_dispatch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -57,20 +57,19 @@ class Due(NamedTuple):
     value: Any  # of the param: an object, None or a CEL Unknown
 
 
-# In the order of policies and bindings; rows are of those for which nothing has to be evaluated.
+# In the order of bindings; rows are of those for which nothing has to be evaluated.
 Prepared: TypeAlias = tuple[Due | PolicyVerdict, ...]
 
 
-def prepare(entries: Iterable[Entry], request: AdmissionRequest, target: Target, world: World) -> Prepared:
-    """What a request meets. `target` must be Target.of(request)."""
+def prepare(entry: Entry, request: AdmissionRequest, target: Target, world: World) -> Prepared:
+    """What a request meets of one policy. `target` must be Target.of(request)."""
     meeting = _Meeting(request, target, world)
-    for entry in entries:
-        meeting.policy(entry)
+    meeting.policy(entry)
     return tuple(meeting.found)
 
 
 class _Meeting:
-    """The walk of one request over policies."""
+    """The walk of one request over one policy."""
 
     def __init__(self, request: AdmissionRequest, target: Target, world: World) -> None:
         self.found: list[Due | PolicyVerdict] = []
