@@ -102,8 +102,19 @@ class LakeFiles:
     quarantine: tuple[str, ...] = ()
 
 
-def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
-    """Install everything into a connection, over explicit lists of Parquet files. Cursors of the connection see it too.
+def needed_by(texts: Iterable[str]) -> tuple[Statement, ...]:
+    """The views and macros that some SQL texts may depend on, each after those that it names."""
+    wanted = {word for text in texts for word in _WORD.findall(_COMMENT.sub("", text))}
+    needed = []
+    for statement in reversed(statements()):
+        if statement.name in wanted:
+            wanted |= statement.words
+            needed.append(statement)
+    return tuple(reversed(needed))
+
+
+def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Iterable[Statement] | None = None) -> None:
+    """Install statements, by default all, into a connection, over explicit lists of Parquet files. Its cursors see them too.
 
     The lists are written as literals: a view takes no parameters, and a variable is not seen by cursors.
     """
@@ -113,7 +124,7 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     with suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
     install_files(connection, files)
-    for statement in statements():
+    for statement in statements() if needed is None else needed:
         if statement.kind == "view":
             connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
             _comment(connection, statement)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
@@ -15,7 +15,7 @@ import pyarrow as pa
 from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 
-from .catalog import LakeFiles, install, install_files, statements
+from .catalog import LakeFiles, Statement, install, install_files, needed_by, statements
 from .rows import CheckResult
 
 Row = TypeVar("Row")
@@ -26,13 +26,14 @@ DIMENSIONS = ("policy", "binding", "message", "namespace", "user", "resource", "
 _CHECK_ROWS_SHOWN = 5
 
 
-def open_lake(path: str | Path, threads: int | None = None) -> LakeReader:
+def open_lake(path: str | Path, threads: int | None = None, texts: Iterable[str] | None = None) -> LakeReader:
     """A reader of the lake at `path`, over the files that it holds now; `refresh()` sees what was committed since.
 
-    `threads` limits DuckDB's; by default it takes one per core. Raises LakeError when there is no lake.
+    `threads` limits DuckDB's; by default it takes one per core. A reader that is only for some SQL `texts` has only the views and
+    macros that these name, which is quicker. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
-    return LakeReader(lambda: _files_of(lake), threads)
+    return LakeReader(lambda: _files_of(lake), threads, None if texts is None else needed_by(texts))
 
 
 def _files_of(lake: Lake) -> LakeFiles:
@@ -46,11 +47,13 @@ def _files_of(lake: Lake) -> LakeFiles:
 class LakeReader:
     """Questions that a lake answers. Not for several threads at once: give each its own `session()`."""
 
-    def __init__(self, list_files: Callable[[], LakeFiles], threads: int | None = None) -> None:
+    def __init__(
+        self, list_files: Callable[[], LakeFiles], threads: int | None = None, needed: Iterable[Statement] | None = None
+    ) -> None:
         self._list_files = list_files
         self._files = list_files()
         self.connection = duckdb.connect(config={} if threads is None else {"threads": threads})
-        install(self.connection, self._files)
+        install(self.connection, self._files, needed)
 
     @property
     def files(self) -> LakeFiles:

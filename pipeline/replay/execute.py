@@ -18,12 +18,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from ingest.errors import LakeError
-from queries import LakeReader, open_lake
+from queries import LakeReader
 
 from .plan import Part, ReplayPlan, lake_digest
 from .summary import RunSummary, summarize, summary_from_json
 from .verdicts import VerdictFile, read_encoded
-from .worker import PartResult, Replayer
+from .worker import PartResult, Replayer, open_for_replay
 
 Progress = Callable[[int, int], None]
 
@@ -46,7 +46,7 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     if (folder / "summary.json").exists():
         return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
     parts = folder / "parts"
-    with closing(open_lake(lake, threads=1)) as reader:
+    with closing(open_for_replay(lake)) as reader:
         if lake_digest(reader, plan.window) != plan.lake_digest:
             raise LakeError(f"{lake} has changed since this replay was planned", "plan it again, or give it an end (--until)")
         parts.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def _share(replayer: Replayer, futures: Mapping[Future[None], Part], folder: Pat
 
 def _start_worker(plan: ReplayPlan, lake: Path) -> None:
     global _replayer
-    _replayer = Replayer(plan, open_lake(lake, threads=1))
+    _replayer = Replayer(plan, open_for_replay(lake))
 
 
 def _work(part: Part, folder: Path) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from queries import LakeReader
+from queries import LakeReader, open_lake
 
 from ..admission.policies import compile_set
 from ..authorization import RecordedRbac
@@ -30,6 +31,14 @@ from .remembered import Remembered
 from .sql import statement
 from .verdicts import VerdictBuilder
 from .worlds import Worlds
+
+# What is asked of the lake here: its reader needs to know no other views than these name.
+_ASKED = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest")
+
+
+def open_for_replay(lake: Path) -> LakeReader:
+    """A reader of the lake for a Replayer. Raises LakeError when there is no lake."""
+    return open_lake(lake, threads=1, texts=map(statement, _ASKED))
 
 
 @dataclass(frozen=True)
