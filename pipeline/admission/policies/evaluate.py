@@ -29,13 +29,14 @@ class OutOfBudgetError(Exception):
 class Step:
     """One composition context: variables are computed at most once in it, and charged to it."""
 
-    __slots__ = ("_counted", "_variables", "_variables_cost", "budget", "roots")
+    __slots__ = ("_counted", "_open", "_variables", "_variables_cost", "budget", "roots")
 
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
         self.roots = roots
         self.budget = budget  # None: nothing in this step can exceed a limit, so nothing is counted
         self._variables = policy.variables
         self._variables_cost = 0
+        self._open: set[str] = set()  # variables that are being computed
         # Counting is slow. The expressions of one step compile alike, so one text has one value and one cost, however often it
         # stands in a policy.
         self._counted: dict[str, tuple[Any, int]] = {}
@@ -72,11 +73,16 @@ class Step:
         variable = self._variables[name]
         if variable.program is None:
             raise CelError(f'composited variable "{name}" fails to compile: {variable.error}')
+        if name in self._open:
+            # Of two variables of one name the later one may be checked with the earlier, and then evaluates itself without end.
+            return CelUnknown(f"variables.{name}: its expression needs its own value")
+        self._open.add(name)
         if self.budget is None:
             value = variable.program.evaluate(self.roots)
         else:
             value, cost = variable.program.evaluate_with_cost(self.roots)
             self._variables_cost += cost
+        self._open.discard(name)
         if value.__class__ is CelError:
             raise CelError(f'composited variable "{name}" fails to evaluate: {value.message}')
         return value

@@ -71,8 +71,22 @@ def warning(verdict: PolicyVerdict) -> str:
 
 
 def denials(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
-    """The verdicts that reject the request, each with its own message."""
-    return (verdict for verdict in verdicts if verdict.rejects and not verdict.is_summary)
+    """The verdicts that reject the request, each with its own message, in the order in which the server finds them.
+
+    Within one evaluation that is: validations, then audit annotations, whose error stands in the row of the whole.
+    """
+    last: list[PolicyVerdict] = []
+    for verdict in verdicts:
+        if verdict.expression_index is None:
+            yield from last
+            last = [verdict] if _denies(verdict) else []
+        elif _denies(verdict):
+            yield verdict
+    yield from last
+
+
+def _denies(verdict: PolicyVerdict) -> bool:
+    return verdict.rejects and not verdict.is_summary
 
 
 def warnings(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:

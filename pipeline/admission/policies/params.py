@@ -16,6 +16,8 @@ from .model import GivenObject, NotFoundAction, ParamKind, ParamRef
 NOT_FOUND = "no params found for policy binding with `Deny` parameterNotFoundAction"
 NO_NAMESPACE = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
 NAMESPACE_GIVEN = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+BOTH_GIVEN = "paramRef.name and paramRef.selector are mutually exclusive"
+NEITHER_GIVEN = "one of name or selector must be provided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,11 @@ def collect_params(kind: ParamKind, reference: ParamRef | None, request_namespac
             return ConfigurationError(NO_NAMESPACE)
     elif reference.namespace:
         return ConfigurationError(NAMESPACE_GIVEN)
+    # The API rejects both of these; a snapshot or a log may hold what no API server has seen.
+    if reference.name and reference.selector is not None:
+        return ConfigurationError(BOTH_GIVEN)
+    if not reference.name and reference.selector is None:
+        return ConfigurationError(NEITHER_GIVEN)
     found = _named(kind, reference, namespace, world) if reference.name else _selected(kind, reference, namespace, world)
     if not found:
         return ConfigurationError(NOT_FOUND) if reference.not_found_action is NotFoundAction.DENY else NO_PARAMS

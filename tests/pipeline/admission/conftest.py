@@ -1,7 +1,7 @@
 """Requests and worlds out of case files.
 
 `{$unknown: reason}` stands for evidence that nobody recorded, `{$graded: value, grade: partial}` for less than exact evidence,
-and `{$repeat: text, times: n}` for a long text.
+and `{$repeat: text, times: n}` for a long text, which may end otherwise (`then: text`).
 """
 
 from __future__ import annotations
@@ -78,15 +78,14 @@ def expanded(value: Any) -> Any:
     """A value with its long texts written out."""
     if isinstance(value, dict):
         if "$repeat" in value:
-            return value["$repeat"] * value["times"]
+            return value["$repeat"] * value["times"] + value.get("then", "")
         return {key: expanded(item) for key, item in value.items()}
-    return value
+    return [expanded(item) for item in value] if isinstance(value, list) else value
 
 
 def request(case: Mapping[str, Any]) -> AdmissionRequest:
     group, version, resource, subresource = _path(case.get("resource", "v1/pods"))
     operation = Operation(case.get("operation", "CREATE"))
-    obj = expanded(case.get("object"))
     kind = case.get("kind") or KINDS.get(resource, "Thing")
     user = case.get("user") or {}
     return AdmissionRequest(
@@ -103,7 +102,7 @@ def request(case: Mapping[str, Any]) -> AdmissionRequest:
         user=UserInfo(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups", ())), user.get("extra", {})),
         dry_run=case.get("dryRun", False),
         options=evidence(case.get("options")),
-        object=evidence(obj),
+        object=evidence(case.get("object")),
         old_object=evidence(case.get("oldObject")),
     )
 
@@ -127,6 +126,7 @@ class Cases:
     """What tests build their inputs with."""
 
     request = staticmethod(request)
+    expanded = staticmethod(expanded)
     world = CaseWorld
 
 

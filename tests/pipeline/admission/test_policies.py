@@ -6,6 +6,7 @@ A case names one policy of its folder and gives a request, a world, and every ro
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 
 from pipeline.admission.policies import PolicySet, PolicyVerdict, compile_set, evaluate_request, load_policy_set, policy_from_object
 from pipeline.admission.policies.compile import compile_policy
+from pipeline.admission.policies.decode import binding_from_object
 from pipeline.admission.policies.messages import (
     denial_message,
     denials,
@@ -84,6 +86,7 @@ def full(expected: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("folder", "case"), CASES)
 def test_case(folder: Path, case: dict[str, Any], cases: Any) -> None:
+    case = cases.expanded(case)
     policies = policy_set(folder, case["policy"])
     request, world = cases.request(case["request"]), cases.world(case.get("world") or {})
     allowed = case.get("allowed")
@@ -106,6 +109,39 @@ def test_case(folder: Path, case: dict[str, Any], cases: Any) -> None:
         assert failure_annotation(rows, tuple(map(int, version.split(".")))) == text
     if "annotated" in case:
         assert policy_annotations(rows) == case["annotated"]
+
+
+@pytest.mark.parametrize(("failures", "recorded"), [(1, 1), (50, 50), (51, 50)])
+def test_from_1_37_fifty_failures_are_recorded(failures: int, recorded: int, cases: Any) -> None:
+    validations = [{"expression": "object.a == 1", "message": f"number {number}"} for number in range(failures)]
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": validations}
+    policy = policy_from_object({"metadata": {"name": "p"}, "spec": spec}, "")
+    binding = binding_from_object({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Audit"]}}, "")
+    rows = evaluate_request(compile_set(PolicySet((policy,), (binding,))), cases.request({"object": {"a": 2}}), cases.world({}))
+    newest, older = (json.loads(failure_annotation(rows, version) or "[]") for version in ((1, 37), (1, 36)))
+    assert [entry["message"] for entry in newest] == [f"number {number}" for number in range(recorded)]
+    assert older == newest[:1]
+
+
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [
+        ({"name": "x", "selector": {}}, "paramRef.name and paramRef.selector are mutually exclusive"),
+        ({"namespace": "shop"}, "one of name or selector must be provided"),
+    ],
+)
+def test_a_reference_that_the_api_would_not_take(reference: dict[str, Any], problem: str, cases: Any) -> None:
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    spec = {"paramKind": kind, "matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}
+    policy = policy_from_object({"metadata": {"name": "p"}, "spec": spec}, "")
+    bound = {"policyName": "p", "validationActions": ["Audit"], "paramRef": {**reference, "parameterNotFoundAction": "Allow"}}
+    binding = binding_from_object({"metadata": {"name": "b"}, "spec": bound}, "")
+    request = cases.request({"namespace": "shop", "name": "web", "object": {}})
+    (row,) = evaluate_request(compile_set(PolicySet((policy,), (binding,))), request, cases.world({}))
+    assert row.message == f"failed to configure binding: {problem}"
+    assert row.rejects
 
 
 def test_reads_are_traced_through_variables() -> None:
