@@ -8,7 +8,8 @@ from typing import Protocol
 
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Unknown
 from .event import BodyKind, Event, body_kind, head_of
-from .kinds import kind_of
+from .kinds import by_resource, kind_of
+from .scale import BUILT_IN_PATHS, ScalePaths
 from .writes import metadata_head
 
 _DENIED_NAME = re.compile(r'^\S+ "([^"]+)" is forbidden: ')
@@ -19,6 +20,10 @@ class Discovery(Protocol):
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
         """The kind of a custom resource, or None if no CRD is known for it."""
+        ...
+
+    def scale_paths(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> ScalePaths | None:
+        """Where a custom resource keeps its scale, or None if no CRD is known to say so."""
         ...
 
 
@@ -35,6 +40,17 @@ def kind_of_request(event: Event, discovery: Discovery | None) -> Evidence[Group
     if custom is not None:
         return Known(custom, "CustomResourceDefinition", Grade.INFERRED)
     return Unknown(f"no body or CustomResourceDefinition tells the kind of {event.resource.resource}.{event.resource.group}")
+
+
+def scale_paths_of(event: Event, discovery: Discovery | None) -> Evidence[ScalePaths]:
+    """Where the scaled resource of a request keeps its scale."""
+    resource = event.resource
+    if by_resource(resource.group, resource.resource) is not None:
+        return Known(BUILT_IN_PATHS, "built-in resources")
+    found = discovery.scale_paths(event.cluster, resource, event.ts) if discovery else None
+    if found is None:
+        return Unknown(f"no CustomResourceDefinition tells where {resource.resource}.{resource.group} keep their scale")
+    return Known(found, "CustomResourceDefinition", Grade.INFERRED)
 
 
 def name_of_request(event: Event) -> Evidence[str]:

@@ -15,7 +15,7 @@ from .intended import is_apply
 from .kinds import by_resource
 from .objects import api_version_of, object_of
 from .outcome import Admission, outcome_of
-from .scale import scale_from
+from .scale import ScalePaths, scale_from
 from .versions import Form, ObjectKey, Version, Versions
 from .writes import was_dry_run
 
@@ -121,11 +121,14 @@ def _with_rest_of_response(event: Event, found: Known[Object | None], decode: De
     return LazyKnown(read, f"responseObject with the status of {found.source}", Grade.PARTIAL)
 
 
-def old_scale_of(parent: Evidence[Object | None]) -> Evidence[Object | None]:
-    """The Scale of the stored object."""
+def old_scale_of(parent: Evidence[Object | None], paths: Evidence[ScalePaths]) -> Evidence[Object | None]:
+    """The Scale of the stored object, which keeps its parts at `paths`."""
     if isinstance(parent, Unknown):
         return parent
-    return LazyKnown(lambda: scale_from(parent.value or {}), parent.source, parent.grade)
+    if isinstance(paths, Unknown):
+        return paths
+    where = paths.value
+    return LazyKnown(lambda: scale_from(parent.value or {}, where), parent.source, worst(parent.grade, paths.grade))
 
 
 def deleted_object_of(event: Event, met: Met, decode: Decode) -> Evidence[Object | None]:

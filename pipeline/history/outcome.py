@@ -65,7 +65,9 @@ def _connect_reached_backend(event: Event) -> bool:
     return is_connect(event) and event.code != 404 and (event.code < 400 or event.code >= 500 or not event.message)
 
 
-_VALIDATING_WEBHOOK = re.compile(r'admission webhook "([^"]+)" denied the request')
+# What stands before the words of a denial (apimachinery pkg/api/errors/errors.go, NewForbidden). Other deniers may quote one.
+DENIAL_PREFIX = r'^(?:[^ "]+ (?:"(?:[^"\\]|\\.)*" )?is )?forbidden: '
+_WEBHOOK = re.compile(r'(?:admission webhook "([^"]+)" denied the request|failed calling webhook "([^"]+)")')
 
 
 def _eviction_failed(event: Event) -> bool:
@@ -77,13 +79,19 @@ def _eviction_failed(event: Event) -> bool:
     return event.subresource == "eviction" and decided and (event.code == 429 or event.message.startswith("pods "))
 
 
-def _mutating_webhook_denied(event: Event) -> bool:
-    """A denial by a webhook that the log also shows among the called mutating ones."""
-    found = _VALIDATING_WEBHOOK.search(event.message)
+def _mutating_webhook_refused(event: Event) -> bool:
+    """A refusal by a webhook, or for want of its answer, that the log also shows among the called mutating ones."""
+    found = _WEBHOOK.search(event.message)
     if found is None:
         return False
+    name = found[1] or found[2]
     called = (value for key, value in event.annotations.items() if key.startswith("mutation.webhook.admission.k8s.io/"))
-    return any(f'"webhook":"{found[1]}"' in value.replace('": "', '":"') for value in called)
+    return any(f'"webhook":"{name}"' in value.replace('": "', '":"') for value in called)
+
+
+def _answered_nothing(event: Event) -> bool:
+    """The record of a request whose client left before anything was written (apiserver pkg/endpoints/filters/audit.go)."""
+    return not is_connect(event) and event.message == "Connection closed early"
 
 
 def _left_a_failure(event: Event) -> bool:
@@ -95,15 +103,16 @@ _N, _Y, _D, _U = Admission.NOT_REACHED, Admission.ADMITTED, Admission.DENIED, Ad
 
 # First match wins.
 _RULES = (
+    _Rule("a validating admission policy denied it", _D, _matches(f"{DENIAL_PREFIX}ValidatingAdmissionPolicy '")),
     _Rule("authentication failed", _N, _code(401)),
     _Rule("the authorizer refused the request", _N, lambda e: e.annotations.get("authorization.k8s.io/decision") == "forbid"),
-    _Rule("a validating admission policy denied it", _D, _says("ValidatingAdmissionPolicy '")),
     _Rule("policies were not synchronized yet", _N, _says("not yet ready to handle request")),
+    _Rule("the handler answered nothing, so that its success was made up", _U, _answered_nothing),
     _Rule("the request succeeded", _Y, lambda event: event.succeeded or event.code == 101),
     _Rule("Pod Security refused it before", _N, _says('violates PodSecurity "')),
     _Rule("a mutating admission policy refused it before", _N, _matches(r"^policy '[^']+' with binding '[^']+' denied request")),
-    _Rule("a mutating webhook refused it before", _N, _mutating_webhook_denied),
-    _Rule("a webhook refused it after", _Y, _says('admission webhook "')),
+    _Rule("a mutating webhook refused it before", _N, _mutating_webhook_refused),
+    _Rule("a webhook refused it after", _Y, _matches(_WEBHOOK.pattern)),
     _Rule("the quota refused it after", _Y, _matches(r"exceeded quota|insufficient quota|status unknown for quota|failed quota")),
     _Rule(
         "the name was taken, which the write finds",

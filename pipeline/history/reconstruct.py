@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
-from .attributes import Discovery, kind_of_request, name_of_request, namespace_of_request
+from .attributes import Discovery, kind_of_request, name_of_request, namespace_of_request, scale_paths_of
 from .deletion import delete_options_of, is_pending
 from .event import BodyKind, Decode, Event, Raw, Row, body_kind, decode_json, head_of
 from .evidence import LazyKnown
@@ -128,7 +128,7 @@ class _Reconstruction:
         if isinstance(old, Unknown) and not event.succeeded and is_apply(event):
             return NotReplayed("an apply of an object that nobody saw: create or update", Admission.UNKNOWN)
         if event.subresource == "scale":
-            old = old_scale_of(old)
+            old = old_scale_of(old, scale_paths_of(event, self.discovery))
         known_version = met.resource_version if isinstance(old, Known) else ""
         new = self._updated(old, known_version)
         return [self._request(Operation.UPDATE, new, old, self._write_options(Operation.UPDATE))]

@@ -28,6 +28,19 @@ class ScalePaths:
 BUILT_IN_PATHS = ScalePaths()
 
 
+def paths_of(definition: Object, version: str) -> ScalePaths | None:
+    """Where a CustomResourceDefinition keeps the scale of one of its versions; None if it serves none there."""
+    for served in definition["spec"].get("versions") or ():
+        scale = (served.get("subresources") or {}).get("scale")
+        if served.get("name") == version and scale:
+            return ScalePaths(
+                scale["specReplicasPath"].lstrip("."),
+                scale["statusReplicasPath"].lstrip("."),
+                (scale.get("labelSelectorPath") or "").lstrip(".") or None,
+            )
+    return None
+
+
 def scale_from(parent: Object, paths: ScalePaths = BUILT_IN_PATHS) -> Object:
     """The Scale of an object, with the fields that Go leaves out when they are empty left out."""
     metadata = parent.get("metadata", {})
@@ -41,21 +54,12 @@ def scale_from(parent: Object, paths: ScalePaths = BUILT_IN_PATHS) -> Object:
     if replicas := get_path(parent, paths.replicas):
         scale["spec"]["replicas"] = replicas
     selector = get_path(parent, paths.selector) if paths.selector else None
+    if parent.get("kind") == "ReplicationController" and isinstance(selector, dict):
+        selector = {"matchLabels": selector}  # older than label selectors
     text = selector if isinstance(selector, str) else selector_text(selector or {})
     if text:
         scale["status"]["selector"] = text
     return scale
-
-
-def with_scale(parent: Object, scale: Object, paths: ScalePaths = BUILT_IN_PATHS) -> Object:
-    """Write the replicas of a Scale into the object that it scales, and return that object."""
-    replicas = scale.get("spec", {}).get("replicas", 0)
-    target: Object = parent
-    *parents, last = paths.replicas.split(".")
-    for name in parents:
-        target = target.setdefault(name, {})
-    target[last] = replicas
-    return parent
 
 
 def selector_text(selector: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, K
 from .event import Event, Row
 from .kinds import by_kind
 from .objects import object_of
+from .scale import ScalePaths, paths_of
 from .snapshots import ResourceName, empty_lists, snapshot_versions
 from .versions import LogVersions, ObjectKey, Version, object_key
 from .writes import record
@@ -102,12 +103,19 @@ class LogHistory:
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
         """The kind of a custom resource; see Discovery. Its definition is the one at that moment, or the earliest known."""
+        definition = self._definition(cluster, resource, moment)
+        return GroupVersionKind(resource.group, resource.version, definition["spec"]["names"]["kind"]) if definition else None
+
+    def scale_paths(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> ScalePaths | None:
+        """Where a custom resource keeps its scale; see Discovery."""
+        definition = self._definition(cluster, resource, moment)
+        return paths_of(definition, resource.version) if definition else None
+
+    def _definition(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> Object | None:
         key = object_key(cluster, *CRDS, "", f"{resource.resource}.{resource.group}")
         version = self.versions.current(key, moment) or next(iter(self.versions.timeline(key)), None)
         found = self.object_of(version) if version else None
-        if not isinstance(found, Known) or found.value is None:
-            return None
-        return GroupVersionKind(resource.group, resource.version, found.value["spec"]["names"]["kind"])
+        return found.value if isinstance(found, Known) else None
 
 
 @dataclass(frozen=True, slots=True)

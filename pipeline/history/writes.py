@@ -10,6 +10,7 @@ import msgspec
 
 from ..request import Grade, Object
 from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of
+from .kinds import by_resource
 from .options import delete_options, is_dry_run, query_of
 from .outcome import Admission, outcome_of
 from .patching import patch_type
@@ -56,7 +57,9 @@ def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     elif event.verb == "delete":
         yield key, _deleted(event, head, kind)
     elif event.subresource == "scale":
-        yield key, _version(event, Form.SCALE if kind is BodyKind.OBJECT else Form.OPAQUE, head, body=event.response_raw)
+        # Where a custom resource keeps its replicas is said by its definition, which is not looked up here.
+        is_told = kind is BodyKind.OBJECT and by_resource(event.resource.group, event.resource.resource) is not None
+        yield key, _version(event, Form.SCALE if is_told else Form.OPAQUE, head, body=event.response_raw)
     else:
         version = _written(event, head, kind)
         yield key, version

@@ -29,11 +29,11 @@ from ..admission.policies.model import Action, FailurePolicy
 from ..admission.policies.reads import reads_of
 from ..admission.policies.verdict import NO_ANNOTATIONS, RECORDED, Decision, PolicyVerdict
 from ..history.event import Event
-from ..history.outcome import Admission, outcome_of
+from ..history.outcome import DENIAL_PREFIX, Admission, outcome_of
 
 DECISION_ANNOTATION = "authorization.k8s.io/decision"
 _DENIAL = re.compile(
-    r"is forbidden: ValidatingAdmissionPolicy '(?P<policy>[^']*)'(?: with binding '(?P<binding>[^']*)')? "
+    DENIAL_PREFIX + r"ValidatingAdmissionPolicy '(?P<policy>[^']*)'(?: with binding '(?P<binding>[^']*)')? "
     r"denied request: (?P<message>.*)$",
     re.DOTALL,
 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..history.in_force import CHANGE_DELAY
 from ..history.world import LogHistory
-from ..request import Evidence, Object
+from ..request import Evidence, Known, Object, Unknown
 from ..world import World
 
 T = TypeVar("T")
@@ -58,15 +58,21 @@ def _microseconds(moment: datetime) -> int:
 
 
 class RememberedWorld:
-    """A World that keeps its answers."""
+    """A World of recorded requests that keeps its answers."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._answers: dict[Hashable, Any] = {}
 
     def namespace(self, name: str) -> Evidence[Object | None]:
-        """See World."""
-        return self._once(self._world.namespace, name)
+        """See World. Requests come to policies only in a namespace that is there, so a missing one was missed by the record."""
+        return self._once(self._namespace, name)
+
+    def _namespace(self, name: str) -> Evidence[Object | None]:
+        found = self._world.namespace(name)
+        if isinstance(found, Known) and found.value is None:
+            return Unknown(f"namespace {name} is not in the record as of then ({found.source})")
+        return found
 
     def param(self, api_version: str, kind: str, namespace: str, name: str) -> Evidence[Object | None]:
         """See World."""

@@ -11,9 +11,10 @@ import pytest
 from pipeline.history.event import Event, decode_json
 from pipeline.history.outcome import Admission
 from pipeline.history.reconstruct import NotReplayed, admission_requests
+from pipeline.history.scale import ScalePaths, paths_of
 from pipeline.history.versions import LogVersions
 from pipeline.history.writes import record
-from pipeline.request import AdmissionRequest, Grade, Known, Operation, Unknown
+from pipeline.request import AdmissionRequest, Grade, GroupVersionKind, Known, Operation, Unknown
 
 DENIED = "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
 
@@ -220,6 +221,50 @@ def test_scale_is_made_from_its_object(build: Any) -> None:
     assert known(request.old_object)["spec"] == {"replicas": 2}
     old = known(only(after, build(response=parent, **place), scaled).old_object)
     assert (old["spec"]["replicas"], old["metadata"]["resourceVersion"]) == (7, "6")
+
+
+def test_the_scale_of_a_replication_controller_has_a_plain_selector(build: Any) -> None:
+    place = {"resource": "replicationcontrollers"}
+    parent = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "web", "resourceVersion": "5"}}
+    parent |= {"spec": {"replicas": 2, "selector": {"b": "y", "a": "x"}}, "status": {"replicas": 1}}
+    answer = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "resourceVersion": "6"}}
+    scaled = build(verb="patch", subresource="scale", request={"spec": {"replicas": 7}}, response=answer, **place)
+    assert known(only(scaled, build(response=parent, **place)).old_object)["status"] == {"replicas": 1, "selector": "a=x,b=y"}
+
+
+class Defined:
+    """A discovery with one CustomResourceDefinition."""
+
+    def __init__(self, scale: dict[str, str]) -> None:
+        versions = [{"name": "v1", "subresources": {"scale": scale}}]
+        self._definition = {"spec": {"names": {"kind": "Queue"}, "versions": versions}}
+
+    def custom_kind(self, cluster: str, resource: Any, moment: Any) -> GroupVersionKind:
+        return GroupVersionKind(resource.group, resource.version, "Queue")
+
+    def scale_paths(self, cluster: str, resource: Any, moment: Any) -> ScalePaths | None:
+        return paths_of(self._definition, resource.version)
+
+
+def test_the_scale_of_a_custom_resource_lies_where_its_definition_says(build: Any) -> None:
+    place = {"api_group": "jobs.example.com", "api_version": "v1", "resource": "queues"}
+    parent = {"apiVersion": "jobs.example.com/v1", "kind": "Queue", "metadata": {"name": "web", "resourceVersion": "5"}}
+    parent |= {"spec": {"replicas": 9, "workers": {"count": 2}}, "status": {"running": 1, "labels": "a=x"}}
+    answer = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", "resourceVersion": "6"}}
+    rows = [
+        build(response=parent, **place),
+        build(verb="patch", subresource="scale", request={"spec": {"replicas": 7}}, response=answer, **place),
+        build(at=100, verb="patch", request={"metadata": {}}, response={**parent, "metadata": {"resourceVersion": "7"}}, **place),
+    ]
+    paths = {"specReplicasPath": ".spec.workers.count", "statusReplicasPath": ".status.running", "labelSelectorPath": ".status.labels"}
+    (scaled,) = admission_requests(rows[1], history(*rows), Defined(paths))  # type: ignore[misc]
+    assert known(scaled.old_object)["spec"] == {"replicas": 2}
+    assert known(scaled.old_object)["status"] == {"replicas": 1, "selector": "a=x"}
+    undefined = only(rows[1], rows[0]).old_object
+    assert isinstance(undefined, Unknown)
+    assert undefined.reason == "no CustomResourceDefinition tells where queues.jobs.example.com keep their scale"
+    after = only(rows[2], *rows[:2]).old_object
+    assert isinstance(after, Unknown), "a Scale does not say where its replicas were written"
 
 
 def test_a_delete_has_the_stored_object(build: Any) -> None:
