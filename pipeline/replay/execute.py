@@ -6,7 +6,6 @@ that was interrupted goes on with the parts that are missing; one that is comple
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import shutil
 from collections import Counter
@@ -15,6 +14,8 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.errors import LakeError
@@ -22,13 +23,20 @@ from queries import LakeReader
 
 from .plan import Part, ReplayPlan, lake_digest
 from .summary import RunSummary, summarize, summary_from_json
-from .verdicts import VerdictFile, read_encoded
+from .verdicts import VERDICTS, VerdictFile, read_encoded
 from .worker import PartResult, Replayer, open_for_replay
 
 Progress = Callable[[int, int], None]
 
 _COUNTS = "hindcast.counts"
 _replayer: Replayer | None = None  # of this worker process
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many requests of a part were evaluated or not, by reason; kept in its file."""
+
+    evaluated: int
+    not_evaluated: dict[str, int]
 
 
 def runs_folder(lake: Path) -> Path:
@@ -43,15 +51,15 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     """
     lake, run_id = Path(lake_path), plan.run_id
     folder = runs_folder(lake) / run_id
-    if (folder / "summary.json").exists():
-        return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
+    if (finished := _finished(folder)) is not None:
+        return finished
     parts = folder / "parts"
     with closing(open_for_replay(lake)) as reader:
         if lake_digest(reader, plan.window) != plan.lake_digest:
             raise LakeError(f"{lake} has changed since this replay was planned", "plan it again, or give it an end (--until)")
         parts.mkdir(parents=True, exist_ok=True)
         _write(folder / "plan.json", plan.to_json())
-        missing = [part for part in plan.parts if not _part_file(parts, part).exists()]
+        missing = [part for part in plan.parts if _counts_of(_part_file(parts, part)) is None]
         done = plan.requests - sum(part.requests for part in missing)
         for part in _run_parts(plan, reader, lake, parts, missing, workers):
             done += part.requests
@@ -61,6 +69,14 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     _write(folder / "summary.json", summary.to_json())
     shutil.rmtree(parts)
     return summary
+
+
+def _finished(folder: Path) -> RunSummary | None:
+    """The summary of a complete run; None where there is none that this code wrote: then the run is evaluated."""
+    try:
+        return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, parts: list[Part], workers: int) -> Iterator[Part]:
@@ -121,11 +137,33 @@ def _part_file(folder: Path, part: Part) -> Path:
 
 
 def _write_part(result: PartResult, file: Path) -> None:
-    counts = {"evaluated": result.evaluated, "not_evaluated": result.not_evaluated}
+    counts = Counts(result.evaluated, dict(sorted(result.not_evaluated.items())))
     unfinished = file.with_suffix(".tmp")
-    with VerdictFile(unfinished, {_COUNTS: json.dumps(counts, sort_keys=True)}) as part:
+    with VerdictFile(unfinished, {_COUNTS: msgspec.json.encode(counts).decode()}) as part:
         part.write(result.verdicts)
     unfinished.replace(file)
+
+
+def _counts_of(file: Path) -> Counts | None:
+    """What a part says of its requests; None if it is not there, is damaged, or was written by other code: then it is to be made."""
+    try:
+        stored = pq.read_metadata(file)
+        if stored.schema.to_arrow_schema().names != VERDICTS.names:
+            return None
+        return msgspec.json.decode((stored.metadata or {})[_COUNTS.encode()], type=Counts)
+    except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError):
+        return None
+
+
+def _read_part(file: Path) -> tuple[Counts, pa.Table]:
+    """A part that was there a moment ago. Raises LakeError if it cannot be read to its end."""
+    counts = _counts_of(file)
+    try:
+        if counts is not None:
+            return counts, read_encoded(file)
+    except (OSError, pa.ArrowException):
+        pass
+    raise LakeError(f"{file}: this part of a replay cannot be read", "remove it and run the replay again: only this part is made anew")
 
 
 def _merge(plan: ReplayPlan, run_id: str, folder: Path) -> RunSummary:
@@ -134,10 +172,9 @@ def _merge(plan: ReplayPlan, run_id: str, folder: Path) -> RunSummary:
     unfinished = folder / "verdicts.tmp"
     with VerdictFile(unfinished) as whole:
         for file in _files(plan.parts, folder / "parts"):
-            counts = json.loads((pq.read_metadata(file).metadata or {})[_COUNTS.encode()])
-            evaluated += counts["evaluated"]
-            not_evaluated.update(counts["not_evaluated"])
-            table = read_encoded(file)
+            counts, table = _read_part(file)
+            evaluated += counts.evaluated
+            not_evaluated.update(counts.not_evaluated)
             rows += table.num_rows
             whole.write(table)
     verdicts = unfinished.replace(folder / "verdicts.parquet")

@@ -164,6 +164,55 @@ def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: Polic
     assert files(folder) == whole
 
 
+def rewritten(file: Path, metadata: dict[str, str] | None) -> None:
+    """A part as other code may have left it."""
+    table = pq.read_table(file)
+    if metadata is None:
+        pq.write_table(table.drop_columns(["why"]), file)
+    else:
+        pq.write_table(table.replace_schema_metadata(metadata), file)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda file: rewritten(file, {}), id="without counts"),
+        pytest.param(lambda file: rewritten(file, {"hindcast.counts": '{"requests": 3}'}), id="with other counts"),
+        pytest.param(lambda file: rewritten(file, {"hindcast.counts": "3"}), id="with counts of another kind"),
+        pytest.param(lambda file: rewritten(file, None), id="with other columns"),
+        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-9]), id="torn"),
+        pytest.param(lambda file: file.write_bytes(b""), id="empty"),
+    ],
+)
+def test_a_part_that_other_code_left_is_made_anew(lake: Path, policies: PolicySet, damage: Callable[[Path], None]) -> None:
+    plan = plan_of(lake, policies, part_requests=5)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    whole = files(folder)
+    shutil.rmtree(folder)
+
+    def stop_early(done: int, planned: int) -> None:
+        if done > 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_replay(plan, lake, progress=stop_early)
+    left = sorted((folder / "parts").iterdir())
+    assert len(left) > 1
+    damage(left[0])
+    run_replay(plan, lake)
+    assert files(folder) == whole
+
+
+def test_a_summary_that_other_code_left_is_no_summary(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    first = run_replay(plan, lake)
+    summary = runs_folder(lake) / plan.run_id / "summary.json"
+    for text in ("", "[]", '{"run_id": "x"}', '{"bindings": [{"name": "b"}], "not_evaluated": []}'):
+        summary.write_text(text)
+        assert run_replay(plan, lake) == first
+
+
 def test_a_complete_run_is_not_run_again(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies)
     first = run_replay(plan, lake)
