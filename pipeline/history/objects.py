@@ -79,7 +79,9 @@ def _apply_scale(value: Object, change: Version) -> Object:
     scale = decode_json(change.body)
     spec = value.setdefault("spec", {})
     metadata = value.setdefault("metadata", {})
-    if spec.get("replicas") != scale["spec"].get("replicas", 0):
+    # A custom resource may keep its replicas elsewhere.
+    is_here = "replicas" in spec or change.grade is not Grade.PARTIAL
+    if is_here and spec.get("replicas") != scale["spec"].get("replicas", 0):
         spec["replicas"] = scale["spec"].get("replicas", 0)
         _bump_generation(metadata)
     metadata["resourceVersion"] = change.resource_version

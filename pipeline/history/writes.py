@@ -57,9 +57,10 @@ def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     elif event.verb == "delete":
         yield key, _deleted(event, head, kind)
     elif event.subresource == "scale":
+        version = _version(event, Form.SCALE if kind is BodyKind.OBJECT else Form.OPAQUE, head, body=event.response_raw)
+        is_built_in = by_resource(event.resource.group, event.resource.resource) is not None
         # Where a custom resource keeps its replicas is said by its definition, which is not looked up here.
-        is_told = kind is BodyKind.OBJECT and by_resource(event.resource.group, event.resource.resource) is not None
-        yield key, _version(event, Form.SCALE if is_told else Form.OPAQUE, head, body=event.response_raw)
+        yield key, version if is_built_in else replace(version, grade=Grade.PARTIAL)
     else:
         version = _written(event, head, kind)
         yield key, version
