@@ -145,7 +145,7 @@ def _write_part(result: PartResult, file: Path) -> None:
 
 
 def _counts_of(file: Path) -> Counts | None:
-    """What a part says of its requests; None if it is not there, is damaged, or was written by other code: then it is to be made."""
+    """What a part says of its requests; None if it is not there, damaged, or of other code: then it is to be made."""
     try:
         stored = pq.read_metadata(file)
         if stored.schema.to_arrow_schema().names != VERDICTS.names:
@@ -163,7 +163,7 @@ def _read_part(file: Path) -> tuple[Counts, pa.Table]:
             return counts, read_encoded(file)
     except (OSError, pa.ArrowException):
         pass
-    raise LakeError(f"{file}: this part of a replay cannot be read", "remove it and run the replay again: only this part is made anew")
+    raise LakeError(f"{file}: this part of a replay cannot be read", "remove it and run the replay again: it alone is made anew")
 
 
 def _merge(plan: ReplayPlan, run_id: str, folder: Path) -> RunSummary:

@@ -256,7 +256,8 @@ def test_the_scale_of_a_custom_resource_lies_where_its_definition_says(build: An
         build(verb="patch", subresource="scale", request={"spec": {"replicas": 7}}, response=answer, **place),
         build(at=100, verb="patch", request={"metadata": {}}, response={**parent, "metadata": {"resourceVersion": "7"}}, **place),
     ]
-    paths = {"specReplicasPath": ".spec.workers.count", "statusReplicasPath": ".status.running", "labelSelectorPath": ".status.labels"}
+    paths = {"specReplicasPath": ".spec.workers.count", "statusReplicasPath": ".status.running"}
+    paths["labelSelectorPath"] = ".status.labels"
     (scaled,) = admission_requests(rows[1], history(*rows), Defined(paths))  # type: ignore[misc]
     assert known(scaled.old_object)["spec"] == {"replicas": 2}
     assert known(scaled.old_object)["status"] == {"replicas": 1, "selector": "a=x"}
