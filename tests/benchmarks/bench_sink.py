@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ _AUDIT_ID = re.compile(rb'"auditID":"([0-9a-f]{8})')
 
 
 def run() -> list[dict[str, Any]]:
-    """Rows for 1, 3 and 10 senders over plain HTTP, and for 3 over TLS."""
+    """Rows for 1, 3 and 10 senders, over plain HTTP and over TLS."""
     from api.settings import Settings
     from tests.serving import RunningServer
 
@@ -37,8 +38,9 @@ def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="hindcast-bench-") as name:
         folder = Path(name)
         certificate, key = _certificate(folder)
-        for label, posters, tls in [*((f"{count} senders", count, False) for count in POSTERS), ("3 senders, TLS", 3, True)]:
-            lake = folder / label.replace(" ", "-")
+        for posters, tls in product(POSTERS, (False, True)):
+            label = f"{posters} sender{'s' * (posters > 1)}{', TLS' * tls}"
+            lake = folder / f"{posters}-{tls}"
             settings = Settings(
                 lake=lake,
                 port=0,
