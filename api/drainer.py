@@ -11,25 +11,30 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import structlog
 
 from ingest.drain import drain
-from ingest.errors import HindcastError, LakeError
+from ingest.errors import HindcastError
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from ingest.retention import expire, expire_objects, expire_quarantine
 from ingest.spool import sealed_segments
 
 from . import logs
+from .damage import ENGINE_ERRORS, explained
 from .settings import Settings
 
 _NICENESS = 10  # acknowledging comes first: what waits in the spool is safe
 _LOOK_SECONDS = 0.25
 _RETRY_SECONDS = 5.0
+_DAMAGED_RETRY_SECONDS = 60.0  # to find out which file is damaged costs one reading of the lake
 # Less than the supervisor's patience, so that a long backlog is left in an orderly way.
 _LAST_PASS_SECONDS = 8.0
+
+_TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
 
 _log = structlog.get_logger("hindcast.drain")
 
@@ -67,28 +72,29 @@ def main() -> int:
     maintained = time.monotonic()
     while True:
         last_pass = stop.event.is_set()
-        pause_seconds = _pass(lake, settings, stop)
+        pause_seconds = drain_once(lake, settings, stop.is_overdue)
         if last_pass:
             return 0
         # What waits in the spool comes first; a lake of many small files only answers more slowly.
         if pause_seconds and 0 < settings.maintain_interval_seconds <= time.monotonic() - maintained:
-            _maintain(lake, settings)
+            maintain_once(lake, settings)
             maintained = time.monotonic()
         stop.event.wait(pause_seconds)
 
 
-def _pass(lake: Lake, settings: Settings, stop: _Stop) -> float:
+def drain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> float:
     """Store what is sealed now; returns the seconds to wait before the next look."""
     if not sealed_segments(settings.spool):
         return _LOOK_SECONDS
     started = time.monotonic()
     try:
         with lake.writer() as writer:
-            counts = drain(writer, settings.spool, stop.is_overdue)
-    except LakeError as error:
+            counts = drain(writer, settings.spool, stopped)
+    except _TROUBLES as error:
         # Another process may be ingesting files, or the disk may be full. What is acknowledged waits in the spool.
-        _log.error("drain_failed", error=str(error), again_in_seconds=_RETRY_SECONDS)
-        return _RETRY_SECONDS
+        retry_seconds = _RETRY_SECONDS if isinstance(error, HindcastError) else _DAMAGED_RETRY_SECONDS
+        _log.error("drain_failed", error=_told(error, settings), again_in_seconds=retry_seconds)
+        return retry_seconds
     _log.info(
         "drained",
         stored=counts.stored,
@@ -99,7 +105,7 @@ def _pass(lake: Lake, settings: Settings, stop: _Stop) -> float:
     return 0.0 if counts.read else _LOOK_SECONDS
 
 
-def _maintain(lake: Lake, settings: Settings) -> None:
+def maintain_once(lake: Lake, settings: Settings) -> None:
     """Merge small files, and remove what is too old or was replaced a while ago."""
     now_ts = time.time()
     try:
@@ -117,10 +123,18 @@ def _maintain(lake: Lake, settings: Settings) -> None:
                 expired = expire_objects(writer, first_day, now_ts)
                 _log.info("objects_expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
             merged = compact(writer, now_ts)
-    except LakeError as error:
-        _log.error("maintenance_failed", error=str(error))
+    except _TROUBLES as error:
+        _log.error("maintenance_failed", error=_told(error, settings))
         return
     _log.info("maintained", files_before=merged.files_before, files_after=merged.files_after, files_removed=removed)
+
+
+def _told(error: Exception, settings: Settings) -> str:
+    """What to say of an error; a defect of ours is raised again."""
+    found = error if isinstance(error, HindcastError) else explained(error, settings.lake)
+    if found is None:
+        raise error
+    return str(found)
 
 
 def _end_with_server() -> None:

@@ -31,6 +31,10 @@ _KEY = {"events": EVENT_KEY, "repeats": (*EVENT_KEY, "ingest_source")}
 _ORDER = {"events": (*SORT_ORDER, "stage_ts"), "repeats": ("stage_ts", "audit_id")}
 
 
+class DamagedFileError(LakeError):
+    """One file of the lake is not what was written; it says nothing about the others."""
+
+
 @dataclass(slots=True)
 class Compacted:
     """What compaction did. No `duplicate` row is an event, because ingest stores each once; a repeat may be noted several times."""
@@ -56,14 +60,21 @@ def compact(writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN) -> Co
     """Rewrite small files of events as larger ones sorted by object, unit by unit; `now_ts` is seconds since the epoch.
 
     A unit lies within one cluster and one day. It is rewritten once it has `files_min` files, or once its day is over.
-    Raises LakeError when a file is damaged or the disk cannot take the result; the units before it are done, and nothing is lost.
+    Raises LakeError when the disk cannot take the result; the units before it are done, and nothing is lost. A damaged file holds
+    up its own unit only, and is told at the end by DamagedFileError.
     """
     done = Compacted()
     today = datetime.fromtimestamp(now_ts, UTC).date().isoformat()
-    for unit in _units(writer.lake):
+    damaged: list[DamagedFileError] = []
+    for unit in _units(writer.lake, damaged):
         is_over = unit[0].dt < today and (len(unit) > 1 or not unit[0].compacted)
         if len(unit) >= files_min or is_over:
-            _compact_unit(writer, unit, now_ts, done)
+            try:
+                _compact_unit(writer, unit, now_ts, done)
+            except DamagedFileError as error:
+                damaged.append(error)
+    if damaged:
+        raise damaged[0]
     return done
 
 
@@ -92,8 +103,11 @@ def verify(lake: Lake) -> list[Fault]:
     ]
 
 
-def _units(lake: Lake) -> Iterator[list[DataFile]]:
-    """Files that are to be one: neighbours in time of one table, cluster and day, as many as a unit may hold."""
+def _units(lake: Lake, damaged: list[DamagedFileError]) -> Iterator[list[DataFile]]:
+    """Files that are to be one: neighbours in time of one table, cluster and day, as many as a unit may hold.
+
+    A file whose footer cannot be read is left out and added to `damaged`.
+    """
     listed = [file for kind in _KEY for file in lake.manifest.files(kind)]
     files = sorted(listed, key=lambda file: (file.kind, file.cluster, file.dt, file.min_us, file.path))
     for _, day in groupby(files, key=lambda file: (file.kind, file.cluster, file.dt)):
@@ -102,7 +116,11 @@ def _units(lake: Lake) -> Iterator[list[DataFile]]:
         for file in day:
             if file.compacted and file.rows >= UNIT_ROWS_MAX // 2:
                 continue  # Good as it is; taking it along again and again would rewrite the day many times.
-            file_bytes = _uncompressed_bytes(lake.path / file.path)
+            try:
+                file_bytes = _uncompressed_bytes(lake.path / file.path)
+            except DamagedFileError as error:
+                damaged.append(error)
+                continue
             if unit and (rows + file.rows > UNIT_ROWS_MAX or size_bytes + file_bytes > UNIT_BYTES_MAX):
                 yield unit
                 unit, rows, size_bytes = [], 0, 0
@@ -145,17 +163,17 @@ def _uncompressed_bytes(path: Path) -> int:
 
 
 def read_footer(path: Path) -> pq.FileMetaData:
-    """What a Parquet file says of itself. Raises LakeError when it cannot be read."""
+    """What a Parquet file says of itself. Raises DamagedFileError when it cannot be read."""
     try:
         return pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
-        raise LakeError(f"{path}: cannot be read: {error}", "`hindcast doctor` names every damaged file") from error
+        raise DamagedFileError(f"{path}: cannot be read: {error}", "`hindcast doctor` names every damaged file") from error
 
 
 def refuse_damaged(lake: Lake, file: DataFile) -> None:
-    """Raise LakeError for a file that is not what was written: rewriting it would give it a new checksum."""
+    """Raise DamagedFileError for a file that is not what was written: rewriting it would give it a new checksum."""
     if (reason := _fault(lake.path, file)) is not None:
-        raise LakeError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
+        raise DamagedFileError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
 
 
 def _fault(folder: Path, file: DataFile) -> str | None:

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import duckdb
 import pytest
+import structlog
 
+from api import drainer
 from api.cli import run
 from api.damage import explained
+from api.settings import Settings
 from ingest.errors import LakeError
 from ingest.files import ingest_files
 from ingest.lake import Lake
+from ingest.spool import Spool, sealed_segments
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "cases" / "ingest" / "exports" / "recorded.jsonl"
@@ -99,6 +103,24 @@ def test_the_damaged_file_is_named(
         assert "`hindcast doctor --verify`" in error
         assert run(["-q", "--lake", str(lake), "doctor", "--verify"]) == 1
         assert file.name in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", [pages, footer, cut, empty, gone, manifest, table])
+def test_the_drain_names_the_damaged_file_and_keeps_what_waits(
+    lake: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], Path]
+) -> None:
+    settings = Settings(lake=lake)
+    again = RECORDED.read_bytes().splitlines()
+    opened = Lake.open(lake)
+    with Spool(settings.spool) as spool:
+        spool.append("lab", "digest", 1.0, [line.replace(b'"auditID":"', b'"auditID":"0') for line in again])
+    file = damage(lake)
+    assert drainer.drain_once(opened, settings, lambda: False) > 1.0
+    with structlog.testing.capture_logs() as logs:
+        drainer.drain_once(opened, settings, lambda: False)
+        drainer.maintain_once(opened, settings)
+    assert [entry["event"] for entry in logs if str(file) in entry.get("error", "")][:1] == ["drain_failed"]
+    assert len(sealed_segments(settings.spool)) == 1
 
 
 def test_our_own_mistakes_are_no_damage(lake: Path) -> None:

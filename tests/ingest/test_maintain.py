@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ingest import maintain
 from ingest.errors import LakeError
 from ingest.lake import Lake
-from ingest.maintain import Fault, compact, remove_retired, verify
+from ingest.maintain import DamagedFileError, Fault, compact, remove_retired, verify
 from ingest.retention import OBJECTS_EXPIRED, Expired, bodies_before, expire, expire_objects, expire_quarantine
 from ingest.schema import EVENTS
 from ingest.store import EventStore, Lines
@@ -137,6 +137,18 @@ def test_verify_names_every_damaged_file(lake: Lake, event: Event) -> None:
         Fault(str(gone.relative_to(lake.path)), "is missing"),
     ]
     assert good.exists()
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1000, -1])
+def test_a_damaged_file_holds_up_its_own_day_only(lake: Lake, event: Event, kept_bytes: int) -> None:
+    for number in range(9):
+        store(lake, event(number), event(number + DAY))
+    damaged = lake.files()[0]
+    damaged.write_bytes(damaged.read_bytes()[:kept_bytes])
+    with lake.writer() as writer, pytest.raises(DamagedFileError, match=damaged.name):
+        compact(writer, FIRST_DAY)
+    assert [path.parent.name for path in lake.files()].count("dt=2026-11-02") == 1
+    assert damaged in lake.files()
 
 
 def test_a_damaged_file_is_not_rewritten(lake: Lake, event: Event) -> None:
