@@ -99,16 +99,17 @@ def is_log_name(name: str) -> bool:
     return _LOG_NAME.fullmatch(name) is not None
 
 
-def files_below(folder: Path) -> list[Path]:
+def files_below(folder: Path, unreadable: Callable[[OSError], None] = lambda error: None) -> list[Path]:
     """The files of a folder and of those in it, except hidden ones and lakes; those of one folder in the order of writing.
 
-    A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`.
+    A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`. Folders that
+    cannot be listed are told to `unreadable`.
     """
-    return list(_walk(folder))
+    return list(_walk(folder, unreadable))
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
+def _walk(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder, onerror=unreadable):
         if MANIFEST in names:
             folders.clear()  # what a lake has in its spool and quarantine are its own affairs
             continue
@@ -143,7 +144,11 @@ def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError
     """The logs below a folder, and the files that are named like logs and are none, with the reason."""
     found: list[Source] = []
     faults: list[tuple[Path, InputError]] = []
-    for path in files_below(folder):
+
+    def unreadable(error: OSError) -> None:
+        faults.append((Path(error.filename), InputError(f"{error.filename}: cannot be read: {error.strerror}")))
+
+    for path in files_below(folder, unreadable):
         try:
             source = file_source(path)
             fault = _fault(source)

@@ -241,10 +241,13 @@ class Follower:
     def _candidates(self) -> Iterator[Path]:
         for path in self._paths:
             if path.is_dir():
-                yield from files_below(path)
+                yield from files_below(path, self._unreadable)
             elif path.parent.is_dir():
                 pattern = rotated(path)
                 yield from sorted(file for file in path.parent.iterdir() if pattern.fullmatch(file.name) and file.is_file())
+
+    def _unreadable(self, error: OSError) -> None:
+        self._entry(Path(error.filename)).note = f"passed over: {error.filename}: cannot be read: {error.strerror}"
 
     def _begin(self, store: EventStore, path: Path, now_ts: float, unit_done: Callable[[], None], is_last: bool) -> None:
         """Read a file for the first time, behind what an earlier ingest read, and keep it open if it may grow."""

@@ -6,6 +6,7 @@ file) is recorded in the same transaction as the files it wrote, which is what m
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -50,19 +51,29 @@ class Manifest:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if not create and not path.is_file():
             raise LakeError(f"{path.parent}: there is no lake here", "fill one with `hindcast ingest`, or give --lake")
+        self._path = path
+        self._writable = _is_writable(path)
+        if create and not self._writable:
+            raise LakeError(f"{path.parent}: the lake cannot be written", "fix its owner, or choose another --lake")
         try:
-            self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            # An acknowledged event may live only here and in its file: every commit reaches the disk.
-            self._connection.execute("PRAGMA synchronous = FULL")
+            self._seen = _state(path)
+            self._opened = _open_to_write(path) if self._writable else _open_to_read(path)
             if create:
                 with self.transaction():
                     self._make_tables()
             self._check_version(path)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise LakeError(
                 f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
             ) from error
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if not self._writable and (state := _state(self._path)) != self._seen:
+            # Another one writes; a database that was taken for unchanging would go on showing what it was.
+            self._opened.close()
+            self._seen, self._opened = state, _open_to_read(self._path)
+        return self._opened
 
     def _make_tables(self) -> None:
         if not self._has_tables():
@@ -156,4 +167,30 @@ class Manifest:
 
     def close(self) -> None:
         """Release the database."""
-        self._connection.close()
+        self._opened.close()
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
+
+
+def _state(path: Path) -> tuple[int, int, bool]:
+    """Changes with the database. The last is whether there is a log beside it: a writer is at work then, or was killed."""
+    log = path.with_name(f"{path.name}-wal")
+    found = path.stat() if path.exists() else None
+    return (found.st_mtime_ns if found else 0, found.st_size if found else 0, log.exists() and log.stat().st_size > 0)
+
+
+def _open_to_write(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    # An acknowledged event may live only here and in its file: every commit reaches the disk.
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _open_to_read(path: Path) -> sqlite3.Connection:
+    """A connection where nothing may be written; it does without the files that even a reader makes (sqlite.org/wal.html)."""
+    has_log = _state(path)[2]
+    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0, check_same_thread=False)

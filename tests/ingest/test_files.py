@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -332,3 +333,21 @@ def test_a_disk_that_fills_up_stops_the_ingest_and_it_resumes(lake: Lake, tmp_pa
     assert not list((lake.path / "events").rglob("dt=*/*"))
     assert ingest(lake, path).counts == Counts(read=2, stored=2)
     assert ids(lake) == names(1, 2)
+
+
+def test_a_folder_that_cannot_be_listed_is_told(lake: Lake, tmp_path: Path, event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = tmp_path / "logs" / "closed"
+    closed.mkdir(parents=True)
+    (tmp_path / "logs" / "audit.log").write_bytes(event(1) + b"\n")
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:  # root may list every folder, so that a mode of 000 would prove nothing
+        if Path(path) == closed:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    notes = {file.path: file.note for file in ingest_files(lake, [tmp_path / "logs"], "c", 0.0).files}
+    assert notes[str(closed)] == f"passed over: {closed}: cannot be read: Permission denied"
+    with pytest.raises(InputError, match="cannot be read: Permission denied"):
+        ingest_files(lake, [closed], "c", 0.0)

@@ -157,3 +157,30 @@ def test_a_manifest_that_cannot_grow_keeps_what_it_has(lake: Lake, event: Event,
     again = Lake.open(lake.path)
     assert [row["audit_id"] for row in rows(again)] == ["id-1"]
     assert again.manifest.props("mark-") == {}
+
+
+def test_a_lake_that_may_only_be_read_is_read_and_leaves_nothing_beside_it(
+    lake: Lake, event: Event, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(lake, event(1))
+    lake.close()
+    before = sorted(lake.path.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write everywhere
+        reader = Lake.open(lake.path)
+        assert len(rows(reader)) == 1
+        assert sorted(lake.path.iterdir()) == before
+        with pytest.raises(LakeError, match=f"{lake.path}: the lake cannot be written; fix its owner"):
+            Lake.create(lake.path)
+    # Somebody else may write all the same: at work, and after an end in order.
+    writer = Lake.open(lake.path)
+    store(writer, event(2))
+    assert len(rows(reader)) == 2
+    writer.close()
+    assert len(rows(reader)) == 2
+    store(writer := Lake.open(lake.path), event(3))
+    writer.close()
+    assert len(rows(reader)) == 3
+    with pytest.raises(LakeError, match="the lake's manifest cannot be written"):
+        reader.manifest.commit(props={"mark": "1"})
+    reader.close()
