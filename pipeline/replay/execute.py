@@ -6,12 +6,13 @@ that was interrupted goes on with the parts that are missing; one that is comple
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,9 @@ from .worker import PartResult, Replayer, open_for_replay
 Progress = Callable[[int, int], None]
 
 _COUNTS = "hindcast.counts"
+# What a replay makes it keeps until its part is done, or drops at once: looking through all of it for cycles every 700 objects, as
+# Python does by default, takes a tenth of the time.
+_OBJECTS_BETWEEN_COLLECTIONS = 500_000
 _replayer: Replayer | None = None  # of this worker process
 
 
@@ -54,7 +58,7 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     if (finished := _finished(folder)) is not None:
         return finished
     parts = folder / "parts"
-    with closing(open_for_replay(lake)) as reader:
+    with closing(open_for_replay(lake)) as reader, _collecting_seldom():
         if lake_digest(reader, plan.window) != plan.lake_digest:
             raise LakeError(f"{lake} has changed since this replay was planned", "plan it again, or give it an end (--until)")
         parts.mkdir(parents=True, exist_ok=True)
@@ -77,6 +81,16 @@ def _finished(folder: Path) -> RunSummary | None:
         return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+@contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, parts: list[Part], workers: int) -> Iterator[Part]:
@@ -120,6 +134,7 @@ def _share(replayer: Replayer, futures: Mapping[Future[None], Part], folder: Pat
 
 def _start_worker(plan: ReplayPlan, lake: Path) -> None:
     global _replayer
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
     _replayer = Replayer(plan, open_for_replay(lake))
 
 
