@@ -6,12 +6,15 @@ is sealed, and at once when the server is gone.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -22,6 +25,7 @@ from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from ingest.retention import expire, expire_objects, expire_quarantine
 from ingest.spool import sealed_segments
+from ingest.store import Counts
 
 from . import logs
 from .damage import ENGINE_ERRORS, explained
@@ -89,9 +93,10 @@ def drain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> f
     started = time.monotonic()
     try:
         with lake.writer() as writer:
-            counts = drain(writer, settings.spool, stopped)
+            counts = drain(writer, settings.spool, stopped, _report)
     except _TROUBLES as error:
         # Another process may be ingesting files, or the disk may be full. What is acknowledged waits in the spool.
+        _report(None)
         retry_seconds = _RETRY_SECONDS if isinstance(error, HindcastError) else _DAMAGED_RETRY_SECONDS
         _log.error("drain_failed", error=_told(error, settings), again_in_seconds=retry_seconds)
         return retry_seconds
@@ -127,6 +132,13 @@ def maintain_once(lake: Lake, settings: Settings) -> None:
         _log.error("maintenance_failed", error=_told(error, settings))
         return
     _log.info("maintained", files_before=merged.files_before, files_after=merged.files_after, files_removed=removed)
+
+
+def _report(counts: Counts | None) -> None:
+    """Tell the supervisor what became of a unit, or that a pass failed, for its metrics; it reads what this process prints."""
+    with suppress(OSError):  # the server is gone
+        sys.stdout.write(json.dumps(None if counts is None else asdict(counts)) + "\n")
+        sys.stdout.flush()
 
 
 def _told(error: Exception, settings: Settings) -> str:

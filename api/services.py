@@ -76,7 +76,7 @@ def open_services(settings: Settings) -> Services:
     executor = ThreadPoolExecutor(_ACK_THREADS, thread_name_prefix="ack")
     large_executor = ThreadPoolExecutor(_LARGE_THREADS, thread_name_prefix="ack-large")
     drain = DrainSupervisor(settings, metrics) if settings.drain else None
-    query = ProcessSupervisor("query", "api.querier", settings) if settings.query else None
+    query = ProcessSupervisor("query", "api.querier", settings, metrics) if settings.query else None
     return Services(settings, sink, spool, metrics, executor, large_executor, identities, drain, query)
 
 

@@ -9,17 +9,18 @@ interrupted.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from pathlib import Path
 
 import structlog
 
 from ingest.spool import sealed_segments
-from ingest.telemetry import SinkMetrics
+from ingest.telemetry import DRAIN_RESULTS, SinkMetrics
 
 from .settings import Settings
 
@@ -34,13 +35,15 @@ _STOP_SECONDS = 12.0
 class ProcessSupervisor:
     """Starts a process, starts it again with growing pauses when it ends, and ends it with the server.
 
-    `name` is what it is called in logs, `module` what `python -m` runs.
+    `name` is what it is called in logs and metrics, `module` what `python -m` runs.
     """
 
-    def __init__(self, name: str, module: str, settings: Settings) -> None:
+    def __init__(self, name: str, module: str, settings: Settings, metrics: SinkMetrics) -> None:
         self._name = name
         self._module = module
         self._settings = settings
+        self._metrics = metrics
+        self._count(up=False, restarted=False)
         self._log = structlog.get_logger(f"hindcast.{name}")
         self._process: Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -81,8 +84,12 @@ class ProcessSupervisor:
             return f"the {self._name} process is not running yet"
         return None
 
-    def _count(self, *, up: bool) -> None:
-        """Called when the process has started and when it has ended."""
+    def _count(self, *, up: bool, restarted: bool) -> None:
+        self._metrics.process_up.labels(self._name).set(up)
+        self._metrics.process_restarts.labels(self._name).inc(restarted)
+
+    def _hear(self, line: bytes) -> None:
+        """Called with each line that the process prints."""
 
     async def _supervise(self) -> None:
         backoff_seconds = BACKOFF_SECONDS_MIN
@@ -109,23 +116,25 @@ class ProcessSupervisor:
             "-m",
             self._module,
             stdin=PIPE,
-            stdout=DEVNULL,
+            stdout=PIPE,
             env={**os.environ, **self._settings.environment()},
         )
-        self._count(up=True)
+        self._count(up=True, restarted=False)
         self._log.info(f"{self._name}_started", pid=process.pid)
         try:
+            if process.stdout is not None:
+                async for line in process.stdout:
+                    self._hear(line)
             return await process.wait()
         finally:
-            self._count(up=False)
+            self._count(up=False, restarted=not self._stopping)
 
 
 class DrainSupervisor(ProcessSupervisor):
-    """Keeps the drain running, counts its lives, and sees when it does not get on."""
+    """Keeps the drain running, counts what it does, and sees when it does not get on."""
 
     def __init__(self, settings: Settings, metrics: SinkMetrics) -> None:
-        super().__init__("drain", "api.drainer", settings)
-        self._metrics = metrics
+        super().__init__("drain", "api.drainer", settings, metrics)
         self._oldest_segment = ""
         self._oldest_since = time.monotonic()
 
@@ -143,7 +152,15 @@ class DrainSupervisor(ProcessSupervisor):
             return f"the drain is stuck: segment {self._oldest_segment} has waited for {waited_seconds:.0f} s"
         return super().trouble()
 
-    def _count(self, *, up: bool) -> None:
-        self._metrics.drain_up.set(up)
-        if not up and not self._stopping:
-            self._metrics.drain_restarts.inc()
+    def _hear(self, line: bytes) -> None:
+        """What became of a unit of events, or null for a pass that failed (see drainer.py)."""
+        try:
+            counts = json.loads(line)
+        except ValueError:  # a library's own words
+            return
+        if counts is None:
+            self._metrics.drain_passes_failed.inc()
+            return
+        for result in DRAIN_RESULTS:
+            self._metrics.events_drained.labels(result).inc(counts[result])
+        self._metrics.drain_timestamp_seconds.set_to_current_time()

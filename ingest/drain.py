@@ -51,9 +51,15 @@ class _Unit:
         return self.events >= UNIT_EVENTS_MAX or self.size_bytes >= UNIT_BYTES_MAX
 
 
-def drain(writer: LakeWriter, spool: Path, stopped: Callable[[], bool] = lambda: False) -> Counts:
+def drain(
+    writer: LakeWriter,
+    spool: Path,
+    stopped: Callable[[], bool] = lambda: False,
+    unit_done: Callable[[Counts], None] = lambda counts: None,
+) -> Counts:
     """Store every sealed segment of `spool`, oldest first, and return what became of the events; `stopped` ends it between units.
 
+    `unit_done` hears what became of each unit once that is durable.
     Raises LakeError when the lake cannot be written or a segment cannot be read; what was committed stays, and nothing is lost.
     """
     counts = Counts()
@@ -64,7 +70,9 @@ def drain(writer: LakeWriter, spool: Path, stopped: Callable[[], bool] = lambda:
         while not stopped() and (unit := next(units, None)) is not None:
             if unit.batches:
                 parts = [Lines(batch.cluster, "webhook", batch.received_ts, batch.lines) for batch in unit.batches]
-                counts.add(store.store(parts, unit.marks, unit.name))
+                found = store.store(parts, unit.marks, unit.name)
+                unit_done(found)
+                counts.add(found)
             _remove(unit.finished)
     finally:
         store.close()

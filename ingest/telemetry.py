@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 CLUSTER_LABELS_MAX = 200
 OTHER_CLUSTERS = "other"
+DRAIN_RESULTS = ("stored", "duplicate", "quarantined")
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.06, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
 
@@ -57,10 +58,26 @@ class SinkMetrics:
             ["cluster"],
             registry=registry,
         )
-        self.drain_restarts = Counter(
-            "hindcast_drain_restarts", "How often the drain process had to be started again.", registry=registry
+        self.events_drained = Counter(
+            "hindcast_drain_events",
+            "Events that the drain took from the spool, by what became of them: stored, duplicate of a stored one, quarantined.",
+            ["result"],
+            registry=registry,
         )
-        self.drain_up = Gauge("hindcast_drain_up", "1 while the drain process runs.", registry=registry)
+        self.drain_passes_failed = Counter(
+            "hindcast_drain_passes_failed",
+            "Passes of the drain that were given up; the log says why.",
+            registry=registry,
+        )
+        self.drain_timestamp_seconds = Gauge(
+            "hindcast_drain_last_stored_timestamp_seconds", "When the drain last stored something.", registry=registry
+        )
+        self.process_restarts = Counter(
+            "hindcast_process_restarts", "How often a process had to be started again.", ["process"], registry=registry
+        )
+        self.process_up = Gauge("hindcast_process_up", "1 while a process runs.", ["process"], registry=registry)
+        for result in DRAIN_RESULTS:
+            self.events_drained.labels(result)
         self._clusters: set[str] = set()
 
     def saw_cluster(self, cluster: str, received_ts: float) -> None:

@@ -28,7 +28,7 @@ _log = structlog.get_logger("hindcast.audit")
 async def receive(request: Request, cluster: str) -> Response:
     """Store one EventList of a cluster. Anything but 200 means that nothing of it is promised, and the sender should repeat it."""
     services = services_of(request)
-    refusal = _refuse_sender(services, request, cluster) or _refuse_form(request)
+    refusal = _refuse_sender(services, request, cluster) or _refuse_form(services, request)
     if refusal is not None:
         return refusal
     body_bytes = int(request.headers["content-length"])
@@ -39,11 +39,10 @@ async def receive(request: Request, cluster: str) -> Response:
             async with asyncio.timeout(services.settings.body_seconds_max):
                 body = await _received(request, body_bytes)
         except TimeoutError:
-            return error_response(
-                408, "body_too_slow", f"the body took longer than {services.settings.body_seconds_max} s to arrive"
-            )
+            limit_seconds = services.settings.body_seconds_max
+            return _rejected(services, 408, "body_too_slow", f"the body took longer than {limit_seconds} s to arrive")
         except ClientDisconnect:
-            return error_response(400, "disconnected", "the sender went away before the body was whole")
+            return _rejected(services, 400, "disconnected", "the sender went away before the body was whole")
         loop = asyncio.get_running_loop()
         # A sender that goes away does not stop this: what was begun is stored, and its repetition will be found to be one.
         in_context = copy_context().run  # so that what is logged there carries the request's id
@@ -92,23 +91,33 @@ def _clusters_of(services: Services, request: Request, certificate_name: str | N
     return services.identities.clusters_of(token.strip() if scheme.lower() == "bearer" else None, certificate_name)
 
 
-def _refuse_form(request: Request) -> Response | None:
+def _refuse_form(services: Services, request: Request) -> Response | None:
     """Whether the request has the form in which an API server sends."""
     headers = request.headers
     encoding = headers.get("content-encoding", "identity")
     if encoding.strip().lower() not in ("identity", ""):
-        return error_response(
-            415, "encoded_body", f"content encoding {encoding[:40]!r} is not taken", "send the body as it is; an API server does"
+        return _rejected(
+            services,
+            415,
+            "encoded_body",
+            f"content encoding {encoding[:40]!r} is not taken",
+            "send the body as it is; an API server does",
         )
     # A browser sends this type across origins only after asking, so no web page can post events to a sink on loopback.
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
-        return error_response(415, "not_json", f"content type {media_type[:40]!r} is not application/json")
+        return _rejected(services, 415, "not_json", f"content type {media_type[:40]!r} is not application/json")
     if not headers.get("content-length", "").isdecimal():
-        return error_response(
-            411, "no_length", "the request does not say how long its body is", "send Content-Length; an API server does"
+        return _rejected(
+            services, 411, "no_length", "the request does not say how long its body is", "send Content-Length; an API server does"
         )
     return None
+
+
+def _rejected(services: Services, status: int, code: str, message: str, hint: str = "") -> Response:
+    """A refusal of what never came to the sink."""
+    services.metrics.batches_refused.labels(code).inc()
+    return error_response(status, code, message, hint)
 
 
 def _refused(cluster: str, refusal: Refused, body_bytes: int = 0) -> Response:

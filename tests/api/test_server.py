@@ -76,6 +76,18 @@ def test_recorded_posts_show_in_the_lake_within_the_interval(tmp_path: Path) -> 
             assert server.post("lab-1", body)[1] == {"events": len(json.loads(body)["items"]), "quarantined": 0, "duplicate": False}
         _wait_until_drained(settings)
         assert sum(stored_ids(settings.lake).values()) == 499
+        assert server.post("lab-1", event_list([recorded_items()[0], {"auditID": 1}]))[1]["events"] == 2
+        _wait_until_drained(settings)
+        wanted = {
+            'hindcast_process_up{process="drain"} 1.0',
+            'hindcast_drain_events_total{result="stored"} 499.0',
+            'hindcast_drain_events_total{result="duplicate"} 1.0',
+            'hindcast_drain_events_total{result="quarantined"} 1.0',
+        }
+        deadline = time.monotonic() + 10
+        while missing := wanted - set(server.get("/metrics")[1].decode().splitlines()):
+            assert time.monotonic() < deadline, missing
+            time.sleep(0.05)
         assert server.stop() == 0
 
 
@@ -107,7 +119,7 @@ def test_a_drain_that_was_killed_is_noticed_and_replaced(tmp_path: Path) -> None
             assert time.monotonic() < deadline
             time.sleep(0.1)
         assert server.drain_pid != first
-        assert b"hindcast_drain_restarts_total 1.0" in server.get("/metrics")[1]
+        assert b'hindcast_process_restarts_total{process="drain"} 1.0' in server.get("/metrics")[1]
 
 
 def test_the_drain_ends_with_its_server(tmp_path: Path) -> None:

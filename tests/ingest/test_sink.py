@@ -390,8 +390,11 @@ def test_names_of_metrics(bench: Bench) -> None:
         "hindcast_spool_fsync_seconds_bucket",
         "hindcast_sink_ack_seconds_bucket",
         'hindcast_sink_last_event_timestamp_seconds{cluster="lab-1"} 5.0',
-        "hindcast_drain_restarts_total",
-        "hindcast_drain_up",
+        'hindcast_drain_events_total{result="stored"}',
+        "hindcast_drain_passes_failed_total",
+        "hindcast_drain_last_stored_timestamp_seconds",
+        "hindcast_process_restarts_total",
+        "hindcast_process_up",
     ):
         assert name.removesuffix("_total") in text, name
     assert bench.metric("hindcast_sink_ack_seconds_count") == 1
