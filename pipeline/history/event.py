@@ -18,6 +18,9 @@ Row: TypeAlias = Mapping[str, Any]
 
 decode_json: Decode = msgspec.json.Decoder().decode
 
+# Why an object is unknown that was recorded, and that nobody could read.
+TOO_DEEP = "an object nests deeper than can be read"
+
 WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -68,12 +71,12 @@ _NO_HEAD = Head()
 
 
 def head_of(raw: Raw | None) -> Head:
-    """The identifying part of a body; an empty Head for none, for a list of patch operations and for ill-typed metadata."""
+    """The identifying part of a body; an empty Head for none, patch operations, ill-typed metadata, and what nests too deep."""
     if raw is None:
         return _NO_HEAD
     try:
         return _HEAD.decode(raw)
-    except msgspec.DecodeError:  # also ValidationError: a patch may hold anything where an object holds a string
+    except (msgspec.DecodeError, RecursionError):  # also ValidationError: a patch may hold anything where an object has a string
         return _NO_HEAD
 
 

@@ -167,10 +167,14 @@ def _asks_for_finalizers(event: Event) -> bool:
 
 
 def record(event: Event, versions: LogVersions) -> None:
-    """Enter what one event says about object versions."""
-    for key, version in versions_of(event):
+    """Enter what one event says about object versions. A body that nests too deep to be read was written all the same."""
+    try:
+        found, disturbance = list(versions_of(event)), disturbance_of(event)
+    except RecursionError:
+        found, disturbance = [(key_of(event, Head()), _version(event, Form.OPAQUE, Head()))], None
+    for key, version in found:
         versions.add(key, version)
-    if disturbance := disturbance_of(event):
+    if disturbance:
         versions.disturb(disturbance)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ..history.event import Event, decode_json
+from ..history.event import TOO_DEEP, Event, decode_json
 from ..history.kinds import by_resource
 from ..history.objects import object_of
 from ..history.versions import LogVersions, object_key
@@ -128,7 +128,10 @@ class Existing:
     def _stored(self, row: Row) -> Evidence[Object] | None:
         """The object as it is at the end of the window; None where it turns out to be gone, or on its way."""
         if row["object"] is not None:
-            return Known(decode_json(row["object"]), row["source"], Grade.INFERRED)
+            try:
+                return Known(decode_json(row["object"]), row["source"], Grade.INFERRED)
+            except RecursionError:
+                return Unknown(TOO_DEEP)
         key = object_key(row["cluster"], row["api_group"], row["resource"], row["namespace"], row["name"])
         version = self._changed.current(key, self._moment)
         found = object_of(version) if version else None

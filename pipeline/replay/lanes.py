@@ -80,7 +80,7 @@ class Lane:
         """What is read of the object in a response; None where the response is no object of the resource."""
         try:
             value = self._decode(response)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if value.__class__ is not dict or value.get("metadata").__class__ is not dict:
             return None

@@ -75,7 +75,11 @@ class Remembered:
             if lane is None or value is None:
                 left.append(index)
                 continue
-            key = lane.key(value, code == 201, namespace, epoch, tuple([own[name][index] for name in lane.columns]))
+            try:
+                key = lane.key(value, code == 201, namespace, epoch, tuple([own[name][index] for name in lane.columns]))
+            except RecursionError:
+                left.append(index)
+                continue
             keys.append((index, key))
             if key not in self._verdicts and key not in new:
                 new[key] = (index, value)
@@ -88,7 +92,11 @@ class Remembered:
         assert self._compiled is not None
         request = lane.request(value, row)
         world = self._worlds.at(request.cluster, request.ts)
-        verdicts = evaluate_request(self._compiled, request, world, partial(self._rbac.authorize, request.cluster, request.ts))
+        authorize = partial(self._rbac.authorize, request.cluster, request.ts)
+        try:
+            verdicts = evaluate_request(self._compiled, request, world, authorize)
+        except RecursionError:
+            return None
         is_unknown = any(verdict.decision is Decision.UNKNOWN for verdict in verdicts)
         return None if is_unknown and lane.may_know_more(request) else verdicts
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from queries import LakeReader, open_lake
 
-from ..admission.policies import compile_set
+from ..admission.policies import PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
-from ..history.event import Event
+from ..cel.stack import on_fresh_stack
+from ..history.event import TOO_DEEP, Event
 from ..history.kinds import by_resource
+from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests
 from ..history.snapshots import ResourceName, snapshot_versions
 from ..history.versions import LogVersions
@@ -31,6 +33,12 @@ from .remembered import Remembered
 from .sql import statement
 from .verdicts import VerdictBuilder
 from .worlds import Worlds
+
+# The verdicts of each pass of a request.
+Judged: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
+
+# Bodies are read as deep as a stack allows: what a sink had room for may be too deep here.
+_UNREAD: Judged = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
 
 # What is asked of the lake here: its reader needs to know no other views than these name.
 _ASKED = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest")
@@ -74,17 +82,27 @@ class Replayer:
         not_evaluated: Counter[str] = Counter()
         versions = self._versions(part, table, general)
         for index, row in zip(general, rows_of(table.take(pa.array(general, pa.int64()))), strict=True):
-            event = Event.from_row(row)
-            found = admission_requests(event, versions, self._history)
+            judge: Callable[[], Judged] = partial(self._judge, Event.from_row(row), versions)
+            found = on_fresh_stack(judge, _UNREAD)
             if isinstance(found, NotReplayed):
                 not_evaluated[found.reason] += 1
                 continue
             evaluated += 1
-            for request in found:
-                authorize = partial(self._rbac.authorize, request.cluster, request.ts)
-                world = self._worlds.at(request.cluster, request.ts)
-                builder.add(index, self._policies.evaluate(request, world, authorize, event), request.pass_index)
+            for pass_index, verdicts in found:
+                builder.add(index, verdicts, pass_index)
         return PartResult(builder.table(self._run_id, table), evaluated, not_evaluated)
+
+    def _judge(self, event: Event, versions: LogVersions) -> Judged:
+        """What the policies make of each pass of a request."""
+        found = admission_requests(event, versions, self._history)
+        if isinstance(found, NotReplayed):
+            return found
+        passes: list[tuple[int, Sequence[PolicyVerdict]]] = []
+        for request in found:
+            authorize = partial(self._rbac.authorize, request.cluster, request.ts)
+            world = self._worlds.at(request.cluster, request.ts)
+            passes.append((request.pass_index, self._policies.evaluate(request, world, authorize, event)))
+        return passes
 
     def _versions(self, part: Part, table: pa.Table, rows: Sequence[int]) -> LogVersions:
         """The versions of the objects of some rows whose earlier state will be asked for."""
