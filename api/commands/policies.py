@@ -8,7 +8,7 @@ from pathlib import Path
 
 from api.context import Context
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet, compile_policy, load_policy_set, parse_policy_set
+from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set, refused_expressions
 from pipeline.replay import policies_as_of
 from queries import open_lake
 
@@ -67,7 +67,7 @@ def read_policies(paths: list[Path] | None) -> PolicySet:
 
 def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:
     """Raise InputError with file and line of every expression that does not compile: an API server would not take such a policy."""
-    errors = [item for policy in policies.policies for item in compile_policy(policy, version).errors]
+    errors = [item for policy in policies.policies for item in refused_expressions(policy, version)]
     if errors:
         raise InputError("\n".join(f"{item.source}: {item.error}" for item in errors))
 

@@ -3,7 +3,7 @@
 `load_policy_set` reads policies, `compile_set` compiles them, `evaluate_request` says what they make of a request.
 """
 
-from .compile import CompiledPolicy, compile_policy
+from .compile import CompiledPolicy, compile_policy, refused_expressions
 from .decode import binding_from_object, policy_from_object
 from .dispatch import CompiledSet, compile_set, evaluate_request
 from .load import load_policy_set, parse_policy_set
@@ -31,4 +31,5 @@ __all__ = [
     "load_policy_set",
     "parse_policy_set",
     "policy_from_object",
+    "refused_expressions",
 ]

@@ -8,7 +8,7 @@ policy may have had another version).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ...cel import CompileError, Environment, Program, ProgramError, types
@@ -125,6 +125,22 @@ class CompiledPolicy:
 def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy:
     """Compiles a policy as a server of this minor version has it in memory. Never raises for an expression."""
     return CompiledPolicy(policy, version)
+
+
+def refused_expressions(policy: Policy, version: Version) -> tuple[CompiledExpression, ...]:
+    """The expressions for which an API server of this version would not take a new policy: those that do not compile.
+
+    Match conditions are compiled without `variables` only there; a server that holds such a policy lets them use these.
+    """
+    compiled = compile_policy(policy, version)
+    alone = _Compiler(replace(policy, variables=()), version)
+    conditions = (alone.named(each, MATCH_CONDITION) for each in policy.match_conditions)
+    composed = tuple(
+        replace(each, error=f"a match condition has no variables: {each.error}")
+        for each, held in zip(conditions, compiled.match_conditions, strict=True)
+        if each.program is None and held.program is not None
+    )
+    return (*compiled.errors, *composed)
 
 
 def _programs(expressions: Iterable[CompiledExpression]) -> list[Program]:

@@ -54,7 +54,7 @@ class Fields:
             raise self.error(f" must be a string, not {_kind(value)}", field)
         allowed = tuple(choices)
         if allowed and value not in allowed:
-            raise self.error(f" must be one of {', '.join(allowed)}, not {value!r}", field)
+            raise self.error(f" must be one of {', '.join(filter(None, allowed))}, not {value!r}", field)
         return value
 
     def texts(self, field: str) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def _validations(spec: Fields) -> None:
             message = item.text("message")
             if not message.strip():
                 raise item.error(" must not be blank", "message")
-            if "\n" in message.strip():
+            if "\n" in message.strip() or "\r" in message.strip():
                 raise item.error(" must not contain line breaks", "message")
         if item.has("messageExpression") and not item.text("messageExpression").strip():
             raise item.error(" must not be blank", "messageExpression")
@@ -154,13 +154,27 @@ def _rule(rule: Rule, fields: Fields) -> None:
     for operation in rule.operations:
         if operation not in OPERATIONS:
             raise fields.error(f" must be of {', '.join(OPERATIONS)}, not {operation!r}", "operations")
-    # `*` next to `*/scale` is fine: `*` has no subresources in it.
-    if "*" in rule.resources and any("/" not in entry for entry in rule.resources if entry != "*"):
-        raise fields.error(": if '*' is present, must not specify other resources without subresources", "resources")
-    if "*/*" in rule.resources and len(rule.resources) > 1:
-        raise fields.error(": if '*/*' is present, must not specify other resources", "resources")
+    _resources(rule.resources, fields)
     if len(set(rule.resource_names)) < len(rule.resource_names):
         raise fields.error(" must not name anything twice", "resourceNames")
+
+
+def _resources(resources: tuple[str, ...], fields: Fields) -> None:
+    """As upstream, an entry that a wildcard covers is refused behind it, and not before it."""
+    wildcards: set[str] = set()
+    for entry in resources:
+        resource, slash, subresource = entry.partition("/")
+        if not entry:
+            raise fields.error(" must not hold an empty one", "resources")
+        covering = {f"{resource}/*", f"*/{subresource}"} & wildcards if slash else set()
+        if covering:
+            raise fields.error(f": if {min(covering)!r} is present, must not specify {entry}", "resources")
+        wildcards |= {entry} if slash and "*" in (resource, subresource) else set()
+    # `*` next to `*/scale` is fine: `*` has no subresources in it.
+    if "*" in resources and any("/" not in entry for entry in resources if entry != "*"):
+        raise fields.error(": if '*' is present, must not specify other resources without subresources", "resources")
+    if "*/*" in resources and len(resources) > 1:
+        raise fields.error(": if '*/*' is present, must not specify other resources", "resources")
 
 
 def is_qualified_name(name: str) -> bool:

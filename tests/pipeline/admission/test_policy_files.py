@@ -9,7 +9,14 @@ import pytest
 import yaml
 
 from ingest.errors import InputError
-from pipeline.admission.policies import Action, NotFoundAction, load_policy_set, parse_policy_set, policy_from_object
+from pipeline.admission.policies import (
+    Action,
+    NotFoundAction,
+    load_policy_set,
+    parse_policy_set,
+    policy_from_object,
+    refused_expressions,
+)
 from pipeline.matching import EVERYTHING
 
 REFUSED = yaml.safe_load((Path(__file__).parents[2] / "cases" / "policies_load" / "refused.yaml").read_text())
@@ -38,6 +45,23 @@ def test_refused(case: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         parse_policy_set([("p.yaml", case["file"])])
     assert str(caught.value) == case["error"]
+
+
+def test_resources_before_the_wildcard_that_covers_them_are_taken() -> None:
+    assert parse_policy_set([("p.yaml", PLAIN.replace("[pods]", '[pods/status, "pods/*", "*", "*/scale"]'))]).policies
+
+
+def test_expressions_that_an_api_server_would_not_take() -> None:
+    text = PLAIN.replace("  validations:", "  variables: [{name: a, expression: object.a}]\n  matchConditions:\n%s\n  validations:")
+    conditions = "\n".join(
+        f"  - {{name: {name}, expression: {text}}}" for name, text in (("b", "variables.a == 1"), ("c", "object.c"))
+    )
+    (policy,) = parse_policy_set([("p.yaml", text % conditions)]).policies
+    found = [(each.source, each.error.partition(": ERROR")[0]) for each in refused_expressions(policy, (1, 36))]
+    assert found == [
+        ("p.yaml:12", "must evaluate to bool but got dyn"),
+        ("p.yaml:11", "a match condition has no variables: compilation failed"),
+    ]
 
 
 def test_defaults_are_those_of_the_api() -> None:
