@@ -96,6 +96,11 @@ class CompiledPolicy:
         graded = _REQUEST_ROOTS | {"authorizer"} if self.reads_authorizer else _REQUEST_ROOTS
         self.all_roots = self.reads.roots & graded
         self.roots_by_validation = tuple(read([*self.match_conditions, each]).roots & graded for each in checks)
+        # A denial is only as good as its words too.
+        self.roots_by_denial = tuple(
+            roots | (read([each.message]).roots & graded if each.message else frozenset())
+            for roots, each in zip(self.roots_by_validation, self.validations, strict=True)
+        )
 
         conditions = (BUDGET_MATCH_CONDITIONS, _programs(self.match_conditions))
         validations = (BUDGET, _programs([*checks, *messages]))

@@ -25,7 +25,7 @@ from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
 from .model import Binding, PolicySet
 from .outcome import Evaluation
 from .params import GivenObjects
-from .verdict import PolicyVerdict
+from .verdict import Decision, PolicyVerdict
 
 # What expressions were found to say, by what they read: see `_Run._evaluation`. The rows of an evaluation, by binding, param and
 # grades, are made once with it.
@@ -188,7 +188,7 @@ class _Run:
                 self.rows.append(due.subject.not_found(str(error)))
                 return
         evaluation, known_rows = found
-        grades = self._grades(due.policy, due.floor)
+        grades = self._grades(due.policy, due.floor, evaluation)
         whose = (id(due.subject), due.param.namespace, due.param.name, grades)
         rows = known_rows.get(whose)
         if rows is None:
@@ -217,10 +217,17 @@ class _Run:
         except (TypeError, ValueError, NamespaceNotFoundError):
             return None
 
-    def _grades(self, policy: CompiledPolicy, floor: Grade) -> tuple[Grade, ...]:
+    def _grades(self, policy: CompiledPolicy, floor: Grade, evaluation: Evaluation) -> tuple[Grade, ...]:
         """The grade of the whole, then of each validation."""
         whole = self.inputs.grade(policy.all_roots)
         if whole is Grade.EXACT:
             # Then every part of it is exact too.
             return policy.even_grades[floor]
-        return (worst(floor, whole), *(worst(floor, self.inputs.grade(roots)) for roots in policy.roots_by_validation))
+        # Where one outcome stands for all, there is no other.
+        read = (
+            denied if outcome.decision is Decision.DENY else checked
+            for outcome, checked, denied in zip(
+                evaluation.outcomes, policy.roots_by_validation, policy.roots_by_denial, strict=False
+            )
+        )
+        return (worst(floor, whole), *(worst(floor, self.inputs.grade(roots)) for roots in read))
