@@ -19,8 +19,9 @@ $(VENV)/.stamp: pyproject.toml constraints.txt dev-requirements.txt
 demo: $(VENV)/.stamp
 	$(BIN)/hindcast demo
 
+# One process per core; the tests of one file stay together, because they share what they set up.
 test: $(VENV)/.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.stamp
 	$(BIN)/ruff check .

@@ -30,7 +30,7 @@ def objects(lake: Lake) -> list[dict[str, Any]]:
     [
         ("list.json", b'{"kind":"List","apiVersion":"v1","items":[\n  %s\n]}' % NAMESPACE.encode()),
         ("one.json", NAMESPACE.encode()),
-        ("list.json.gz", gzip.compress(b'{"kind":"List","items":[%s]}' % NAMESPACE.encode())),
+        ("list.json.gz", gzip.compress(b'{"kind":"List","items":[%s]}' % NAMESPACE.encode(), mtime=0)),
         ("list.json.zst", zstandard.ZstdCompressor().compress(b'{"kind":"List","items":[%s]}' % NAMESPACE.encode())),
     ],
 )
