@@ -17,7 +17,7 @@ from typing import Any
 
 from api.settings import Settings
 
-_START_SECONDS_MAX = 20.0
+_START_SECONDS_MAX = 60
 _PROGRAM = (
     "import os, sys; from api.serve import serve; from api.settings import Settings; sys.exit(serve(Settings.read(os.environ)))"
 )
