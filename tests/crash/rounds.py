@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,9 @@ class Sender(threading.Thread):
             sequence += 1
             start = self._chance.randrange(len(self._items) - EVENTS_PER_BATCH)
             names = [f"{self._number}-{sequence}-{n}" for n in range(EVENTS_PER_BATCH)]
-            items = [{**item, "auditID": name} for item, name in zip(self._items[start:], names, strict=False)]
+            # Of now, as an API server's are: the drain looks for repeats among the stored events of the same time.
+            now = {"stageTimestamp": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")}
+            items = [{**item, **now, "auditID": name} for item, name in zip(self._items[start:], names, strict=False)]
             body = event_list(items)
             if not self._sent(body):
                 self.dropped += names
