@@ -35,6 +35,7 @@ _SCHEMAS = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 _ROW_GROUP_ROWS = 50_000
 _WRITE_BYTES = 1 << 20
 _SWEEPS = "sweeps"
+_EXPANDED = "*?[]"
 # Columns whose values hardly repeat lose by a dictionary; every other one gains.
 _DISTINCT = ("request_object", "response_object", "object", "audit_id", "stage_ts", "ts", "uid")
 
@@ -54,8 +55,15 @@ class Lake:
 
     @classmethod
     def create(cls, path: Path | str) -> Lake:
-        """Open a lake, making an empty one where there is none. Raises LakeError when the folder cannot be written."""
+        """Open a lake, making an empty one where there is none.
+
+        Raises LakeError when the folder cannot be written, or has a name by which no engine would find its files again.
+        """
         folder = Path(path)
+        if any(character in str(folder) for character in _EXPANDED):
+            raise LakeError(
+                f"{folder}: holds a character that SQL engines expand (one of * ? [ ])", "choose another name for --lake"
+            )
         try:
             for name in ("", "spool", "quarantine", "runs", *_SCHEMAS):
                 make_folder(folder / name)

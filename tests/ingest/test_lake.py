@@ -184,3 +184,10 @@ def test_a_lake_that_may_only_be_read_is_read_and_leaves_nothing_beside_it(
     with pytest.raises(LakeError, match="the lake's manifest cannot be written"):
         reader.manifest.commit(props={"mark": "1"})
     reader.close()
+
+
+@pytest.mark.parametrize("name", ["a*", "a?b", "lake[1]"])
+def test_a_name_that_engines_expand_is_refused_before_anything_is_stored(tmp_path: Path, name: str) -> None:
+    with pytest.raises(LakeError, match="holds a character that SQL engines expand"):
+        Lake.create(tmp_path / name)
+    assert not list(tmp_path.iterdir())
