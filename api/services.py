@@ -12,6 +12,7 @@ import structlog
 from fastapi import Request
 
 from ingest.errors import HindcastError
+from ingest.manifest import refuse_name
 from ingest.redact import Redactor, load_or_create_key
 from ingest.sink import Sink
 from ingest.spool import Spool, SpoolWriteError
@@ -59,6 +60,7 @@ def services_of(request: Request) -> Services:
 
 def open_services(settings: Settings) -> Services:
     """Open the spool and everything that needs no event loop. Raises LakeError or InputError, and holds nothing then."""
+    refuse_name(settings.lake)  # nothing would ever leave the spool
     metrics = SinkMetrics()
     identities = IdentityFile(settings.identities) if settings.identities else None
     spool = Spool(

@@ -35,7 +35,6 @@ _SCHEMAS = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 _ROW_GROUP_ROWS = 50_000
 _WRITE_BYTES = 1 << 20
 _SWEEPS = "sweeps"
-_EXPANDED = "*?[]"
 # Columns whose values hardly repeat lose by a dictionary; every other one gains.
 _DISTINCT = ("request_object", "response_object", "object", "audit_id", "stage_ts", "ts", "uid")
 

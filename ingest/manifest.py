@@ -16,6 +16,7 @@ from pathlib import Path
 from .errors import LakeError
 
 MANIFEST_VERSION = 1
+_EXPANDED = "*?[]"
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -43,6 +44,12 @@ class DataFile:
     max_us: int
     digest: str  # xxh3-128 of the file's bytes
     compacted: int = 0
+
+
+def refuse_name(folder: Path) -> None:
+    """Raise LakeError for a folder that may not be a lake, because of its name."""
+    if any(character in str(folder) for character in _EXPANDED):
+        raise LakeError(f"{folder}: holds a character that SQL engines expand (one of * ? [ ])", "choose another name for --lake")
 
 
 class Manifest:

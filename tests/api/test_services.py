@@ -22,6 +22,12 @@ def test_a_spool_in_use_is_named(tmp_path: Path) -> None:
         open_services(settings)
 
 
+def test_a_lake_whose_files_no_engine_would_find_is_refused_before_anything_is_acknowledged(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match="holds a character that SQL engines expand"):
+        open_services(Settings(lake=tmp_path / "lake[1]"))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_wrong_setting_lets_go_of_the_spool(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="names no resource"):
         open_services(Settings(lake=tmp_path, redact_resources=("no resource",)))
