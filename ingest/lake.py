@@ -27,7 +27,7 @@ import xxhash
 
 from .durable import make_folder, sync_folder, write_durably
 from .errors import LakeError
-from .manifest import DataFile, Manifest
+from .manifest import DataFile, Manifest, refuse_name
 from .schema import EVENTS, OBJECTS, REPEATS, time_column
 
 MANIFEST = "manifest.sqlite"
@@ -59,10 +59,7 @@ class Lake:
         Raises LakeError when the folder cannot be written, or has a name by which no engine would find its files again.
         """
         folder = Path(path)
-        if any(character in str(folder) for character in _EXPANDED):
-            raise LakeError(
-                f"{folder}: holds a character that SQL engines expand (one of * ? [ ])", "choose another name for --lake"
-            )
+        refuse_name(folder)
         try:
             for name in ("", "spool", "quarantine", "runs", *_SCHEMAS):
                 make_folder(folder / name)
