@@ -110,7 +110,7 @@ def run_rounds(folder: Path, *, rounds: int, seconds: float, senders: int, seed:
             lake=folder / "disk" / "lake",
             port=0,
             drain_interval_seconds=0.2,
-            maintain_interval_seconds=1.5,
+            maintain_interval_seconds=0.5,
             disk_free_bytes_min=0,
             query=False,
         )
