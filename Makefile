@@ -32,7 +32,7 @@ check: $(VENV)/.stamp
 bench: $(VENV)/.stamp
 	$(BIN)/python -m tests.benchmarks
 
-# Half an hour: every fault at every system call, then hundreds of kills of the real server. `make test` has a short form of both.
+# An hour at most: every fault at every system call, then hundreds of kills of the real server. `make test` has a short form of both.
 crash: $(VENV)/.stamp
 	$(BIN)/python -m tests.crash walk --pairs 100
 	$(BIN)/python -m tests.crash rounds --rounds 300
