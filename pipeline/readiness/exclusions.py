@@ -63,8 +63,9 @@ _ON_BINDING = (Kind.RESOURCE_NAME, Kind.NAMESPACE, Kind.LABEL, Kind.RESOURCE)
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """Requests that one (policy, binding) matched and that no exclusion tells apart. `unit` is their workload.
+    """Requests that one (policy, binding) matched and that no exclusion tells apart.
 
+    `chain` is their object and its controllers up to the root owner, as in `Pod/web-x`, `ReplicaSet/web-5d`, `Deployment/web`.
     `outcome` is `deny`, `unknown` or `admit`; `name` None where the request has none; `labels` None where an objectSelector would
     look at something that the log's line does not hold. `is_configuration`: an error denied before match conditions were asked.
     """
@@ -79,16 +80,16 @@ class Exposed:
     resource: str
     subresource: str
     name: str | None
-    unit: str
+    chain: tuple[str, ...]
     labels: Mapping[str, str] | None
     requests: int
     is_configuration: bool = False
     cluster: str = ""
 
     @property
-    def workload(self) -> tuple[str, str, str, str]:
-        """What is counted as one independent unit."""
-        return self.cluster, self.namespace, self.resource, self.unit
+    def workload(self) -> tuple[str, str, str]:
+        """What is counted as one independent unit: the root owner, as in the figures of a verdict."""
+        return self.cluster, self.namespace, self.chain[-1]
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Exposed:
@@ -105,7 +106,7 @@ class Exposed:
             resource=row["resource"],
             subresource=row["subresource"],
             name=row["name"],
-            unit=row["unit"],
+            chain=tuple(row["chain"]),
             labels=None if labels is None else {str(key): str(value) for key, value in json.loads(labels).items()},
             requests=row["requests"],
             is_configuration=row["is_configuration"],
@@ -223,13 +224,13 @@ def _of_policy(row: Exposed) -> Iterator[Exclusion]:
 
 def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
     """Whether an exclusion that hides a would-be denial would also hold for the next request of that workload."""
-    is_own = row.unit == f"{row.resource}/{row.name}"
+    makers = [step.partition("/")[2] for step in row.chain[1:]]
     match exclusion.kind:
         case Kind.RESOURCE_NAME | Kind.OBJECT:
             # The name of what a controller made will not come again.
-            return is_own
+            return not makers
         case Kind.WORKLOAD:
-            return exclusion.subject == row.unit.partition("/")[2]
+            return exclusion.subject in (makers or [row.name])
         case Kind.GROUP:
             return exclusion.subject not in _BROAD_GROUPS
         case Kind.LABEL:

@@ -16,6 +16,7 @@ from queries import LakeReader
 from .cover import cheapest_cover
 from .exclusions import Exclusion, Exposed, Kind, cost, hiding, separates, worth_proposing
 from .sql import statement
+from .units import find_units
 
 # Beyond so many exclusions that come into question, those of single objects are left out: nobody keeps such a list up to date.
 _CANDIDATES_MAX = 1_500
@@ -145,6 +146,7 @@ def _cost(exclusion: Exclusion, hidden: Sequence[Exposed]) -> int:
 def exposed_rows(reader: LakeReader, verdicts: Path) -> dict[str, list[Exposed]]:
     """What the policies with would-be denials matched in a run, by policy: the rows that exemptions are chosen from."""
     reader.connection.execute(statement("exposed_run"), {"verdicts": str(verdicts)})
+    find_units(reader.connection)
     found: dict[str, list[Exposed]] = defaultdict(list)
     for row in reader.arrow(statement("exposed")).to_pylist():
         found[row["policy"]].append(Exposed.from_row(row))

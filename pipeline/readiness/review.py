@@ -26,6 +26,7 @@ from .exclusions import Exposed
 from .exemptions import Choice, Width, choose_exclusions
 from .manifests import Key, Manifests, exemption_dates
 from .sql import statement
+from .units import find_units
 
 _SELECTORS = ("namespaceSelector", "objectSelector")
 
@@ -173,6 +174,7 @@ def _rows(reader: LakeReader, verdicts: Path, variants: Sequence[_Variant]) -> d
     reader.connection.register("variants", table)
     try:
         reader.connection.execute(statement("exposed_behind"), {"verdicts": str(verdicts)})
+        find_units(reader.connection)
     finally:
         reader.connection.unregister("variants")
     found: dict[str, list[tuple[bool, Exposed]]] = defaultdict(list)

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.cli import run
-from ingest.files import ingest_files
-from ingest.lake import Lake
+from tests.recording import START, deployment, recorded, take_in
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -34,31 +32,8 @@ spec:
 
 def arrive(folder: Path, minute: int, replicas: int) -> None:
     """One more Deployment in the lake."""
-    name = f"web-{minute}"
-    received = START + timedelta(minutes=minute)
-    metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"}
-    obj = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata, "spec": {"replicas": replicas}}
-    event = {
-        "kind": "Event",
-        "apiVersion": "audit.k8s.io/v1",
-        "level": "RequestResponse",
-        "auditID": f"id-{minute}",
-        "stage": "ResponseComplete",
-        "requestURI": "/apis/apps/v1/namespaces/shop/deployments",
-        "verb": "create",
-        "user": {"username": "alice"},
-        "objectRef": {"resource": "deployments", "apiGroup": "apps", "apiVersion": "v1", "namespace": "shop", "name": name},
-        "responseStatus": {"metadata": {}, "code": 201},
-        "requestReceivedTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.000000Z",
-        "stageTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.004000Z",
-        "requestObject": obj,
-        "responseObject": obj,
-    }
-    log = folder / f"{minute}.jsonl"
-    log.write_text(json.dumps(event) + "\n")
-    lake = Lake.create(folder / "lake")
-    ingest_files(lake, [log], "lab", received_ts=0.0)
-    lake.close()
+    event = recorded(f"id-{minute}", START + timedelta(minutes=minute), "create", deployment(f"web-{minute}", replicas))
+    take_in(folder / "lake", [event], f"{minute}.jsonl")
 
 
 @pytest.fixture

@@ -1,25 +1,30 @@
--- one row per kind of request in `judged_requests`: alike in all that an exemption can tell apart
+-- one row per kind of request in `judged`: alike in all that an exemption can tell apart
 -- outcome: as in `outcomes`: deny, unknown or admit
 -- namespace: as admission sees it: a request for a Namespace carries its own name
 -- name: null where the request has none (deletecollection), or it was not recorded
+-- chain: the object and its controllers up to the root owner, as in `roots`; the last of them is the unit that rates are computed on
 -- labels: JSON of the object's labels; null where a selector would look at something that is not in this request
 -- is_configuration: denied by an error of the configuration, before match conditions are asked
 -- is_behind: see exposed_behind; true throughout in a plain run
 WITH described AS (
     SELECT
-        cluster, audit_id, ts, user_name, user_groups, api_group, resource,
-        coalesce(subresource, '') AS subresource,
-        coalesce(namespace, CASE WHEN resource = 'namespaces' AND api_group = '' THEN name END, '') AS namespace,
+        s.cluster, s.audit_id, s.ts, s.user_name, s.user_groups, s.api_group,
+        s.plain_resource AS resource,
+        s.subresource, s.namespace,
         -- A generated name stands in the response, or in the words of the refusal.
         CASE
-            WHEN code >= 400 THEN coalesce(name, nullif(regexp_extract(status_message, '^\S+ "([^"]+)" is forbidden:', 1), ''))
-            ELSE nullif(object_name(name, verb, response_object), '')
+            WHEN r.code >= 400 THEN coalesce(r.name, nullif(regexp_extract(r.status_message, '^\S+ "([^"]+)" is forbidden:', 1), ''))
+            WHEN r.name IS NOT NULL OR (r.verb = 'create' AND NOT ends_with(s.name, '*')) THEN s.name
         END AS name,
-        CASE WHEN verb IN ('create', 'update', 'patch') THEN recorded_object(response_object, request_object) END AS object,
-        workload(resource, name, recorded_object(response_object, request_object)) AS unit
-    FROM requests
-    SEMI JOIN judged_requests USING (cluster, audit_id, ts)
-    QUALIFY row_number() OVER (PARTITION BY cluster, audit_id, ts ORDER BY stage_ts) = 1
+        CASE
+            WHEN s.verb IN ('create', 'update', 'patch') AND (s.object -> '$.metadata') IS NOT NULL
+                THEN coalesce(s.object ->> '$.metadata.labels', '{}')
+        END AS labels,
+        roots.chain
+    FROM subjects AS s
+    JOIN requests AS r ON r.cluster = s.cluster AND r.audit_id = s.audit_id AND r.ts = s.ts
+    LEFT JOIN roots ON roots.cluster = s.cluster AND roots.namespace = s.namespace AND roots.kind = s.kind AND roots.name = s.name
+    QUALIFY row_number() OVER (PARTITION BY s.cluster, s.audit_id, s.ts ORDER BY r.stage_ts) = 1
 )
 SELECT
     policy, binding, outcome, is_configuration, is_behind, cluster,
@@ -29,10 +34,9 @@ SELECT
     coalesce(resource, '') AS resource,
     coalesce(subresource, '') AS subresource,
     coalesce(namespace, '') AS namespace,
-    name,
-    coalesce(unit, '') AS unit,
-    CASE WHEN (object -> '$.metadata') IS NOT NULL THEN coalesce(object ->> '$.metadata.labels', '{}') END AS labels,
+    name, labels,
+    coalesce(chain, ['']) AS chain,
     count(*) AS requests
-FROM judged_requests LEFT JOIN described USING (cluster, audit_id, ts)
+FROM judged LEFT JOIN described USING (cluster, audit_id, ts)
 GROUP BY ALL
 ORDER BY ALL

@@ -1,9 +1,9 @@
--- `judged_requests`: one row per (variant of a policy, binding, request) that the variant matched, from a run of both
+-- `judged`: one row per (variant of a policy, binding, request) that the variant matched, from a run of both
 -- is_behind: whether the policy itself did not match it, so that what the variant lacks is what keeps the request out
 --
 -- `variants` has the names: policy and binding of the variant, and of what it is a variant of.
-CREATE OR REPLACE TEMP TABLE judged_requests AS
-WITH judged AS (
+CREATE OR REPLACE TEMP TABLE judged AS
+WITH outcomes AS (
     SELECT
         policy, binding, cluster, audit_id, ts,
         CASE
@@ -17,10 +17,10 @@ WITH judged AS (
     GROUP BY ALL
 )
 SELECT
-    judged.*,
+    outcomes.*,
     NOT EXISTS (
-        FROM judged AS own
+        FROM outcomes AS own
         WHERE own.policy = variants.policy AND own.binding IS NOT DISTINCT FROM variants.binding
-            AND own.cluster = judged.cluster AND own.audit_id = judged.audit_id AND own.ts = judged.ts
+            AND own.cluster = outcomes.cluster AND own.audit_id = outcomes.audit_id AND own.ts = outcomes.ts
     ) AS is_behind
-FROM judged JOIN variants ON variants.variant = judged.policy AND variants.variant_binding IS NOT DISTINCT FROM judged.binding
+FROM outcomes JOIN variants ON variants.variant = outcomes.policy AND variants.variant_binding IS NOT DISTINCT FROM outcomes.binding

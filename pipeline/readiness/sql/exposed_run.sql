@@ -1,6 +1,6 @@
--- `judged_requests`: one row per (policy, binding, request) that a policy with would-be denials matched
+-- `judged`: one row per (policy, binding, request) that a policy with would-be denials matched
 -- outcome: deny if anything would deny the request; else unknown if anything could not be judged; else admit
-CREATE OR REPLACE TEMP TABLE judged_requests AS
+CREATE OR REPLACE TEMP TABLE judged AS
 SELECT
     policy, binding, cluster, audit_id, ts,
     CASE

@@ -45,7 +45,10 @@ named AS (
 )
 SELECT
     cluster, audit_id, ts, verb, outcome AS answer,
-    user_name, user_groups, user_agent, namespace, api_group,
+    user_name, user_groups, user_agent,
+    -- A create of a Namespace names none, its other requests name itself; admission sees the latter in all of them.
+    CASE WHEN named.kind = 'Namespace' AND coalesce(api_group, '') = '' THEN name ELSE namespace END AS namespace,
+    api_group,
     coalesce(resource, '') AS plain_resource,
     coalesce(subresource, '') AS subresource,
     resource_label(nullif(api_group, ''), resource, subresource) AS resource,

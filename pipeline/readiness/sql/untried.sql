@@ -1,10 +1,11 @@
 -- one row per object in `existing` that (policy, binding) did not judge in the window
-SELECT e.*, coalesce(r.unit, e.kind || '/' || e.name) AS unit
-FROM existing AS e
-LEFT JOIN roots AS r ON r.cluster = e.cluster AND r.namespace = e.namespace AND r.kind = e.kind AND r.name = e.name
+-- A Namespace exists in none, and requests for it name itself.
+SELECT e.* EXCLUDE (home), coalesce(r.unit, e.kind || '/' || e.name) AS unit
+FROM (SELECT *, CASE WHEN api_group = '' AND kind = 'Namespace' THEN name ELSE namespace END AS home FROM existing) AS e
+LEFT JOIN roots AS r ON r.cluster = e.cluster AND r.namespace = e.home AND r.kind = e.kind AND r.name = e.name
 WHERE NOT EXISTS (
     FROM outcomes AS o
     WHERE o.policy = $policy AND o.binding IS NOT DISTINCT FROM $binding AND o.outcome <> 'unknown'
-        AND o.cluster = e.cluster AND o.namespace = e.namespace AND o.kind = e.kind AND o.name = e.name
+        AND o.cluster = e.cluster AND o.namespace = e.home AND o.kind = e.kind AND o.name = e.name
 )
 ORDER BY e.cluster, e.resource, e.namespace, e.name

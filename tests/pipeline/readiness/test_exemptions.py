@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from ingest.files import ingest_files
-from ingest.lake import Lake
 from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
 from pipeline.admission.policies.decode import BINDING, POLICY
 from pipeline.admission.policies.documents import read_documents
@@ -27,10 +24,10 @@ from pipeline.readiness.proposal import Proposal, propose
 from pipeline.readiness.review import Need, expired, present, removed, review
 from pipeline.replay import plan_replay, run_replay
 from queries import open_lake
+from tests.recording import Log, deployment, take_in
 
 DEMO = Path(__file__).parents[3] / "api" / "demo" / "policies"
 EXPIRES = date(2026, 6, 1)
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
 LIMIT = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -60,44 +57,12 @@ spec:
 
 def lake_of(folder: Path, requests: Iterable[dict[str, Any]]) -> Path:
     """A lake of writes of Deployments: `namespace`, `user`, `name`, `replicas`, and perhaps `labels`, `verb`, `groups`, `level`."""
-    events = []
-    deployments = {"resource": "deployments", "apiGroup": "apps", "apiVersion": "v1"}
-    for number, asked in enumerate(requests):
-        verb, name, namespace = asked.get("verb", "create"), asked["name"], asked["namespace"]
-        received = START + timedelta(seconds=number)
-        metadata: dict[str, Any] = {
-            "name": name,
-            "namespace": namespace,
-            "uid": f"uid-{number}",
-            "resourceVersion": str(number + 1),
-        }
-        if asked.get("labels") is not None:
-            metadata["labels"] = asked["labels"]
-        obj = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata, "spec": {"replicas": asked["replicas"]}}
-        events.append(
-            {
-                "kind": "Event",
-                "apiVersion": "audit.k8s.io/v1",
-                "level": asked.get("level", "RequestResponse"),
-                "auditID": f"id-{number:04}",
-                "stage": "ResponseComplete",
-                "requestURI": f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}",
-                "verb": verb,
-                "user": {"username": asked["user"], "groups": asked.get("groups", ["system:authenticated"])},
-                "objectRef": {**deployments, "namespace": namespace, "name": name},
-                "responseStatus": {"metadata": {}, "code": 201 if verb == "create" else 200},
-                "requestReceivedTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.000000Z",
-                "stageTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.004000Z",
-                **({"requestObject": obj, "responseObject": obj} if asked.get("level") != "Metadata" else {}),
-            }
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "audit.jsonl"
-    log.write_text("".join(json.dumps(event) + "\n" for event in events))
-    lake = Lake.create(folder / "lake")
-    ingest_files(lake, [log], "lab", received_ts=0.0)
-    lake.close()
-    return lake.path
+    log = Log(timedelta(seconds=1))
+    for asked in requests:
+        labels = {"labels": asked["labels"]} if asked.get("labels") is not None else {}
+        obj = deployment(asked["name"], asked["replicas"], asked["namespace"], **labels)
+        log.write(asked.get("verb", "create"), obj, **{key: asked[key] for key in ("user", "groups", "level") if key in asked})
+    return take_in(folder / "lake", log.lines)
 
 
 def proposed(lake: Path, policies: PolicySet) -> Proposal:
@@ -151,23 +116,120 @@ def chosen(proposal: Proposal) -> list[str]:
     return [item.exclusion.words for choice in proposal.choices for item in choice.chosen]
 
 
+# What a request may be, so that every kind of exclusion has something to do and something to get wrong.
 REQUEST = st.fixed_dictionaries(
     {
+        "kind": st.sampled_from(["Deployment", "Deployment", "Pod", "ConfigMap", "Namespace", "Node"]),
         "namespace": st.sampled_from(["shop", "legacy", "pay"]),
         "user": st.sampled_from(["alice", "bob", "system:serviceaccount:cd:argo"]),
-        "name": st.sampled_from(["web", "web-a", "cart", "db"]),
-        "replicas": st.sampled_from([1, 2, 9]),
+        "name": st.sampled_from(["web", "web-a", "web-a-1", "cart", "db", None]),
+        "owner": st.sampled_from([None, None, ("ReplicaSet", "web-a"), ("StatefulSet", "db"), ("Job", "web")]),
+        "replicas": st.sampled_from([1, 2, 9, None]),
         "labels": st.sampled_from([None, {"tier": "gold"}, {"tier": "tin", "app": "x"}]),
-        "verb": st.sampled_from(["create", "update", "delete"]),
+        "verb": st.sampled_from(["create", "create", "update", "delete"]),
         "groups": st.sampled_from([["system:authenticated"], ["system:authenticated", "ops"]]),
+        "level": st.sampled_from(["RequestResponse"] * 5 + ["Metadata"]),
+        "code": st.sampled_from([None, None, None, 403]),
+        "subresource": st.sampled_from([None, None, None, "status"]),
+    }
+)
+ASKED = (
+    "object == null || !has(object.spec) || !has(object.spec.replicas) || object.spec.replicas <= 5",
+    "object.spec.replicas < 9",  # an error where there is none, and where there is no object
+    "request.userInfo.username != 'alice'",
+    "!('ops' in request.userInfo.groups) || request.operation != 'UPDATE'",
+    "object == null || has(object.metadata.labels)",
+    "object == null || !has(object.metadata.labels) || !('tier' in object.metadata.labels) || object.metadata.labels.tier != 'tin'",
+    "!has(request.name) || !request.name.startsWith('web')",
+    "oldObject == null || object == null || has(object.metadata.ownerReferences)",
+    "!has(request.namespace) || request.namespace != 'legacy'",
+    "namespaceObject == null || namespaceObject.metadata.name != 'pay'",
+)
+POLICY_SPEC = st.fixed_dictionaries(
+    {
+        "asked": st.sampled_from(ASKED),
+        "resources": st.sampled_from(["*", "deployments", "pods", "namespaces", "deployments/*", "configmaps"]),
+        "operations": st.sampled_from([["*"], ["CREATE"], ["CREATE", "UPDATE"], ["DELETE", "UPDATE"]]),
+        "failurePolicy": st.sampled_from(["Fail", "Ignore"]),
+        "spares": st.sampled_from([None, "request.userInfo.username != 'bob'", "object == null || has(object.metadata.labels)"]),
+        "bindings": st.lists(
+            st.sampled_from(
+                [
+                    {},
+                    {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}},
+                    {"objectSelector": {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["gold"]}]}},
+                ]
+            ),
+            max_size=2,
+        ),
     }
 )
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(REQUEST, min_size=1, max_size=25), st.sampled_from([LIMIT, LIMIT + BOUND]))
-def test_made_up_traffic(tmp_path_factory: pytest.TempPathFactory, requests: list[dict[str, Any]], text: str) -> None:
-    check(lake_of(tmp_path_factory.mktemp("traffic"), requests), parse_policy_set([("limit", text)]))
+def made_up(asked: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The verb, the object and the rest of one generated request."""
+    kind, name, verb = asked["kind"], asked["name"], asked["verb"]
+    metadata: dict[str, Any] = {"name": name or "made-x7", "uid": f"{kind}-{name}", "resourceVersion": "1"}
+    if kind not in ("Namespace", "Node"):
+        metadata["namespace"] = asked["namespace"]
+    if asked["labels"] is not None:
+        metadata["labels"] = asked["labels"]
+    if asked["owner"]:
+        owner, its_name = asked["owner"]
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": owner, "name": its_name, "uid": "u", "controller": True}]
+    spec = {} if asked["replicas"] is None else {"replicas": asked["replicas"]}
+    obj = {"apiVersion": "apps/v1" if kind == "Deployment" else "v1", "kind": kind, "metadata": metadata, "spec": spec}
+    more = {key: asked[key] for key in ("user", "groups", "level")}
+    if asked["subresource"] and verb == "update":
+        more["subresource"] = asked["subresource"]
+    if asked["code"]:
+        message = f'{kind.lower()}s "{metadata["name"]}" is forbidden: exceeded quota: q'
+        status = {"metadata": {}, "status": "Failure", "reason": "Forbidden", "message": message, "code": asked["code"]}
+        more |= {"answer": {"kind": "Status", "apiVersion": "v1", **status}, "responseStatus": status}
+    return verb, obj, more
+
+
+def made_up_log(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    log = Log(timedelta(seconds=1))
+    for asked in requests:
+        verb, obj, more = made_up(asked)
+        log.write(verb, obj, **more)
+        if asked["name"] is None and verb == "create":
+            event = log.lines[-1]
+            del event["objectRef"]["name"]
+            if "requestObject" in event:
+                event["requestObject"] = copy.deepcopy(event["requestObject"])
+                del event["requestObject"]["metadata"]["name"]
+                event["requestObject"]["metadata"]["generateName"] = "made-"
+    return log.lines
+
+
+def made_up_policies(specs: Sequence[dict[str, Any]]) -> PolicySet:
+    objects: list[dict[str, Any]] = []
+    for number, spec in enumerate(specs):
+        rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": spec["operations"], "resources": [spec["resources"]]}
+        conditions = [{"name": "spared", "expression": spec["spares"]}] if spec["spares"] else []
+        body = {"matchConstraints": {"resourceRules": [rule]}, "matchConditions": conditions}
+        body |= {"validations": [{"expression": spec["asked"]}], "failurePolicy": spec["failurePolicy"]}
+        objects.append({"kind": POLICY, "metadata": {"name": f"p{number}"}, "spec": body})
+        for each, resources in enumerate(spec["bindings"]):
+            bound = {"policyName": f"p{number}", "validationActions": ["Audit"], "matchResources": resources}
+            objects.append({"kind": BINDING, "metadata": {"name": f"p{number}-b{each}"}, "spec": bound})
+    return parse_policy_set([("made up", to_yaml([{"apiVersion": "admissionregistration.k8s.io/v1", **obj} for obj in objects]))])
+
+
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.lists(REQUEST, min_size=30, max_size=60), st.lists(POLICY_SPEC, min_size=10, max_size=14))
+def test_made_up_traffic(
+    tmp_path_factory: pytest.TempPathFactory, requests: list[dict[str, Any]], specs: list[dict[str, Any]]
+) -> None:
+    """Every policy of an example is one of its own, tried over the same log: a dozen times the examples for one lake."""
+    lake = take_in(tmp_path_factory.mktemp("traffic") / "lake", made_up_log(requests))
+    proposal = check(lake, made_up_policies(specs))
+    event(f"policies with exemptions: {sum(bool(choice.chosen) for choice in proposal.choices)}")
+    event(f"exemptions: {sum(len(choice.chosen) for choice in proposal.choices)}")
+    for kind in sorted({item.exclusion.kind for choice in proposal.choices for item in choice.chosen}):
+        event(f"kind: {kind}")
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +300,32 @@ def test_what_cannot_be_judged_is_never_clean(tmp_path: Path) -> None:
     proposal = check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT)]))
     assert proposal.left["limit"].unknown == 1
     assert not proposal.is_clean
+
+
+def test_widths_are_counted_on_root_owners_as_verdicts_are(tmp_path: Path) -> None:
+    """Pods of two ReplicaSets of one Deployment, which only the ReplicaSets' own record tells, are one workload."""
+    log = Log()
+    for number in range(2):
+        replicas = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": owned_by("Deployment", "web", f"web-{number}")}
+        log.write("create", replicas)
+        for tail in "abc":
+            metadata = owned_by("ReplicaSet", f"web-{number}", f"web-{number}-{tail}")
+            log.write("create", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"hostNetwork": True}})
+    log.write("create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fine", "namespace": "shop"}, "spec": {}})
+    pods = (
+        LIMIT.replace("[apps]", '[""]')
+        .replace("deployments", "pods")
+        .replace("object.spec.replicas <= 5", "!has(object.spec.hostNetwork)")
+    )
+    proposal = check(take_in(tmp_path / "lake", log.lines), parse_policy_set([("limit", pods)]))
+    (choice,) = proposal.choices
+    assert (choice.exposed.denied_requests, choice.exposed.denied_units, choice.exposed.passing_units) == (6, 1, 1)
+    assert chosen(proposal) == ["workload web in namespace shop"]
+
+
+def owned_by(kind: str, owner: str, name: str) -> dict[str, Any]:
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
+    return {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "ownerReferences": [reference]}
 
 
 def test_manifests_keep_what_a_person_wrote_and_patches_say_the_same(tmp_path: Path) -> None:
@@ -386,16 +474,19 @@ def row(**given: Any) -> Exposed:
         "resource": "deployments",
         "subresource": "",
         "name": "web",
-        "unit": "deployments/web",
+        "chain": ("Deployment/web",),
         "labels": {},
         "requests": 1,
     }
     return Exposed(**{**fields, **given})
 
 
+MADE = ("Pod/web-5d-x", "ReplicaSet/web-5d", "Deployment/web")
+
+
 def test_what_a_controller_makes_is_exempted_by_its_workload() -> None:
-    pods = [row(resource="pods", api_group="", name=f"web-5d-{tail}", unit="Deployment/web") for tail in "abc"]
-    passing = [row(name=f"n{number}", unit=f"deployments/n{number}", outcome="admit") for number in range(9)]
+    pods = [row(resource="pods", api_group="", name=f"web-5d-{tail}", chain=MADE) for tail in "abc"]
+    passing = [row(name=f"n{number}", chain=(f"Deployment/n{number}",), outcome="admit") for number in range(9)]
     choice = choose_exclusions([row(), *pods, *passing])
     assert [item.exclusion.words for item in choice.chosen] == ["workload web in namespace shop"]
 
@@ -407,7 +498,7 @@ def test_an_error_of_the_configuration_of_a_whole_policy_is_left() -> None:
     assert len(choice.chosen) == 1
 
 
-SIX = [row(name=name, unit=f"deployments/{name}", namespace=space) for name in "abc" for space in ("x", "y")]
+SIX = [row(name=name, chain=(f"Deployment/{name}",), namespace=space) for name in "abc" for space in ("x", "y")]
 
 
 @given(st.permutations(SIX))
@@ -419,8 +510,8 @@ def test_the_order_of_rows_does_not_matter(rows: list[Exposed]) -> None:
 
 def test_more_match_conditions_than_a_policy_may_have_share_one() -> None:
     spaces = [f"n{number}" for number in range(90)]
-    rows = [row(namespace=space, name=None, unit="?", binding=None) for space in spaces]
-    rows += [row(namespace="other", name=f"o{n}", unit=f"x/{n}", binding=None, outcome="admit") for n in range(200)]
+    rows = [row(namespace=space, name=None, chain=("?",), binding=None) for space in spaces]
+    rows += [row(namespace="other", name=f"o{n}", chain=(f"x/{n}",), binding=None, outcome="admit") for n in range(200)]
     choice = choose_exclusions(rows)
     assert {item.exclusion.kind for item in choice.chosen} == {Kind.USER_IN_NAMESPACE}
     policies = parse_policy_set([("limit", LIMIT.replace("name: limit", "name: p"))])

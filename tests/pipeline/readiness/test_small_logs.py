@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.snapshot import ingest_snapshot
 from pipeline.admission.policies import parse_policy_set
@@ -21,8 +20,8 @@ from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window, plan_replay, run_replay
 from queries import open_lake
+from tests.recording import START, Log, take_in
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = ReadinessRules()
 OWNED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web", "controller": True}
 
@@ -51,52 +50,6 @@ def workload(kind: str, name: str, image: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": body, "plural": plural}
 
 
-class Log:
-    """Audit events, an hour apart, as an API server would record them."""
-
-    def __init__(self) -> None:
-        self.lines: list[dict[str, Any]] = []
-
-    def write(
-        self,
-        verb: str,
-        obj: dict[str, Any],
-        user: str = "alice",
-        answer: Any = None,
-        level: str = "RequestResponse",
-        subresource: str | None = None,
-    ) -> None:
-        at = START + timedelta(hours=len(self.lines))
-        body = {key: value for key, value in obj.items() if key != "plural"}
-        group, _, version = body["apiVersion"].rpartition("/")
-        metadata = body["metadata"]
-        recorded = {"requestObject": body, "responseObject": answer or body} if level == "RequestResponse" else {}
-        self.lines.append(
-            {
-                "kind": "Event",
-                "apiVersion": "audit.k8s.io/v1",
-                "level": level,
-                "auditID": f"id-{len(self.lines):03}",
-                "stage": "ResponseComplete",
-                "requestURI": f"/{obj['plural']}/{metadata['name']}",
-                "verb": verb,
-                "user": {"username": user, "groups": ["system:authenticated"]},
-                "objectRef": {
-                    "resource": obj["plural"],
-                    "namespace": metadata.get("namespace", ""),
-                    "name": metadata["name"],
-                    "apiGroup": group,
-                    "apiVersion": version,
-                    **({"subresource": subresource} if subresource else {}),
-                },
-                "responseStatus": {"metadata": {}, "code": 201 if verb == "create" else 200},
-                "requestReceivedTimestamp": f"{at:%Y-%m-%dT%H:%M:%S}.000000Z",
-                "stageTimestamp": f"{at:%Y-%m-%dT%H:%M:%S}.100000Z",
-                **recorded,
-            }
-        )
-
-
 Assess = Callable[..., PolicyReadiness]
 
 
@@ -111,10 +64,7 @@ def assess(tmp_path: Path) -> Assess:
         since: int | None = None,
         rules: ReadinessRules = RULES,
     ) -> PolicyReadiness:
-        path = tmp_path / "log.jsonl"
-        path.write_text("".join(json.dumps(line) + "\n" for line in log.lines))
-        lake = Lake.create(tmp_path / "lake")
-        ingest_files(lake, [path], "lab", received_ts=0.0)
+        lake = Lake.open(take_in(tmp_path / "lake", log.lines))
         listed = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "ns", "resourceVersion": "1"}}]
         listed += [{key: value for key, value in obj.items() if key != "plural"} for obj in snapshot or []]
         for obj in listed:
@@ -344,3 +294,17 @@ def test_release_cycles_are_changes_of_images_and_not_of_replicas(assess: Assess
     entry = assess(log, policy("deployments", "apps", "true"))
     assert (entry.exposure.releases, entry.exposure.release_cycles) == (4, 2)
     assert entry.exposure.weekdays == 1
+
+
+def test_a_namespace_is_one_unit_and_was_tried_whatever_its_requests_name(assess: Assess) -> None:
+    """A create names no namespace, an update names the Namespace itself as its namespace."""
+    log = Log()
+    for verb in ("create", "update"):
+        named = {"name": "pay", "uid": "n", "resourceVersion": "1"}
+        log.write(verb, {"apiVersion": "v1", "kind": "Namespace", "metadata": named})
+        log.lines[-1]["objectRef"]["namespace"] = "" if verb == "create" else "pay"
+    entry = assess(log, policy("namespaces", "", "has(object.metadata.labels)"))
+    assert (entry.exposure.requests_judged, entry.exposure.units_judged, entry.exposure.namespaces) == (2, 1, 1)
+    assert [(owner.unit, owner.requests) for owner in entry.owners] == [("Namespace/pay", 2)]
+    # The one that nobody wrote is all that exists without having been tried.
+    assert [each.name for each in entry.latent.violations] == ["shop"]

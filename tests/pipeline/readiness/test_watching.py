@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ingest.errors import InputError
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact
 from pipeline.admission.policies import parse_policy_set
@@ -21,8 +18,8 @@ from pipeline.readiness.model import Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.watching import Cursor, FirstDenial, Watch, policies_digest
 from queries import open_lake
+from tests.recording import START, deployment, recorded, take_in
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = ReadinessRules(matched_units_min=3, days_min=0, weekdays_min=1)
 POLICIES = parse_policy_set(
     [
@@ -47,7 +44,6 @@ class Growing:
     """A lake, a watch over it, and what the watch has told; `arrive` adds Deployments, one per (minute, name, replicas)."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         self._batches = 0
         Lake.create(folder / "lake").close()
         self.path = folder / "lake"
@@ -60,11 +56,11 @@ class Growing:
 
     def arrive(self, *requests: tuple[float, str, int]) -> None:
         self._batches += 1
-        log = self._folder / f"{self._batches}.jsonl"
-        log.write_text("".join(json.dumps(event(f"{self._batches}-{n}", *item)) + "\n" for n, item in enumerate(requests)))
-        lake = Lake.open(self.path)
-        ingest_files(lake, [log], "lab", received_ts=0.0)
-        lake.close()
+        events = [
+            recorded(f"{self._batches}-{number}", START + timedelta(minutes=minute), "create", deployment(name, replicas))
+            for number, (minute, name, replicas) in enumerate(requests)
+        ]
+        take_in(self.path, events, f"{self._batches}.jsonl")
 
     def look(self) -> list[str]:
         """The audit IDs of the first denials that this look told."""
@@ -83,28 +79,6 @@ class Growing:
     def resume(self) -> None:
         """Go on from what was kept, as after a restart."""
         self.cursor = Cursor.of_json(self.kept[-1], "kept", self.digest)
-
-
-def event(audit_id: str, minute: float, name: str, replicas: int) -> dict[str, Any]:
-    received = START + timedelta(minutes=minute)
-    metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"}
-    obj = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": metadata, "spec": {"replicas": replicas}}
-    return {
-        "kind": "Event",
-        "apiVersion": "audit.k8s.io/v1",
-        "level": "RequestResponse",
-        "auditID": audit_id,
-        "stage": "ResponseComplete",
-        "requestURI": "/apis/apps/v1/namespaces/shop/deployments",
-        "verb": "create",
-        "user": {"username": "alice"},
-        "objectRef": {"resource": "deployments", "apiGroup": "apps", "apiVersion": "v1", "namespace": "shop", "name": name},
-        "responseStatus": {"metadata": {}, "code": 201},
-        "requestReceivedTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.000000Z",
-        "stageTimestamp": f"{received:%Y-%m-%dT%H:%M:%S}.004000Z",
-        "requestObject": obj,
-        "responseObject": obj,
-    }
 
 
 @pytest.fixture

@@ -1,0 +1,520 @@
+"""Exemptions: with them applied a replay denies nothing, and without any one of them it denies something again."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, event, example, given, settings
+from hypothesis import strategies as st
+
+from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
+from pipeline.admission.policies.decode import BINDING, POLICY
+from pipeline.admission.policies.documents import read_documents
+from pipeline.readiness.exclusions import Exclusion, Exposed, Kind
+from pipeline.readiness.exemptions import choose_exclusions
+from pipeline.readiness.manifests import Manifests, exemption_dates, json_patches, merge_patches, to_yaml, with_exclusions
+from pipeline.readiness.proposal import Proposal, propose
+from pipeline.readiness.review import Need, expired, present, removed, review
+from pipeline.replay import plan_replay, run_replay
+from queries import open_lake
+from tests.recording import Log, deployment, take_in
+
+DEMO = Path(__file__).parents[3] / "api" / "demo" / "policies"
+EXPIRES = date(2026, 6, 1)
+
+LIMIT = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: limit, labels: {kept: "yes"}}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE, DELETE], resources: [deployments]}]
+  validations: [{expression: "object == null || object.spec.replicas <= 5"}]
+"""
+BOUND = """
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: limit-all}
+spec: {policyName: limit, validationActions: [Audit]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: limit-shop}
+spec:
+  policyName: limit
+  validationActions: [Audit]
+  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}
+"""
+
+
+def lake_of(folder: Path, requests: Iterable[dict[str, Any]]) -> Path:
+    """A lake of writes of Deployments: `namespace`, `user`, `name`, `replicas`, and perhaps `labels`, `verb`, `groups`, `level`."""
+    log = Log(timedelta(seconds=1))
+    for asked in requests:
+        labels = {"labels": asked["labels"]} if asked.get("labels") is not None else {}
+        obj = deployment(asked["name"], asked["replicas"], asked["namespace"], **labels)
+        log.write(asked.get("verb", "create"), obj, **{key: asked[key] for key in ("user", "groups", "level") if key in asked})
+    return take_in(folder / "lake", log.lines)
+
+
+def proposed(lake: Path, policies: PolicySet) -> Proposal:
+    reader = open_lake(lake, threads=1)
+    try:
+        plan = plan_replay(reader, policies)
+        return propose(reader, lake, plan, run_replay(plan, lake), Manifests.of(policies), EXPIRES)
+    finally:
+        reader.close()
+
+
+def denied(lake: Path, policies: PolicySet) -> dict[str, int]:
+    """Would-be denials of each policy, by a replay of its own."""
+    reader = open_lake(lake, threads=1)
+    try:
+        summary = run_replay(plan_replay(reader, policies), lake)
+    finally:
+        reader.close()
+    found = {policy.name: 0 for policy in policies.policies}
+    for item in summary.bindings:
+        found[item.policy] += item.deny
+    return found
+
+
+def without_each(proposal: Proposal) -> PolicySet:
+    """For each proposed exclusion a copy of its policy that has all the others, to be replayed together."""
+    objects: dict[tuple[str, str], Any] = {}
+    number = 0
+    for choice in proposal.choices:
+        for item in choice.chosen:
+            others = [(each.exclusion, EXPIRES) for each in choice.chosen if each != item]
+            less = with_exclusions(proposal.before, others)
+            objects |= less.renamed(choice.policy, f"without-{number}", less.bindings_of(choice.policy))[0]
+            number += 1
+    return Manifests(objects).policy_set()
+
+
+def check(lake: Path, policies: PolicySet) -> Proposal:
+    """The property: nothing is denied with all of them, something is without any one."""
+    proposal = proposed(lake, policies)
+    assert not any(choice.left for choice in proposal.choices)
+    after = proposal.after.policy_set()
+    assert all(count == 0 for count in denied(lake, after).values())
+    assert all(left.denied == 0 for left in proposal.left.values())
+    if any(choice.chosen for choice in proposal.choices):
+        assert all(count > 0 for count in denied(lake, without_each(proposal)).values())
+    return proposal
+
+
+def chosen(proposal: Proposal) -> list[str]:
+    return [item.exclusion.words for choice in proposal.choices for item in choice.chosen]
+
+
+# What a request may be, so that every kind of exclusion has something to do and something to get wrong.
+REQUEST = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["Deployment", "Deployment", "Pod", "ConfigMap", "Namespace", "Node"]),
+        "namespace": st.sampled_from(["shop", "legacy", "pay"]),
+        "user": st.sampled_from(["alice", "bob", "system:serviceaccount:cd:argo"]),
+        "name": st.sampled_from(["web", "web-a", "web-a-1", "cart", "db", None]),
+        "owner": st.sampled_from([None, None, ("ReplicaSet", "web-a"), ("StatefulSet", "db"), ("Job", "web")]),
+        "replicas": st.sampled_from([1, 2, 9, None]),
+        "labels": st.sampled_from([None, {"tier": "gold"}, {"tier": "tin", "app": "x"}]),
+        "verb": st.sampled_from(["create", "create", "update", "delete"]),
+        "groups": st.sampled_from([["system:authenticated"], ["system:authenticated", "ops"]]),
+        "level": st.sampled_from(["RequestResponse"] * 5 + ["Metadata"]),
+        "code": st.sampled_from([None, None, None, 403]),
+        "subresource": st.sampled_from([None, None, None, "status"]),
+    }
+)
+ASKED = (
+    "object == null || !has(object.spec) || !has(object.spec.replicas) || object.spec.replicas <= 5",
+    "object.spec.replicas < 9",  # an error where there is none, and where there is no object
+    "request.userInfo.username != 'alice'",
+    "!('ops' in request.userInfo.groups) || request.operation != 'UPDATE'",
+    "object == null || has(object.metadata.labels)",
+    "object == null || !has(object.metadata.labels) || !('tier' in object.metadata.labels) || object.metadata.labels.tier != 'tin'",
+    "!has(request.name) || !request.name.startsWith('web')",
+    "oldObject == null || object == null || has(object.metadata.ownerReferences)",
+    "!has(request.namespace) || request.namespace != 'legacy'",
+    "namespaceObject == null || namespaceObject.metadata.name != 'pay'",
+)
+POLICY_SPEC = st.fixed_dictionaries(
+    {
+        "asked": st.sampled_from(ASKED),
+        "resources": st.sampled_from(["*", "deployments", "pods", "namespaces", "deployments/*", "configmaps"]),
+        "operations": st.sampled_from([["*"], ["CREATE"], ["CREATE", "UPDATE"], ["DELETE", "UPDATE"]]),
+        "failurePolicy": st.sampled_from(["Fail", "Ignore"]),
+        "spares": st.sampled_from([None, "request.userInfo.username != 'bob'", "object == null || has(object.metadata.labels)"]),
+        "bindings": st.lists(
+            st.sampled_from(
+                [
+                    {},
+                    {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "shop"}}},
+                    {"objectSelector": {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["gold"]}]}},
+                ]
+            ),
+            max_size=2,
+        ),
+    }
+)
+
+
+def made_up(asked: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The verb, the object and the rest of one generated request."""
+    kind, name, verb = asked["kind"], asked["name"], asked["verb"]
+    metadata: dict[str, Any] = {"name": name or "made-x7", "uid": f"{kind}-{name}", "resourceVersion": "1"}
+    if kind not in ("Namespace", "Node"):
+        metadata["namespace"] = asked["namespace"]
+    if asked["labels"] is not None:
+        metadata["labels"] = asked["labels"]
+    if asked["owner"]:
+        owner, its_name = asked["owner"]
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": owner, "name": its_name, "uid": "u", "controller": True}]
+    spec = {} if asked["replicas"] is None else {"replicas": asked["replicas"]}
+    obj = {"apiVersion": "apps/v1" if kind == "Deployment" else "v1", "kind": kind, "metadata": metadata, "spec": spec}
+    more = {key: asked[key] for key in ("user", "groups", "level")}
+    if asked["subresource"] and verb == "update":
+        more["subresource"] = asked["subresource"]
+    if asked["code"]:
+        message = f'{kind.lower()}s "{metadata["name"]}" is forbidden: exceeded quota: q'
+        status = {"metadata": {}, "status": "Failure", "reason": "Forbidden", "message": message, "code": asked["code"]}
+        more |= {"answer": {"kind": "Status", "apiVersion": "v1", **status}, "responseStatus": status}
+    return verb, obj, more
+
+
+def made_up_log(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    log = Log(timedelta(seconds=1))
+    for asked in requests:
+        verb, obj, more = made_up(asked)
+        log.write(verb, obj, **more)
+        if asked["name"] is None and verb == "create":
+            event = log.lines[-1]
+            del event["objectRef"]["name"]
+            if "requestObject" in event:
+                event["requestObject"] = copy.deepcopy(event["requestObject"])
+                del event["requestObject"]["metadata"]["name"]
+                event["requestObject"]["metadata"]["generateName"] = "made-"
+    return log.lines
+
+
+def made_up_policies(specs: Sequence[dict[str, Any]]) -> PolicySet:
+    objects: list[dict[str, Any]] = []
+    for number, spec in enumerate(specs):
+        rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": spec["operations"], "resources": [spec["resources"]]}
+        conditions = [{"name": "spared", "expression": spec["spares"]}] if spec["spares"] else []
+        body = {"matchConstraints": {"resourceRules": [rule]}, "matchConditions": conditions}
+        body |= {"validations": [{"expression": spec["asked"]}], "failurePolicy": spec["failurePolicy"]}
+        objects.append({"kind": POLICY, "metadata": {"name": f"p{number}"}, "spec": body})
+        for each, resources in enumerate(spec["bindings"]):
+            bound = {"policyName": f"p{number}", "validationActions": ["Audit"], "matchResources": resources}
+            objects.append({"kind": BINDING, "metadata": {"name": f"p{number}-b{each}"}, "spec": bound})
+    return parse_policy_set([("made up", to_yaml([{"apiVersion": "admissionregistration.k8s.io/v1", **obj} for obj in objects]))])
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.lists(REQUEST, min_size=30, max_size=60), st.lists(POLICY_SPEC, min_size=10, max_size=14))
+def test_made_up_traffic(
+    tmp_path_factory: pytest.TempPathFactory, requests: list[dict[str, Any]], specs: list[dict[str, Any]]
+) -> None:
+    """Every policy of an example is one of its own, tried over the same log: a dozen times the examples for one lake."""
+    lake = take_in(tmp_path_factory.mktemp("traffic") / "lake", made_up_log(requests))
+    proposal = check(lake, made_up_policies(specs))
+    event(f"policies with exemptions: {sum(bool(choice.chosen) for choice in proposal.choices)}")
+    event(f"exemptions: {sum(len(choice.chosen) for choice in proposal.choices)}")
+    for kind in sorted({item.exclusion.kind for choice in proposal.choices for item in choice.chosen}):
+        event(f"kind: {kind}")
+
+
+@pytest.fixture(scope="module")
+def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bundled") / "lake"
+    shutil.copytree(demo_lake, path)
+    return path
+
+
+def test_the_bundled_log(lake: Path) -> None:
+    policies = load_policy_set([DEMO])
+    proposal = check(lake, policies)
+    # What is unknown is not called clean.
+    assert proposal.left["deny-external-ips"].unknown == 0
+    assert proposal.left["image-registry"].unknown > 0
+    assert not proposal.is_clean
+    for exemption in proposal.exemptions_of("image-registry", "image-registry"):
+        assert exemption.expires == EXPIRES
+        assert exemption.denied_requests <= exemption.hides_requests
+
+
+def test_a_namespace_is_excluded_where_everything_in_it_fails(tmp_path: Path) -> None:
+    traffic = [{"namespace": "legacy", "user": "alice", "name": f"a{number}", "replicas": 9} for number in range(5)]
+    traffic += [{"namespace": "shop", "user": "alice", "name": f"b{number}", "replicas": 1} for number in range(5)]
+    proposal = check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT + BOUND)]))
+    assert chosen(proposal) == ["namespace legacy"]
+    assert proposal.is_clean
+    (exemption,) = proposal.exemptions_of("limit", "limit-all")
+    assert exemption.target == f"{BINDING}/limit-all"
+    assert (exemption.denied_requests, exemption.hides_requests) == (5, 5)
+    assert proposal.exemptions_of("limit", "limit-shop") == ()
+    assert exemption_dates(proposal.after.objects[BINDING, "limit-all"]) == {"namespace legacy": EXPIRES}
+
+
+def test_a_wide_exclusion_gives_way_to_narrow_ones(tmp_path: Path) -> None:
+    traffic = [
+        {"namespace": "shop", "user": "alice", "name": f"a{number}", "replicas": 9 if number < 2 else 1} for number in range(20)
+    ]
+    proposal = check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT)]))
+    assert chosen(proposal) == ["deployments.apps named a0", "deployments.apps named a1"]
+    assert proposal.choices[0].width.passing_units == 0
+    # A policy that is not bound gets a binding that only audits.
+    assert proposal.after.objects[BINDING, "limit"]["spec"]["validationActions"] == ["Audit"]
+
+
+def test_a_label_that_separates_exactly_is_preferred_to_many_names(tmp_path: Path) -> None:
+    old, new = {"generation": "old"}, {"generation": "new"}
+    traffic = [
+        {"namespace": ("shop", "pay")[number % 2], "user": "alice", "name": f"a{number}", "replicas": 9 if number % 3 else 1}
+        for number in range(30)
+    ]
+    for request in traffic:
+        request["labels"] = old if request["replicas"] == 9 else new
+    assert chosen(check(lake_of(tmp_path / "a", traffic), parse_policy_set([("limit", LIMIT + BOUND)])))[:1] == [
+        "objects with label generation=old"
+    ]
+    # One object with that label that passes: the label does not separate any more.
+    traffic.append({"namespace": "pay", "user": "alice", "name": "a99", "replicas": 1, "labels": old})
+    proposal = check(lake_of(tmp_path / "b", traffic), parse_policy_set([("limit", LIMIT + BOUND)]))
+    assert not any("label" in words for words in chosen(proposal))
+
+
+def test_what_cannot_be_judged_is_never_clean(tmp_path: Path) -> None:
+    traffic = [
+        {"namespace": "legacy", "user": "alice", "name": "a", "replicas": 9},
+        {"namespace": "shop", "user": "alice", "name": "b", "replicas": 9, "level": "Metadata"},
+    ]
+    proposal = check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT)]))
+    assert proposal.left["limit"].unknown == 1
+    assert not proposal.is_clean
+
+
+def test_widths_are_counted_on_root_owners_as_verdicts_are(tmp_path: Path) -> None:
+    """Pods of two ReplicaSets of one Deployment, which only the ReplicaSets' own record tells, are one workload."""
+    log = Log()
+    for number in range(2):
+        replicas = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": owned_by("Deployment", "web", f"web-{number}")}
+        log.write("create", replicas)
+        for tail in "abc":
+            metadata = owned_by("ReplicaSet", f"web-{number}", f"web-{number}-{tail}")
+            log.write("create", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"hostNetwork": True}})
+    log.write("create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fine", "namespace": "shop"}, "spec": {}})
+    pods = (
+        LIMIT.replace("[apps]", '[""]')
+        .replace("deployments", "pods")
+        .replace("object.spec.replicas <= 5", "!has(object.spec.hostNetwork)")
+    )
+    proposal = check(take_in(tmp_path / "lake", log.lines), parse_policy_set([("limit", pods)]))
+    (choice,) = proposal.choices
+    assert (choice.exposed.denied_requests, choice.exposed.denied_units, choice.exposed.passing_units) == (6, 1, 1)
+    assert chosen(proposal) == ["workload web in namespace shop"]
+
+
+def owned_by(kind: str, owner: str, name: str) -> dict[str, Any]:
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
+    return {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1", "ownerReferences": [reference]}
+
+
+def test_manifests_keep_what_a_person_wrote_and_patches_say_the_same(tmp_path: Path) -> None:
+    traffic = [
+        {"namespace": "legacy", "user": "bot", "name": "a", "replicas": 9},
+        {"namespace": "legacy", "user": "bot", "name": "b", "replicas": 1},
+        {"namespace": "shop", "user": "bot", "name": "c", "replicas": 9, "verb": "update"},
+    ]
+    policies = parse_policy_set([("limit", LIMIT + BOUND)])
+    proposal = proposed(lake_of(tmp_path, traffic), policies)
+    before, after = proposal.before, proposal.after
+    for patch in merge_patches(before, after):
+        key = (patch["kind"], patch["metadata"]["name"])
+        assert merged(before.objects[key], patch) == after.objects[key]
+    for entry in json_patches(before, after):
+        key = (entry["target"]["kind"], entry["target"]["name"])
+        assert edited(before.objects[key], entry["patch"]) == after.objects[key]
+    assert merge_patches(before, after)
+    assert merge_patches(after, after) == []
+
+
+def merged(old: Any, patch: Any) -> Any:
+    """RFC 7386, in its own words."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(old) if isinstance(old, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            found.pop(name, None)
+        else:
+            found[name] = merged(found.get(name), value)
+    return found
+
+
+def edited(old: Any, operations: list[Any]) -> Any:
+    """RFC 6902, as far as objects go."""
+    found = copy.deepcopy(old)
+    for operation in operations:
+        *steps, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
+        parent = found
+        for step in steps:
+            parent = parent[step]
+        assert (last in parent) == (operation["op"] == "replace")
+        parent[last] = operation["value"]
+    return found
+
+
+def test_exemptions_that_are_there_are_reviewed(tmp_path: Path) -> None:
+    traffic = [{"namespace": "legacy", "user": "alice", "name": f"a{number}", "replicas": 9} for number in range(3)]
+    traffic += [{"namespace": "pay", "user": "alice", "name": f"b{number}", "replicas": 9 * (number == 0)} for number in range(9)]
+    traffic += [{"namespace": "shop", "user": "alice", "name": f"c{number}", "replicas": 1} for number in range(3)]
+    lake = lake_of(tmp_path, traffic)
+    text = BOUND.replace("spec: {policyName: limit, validationActions: [Audit]}", BINDING_WITH_THREE)
+    manifests = Manifests.of(parse_policy_set([("limit", LIMIT + text)]))
+    reader = open_lake(lake, threads=1)
+    found = {item.words: item for item in review(reader, lake, manifests)}
+    reader.close()
+    name = "namespaceSelector: kubernetes.io/metadata.name NotIn"
+    assert found[f"{name} [legacy]"].need is Need.NEEDED
+    assert found[f"{name} [gone]"].need is Need.NOT_NEEDED
+    wide = found[f"{name} [pay]"]
+    assert wide.need is Need.TOO_WIDE
+    assert wide.passing_share == pytest.approx(8 / 9)
+    assert wide.narrower == ("deployments.apps named b0",)
+
+
+BINDING_WITH_THREE = """spec:
+  policyName: limit
+  validationActions: [Audit]
+  matchResources:
+    namespaceSelector:
+      matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [gone, legacy, pay]}]"""
+
+
+def test_exemptions_expire_on_their_day() -> None:
+    before = Manifests.of(parse_policy_set([("limit", LIMIT + BOUND)]))
+    wanted = Exclusion("limit", "limit-all", Kind.NAMESPACE, "legacy")
+    after = with_exclusions(before, [(wanted, EXPIRES), (replace(wanted, subject="pay"), None)])
+    assert [(item.target, item.words) for item in expired(after, EXPIRES)] == [(f"{BINDING}/limit-all", "namespace legacy")]
+    assert expired(after, EXPIRES - timedelta(days=1)) == ()
+    assert Manifests.of(after.policy_set(), after.objects.values()) == after
+
+
+WORDS = st.text("aBbxyYnNeEfo019:.-+_ ~#'\"\n\u00e9", max_size=6)
+
+
+@given(st.dictionaries(WORDS, WORDS | st.integers() | st.booleans() | st.lists(WORDS), max_size=5))
+@example({"a": "1e3", "b": "y", "c": "0x1f", "d": "12:30", "e": "1_000", "f": "2026-01-31", "g": ".5", "N": "off", "1e3": "~"})
+def test_yaml_is_read_as_what_was_written(value: dict[str, Any]) -> None:
+    (document,) = read_documents(to_yaml([{"kind": "Other", **value}]), "here")
+    assert document.value == {"kind": "Other", **value}
+
+
+@pytest.mark.parametrize("name", ["1e3", "y", "12", "0x1"])
+def test_names_that_look_like_numbers_can_be_exempted(tmp_path: Path, name: str) -> None:
+    traffic = [{"namespace": name, "user": name, "name": f"a{number}", "replicas": 9} for number in range(3)]
+    check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT + BOUND)]))
+
+
+def test_taking_out_the_last_value_takes_out_the_entry() -> None:
+    manifests = Manifests.of(
+        parse_policy_set(
+            [
+                (
+                    "one",
+                    LIMIT
+                    + """
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: b}
+spec:
+  policyName: limit
+  validationActions: [Audit]
+  matchResources:
+    objectSelector: {matchExpressions: [{key: a, operator: NotIn, values: [x]}, {key: b, operator: DoesNotExist}]}
+    excludeResourceRules:
+      - {apiGroups: [apps], apiVersions: ["*"], operations: ["*"], resources: [deployments], resourceNames: [x]}
+""",
+                )
+            ]
+        )
+    )
+    items = present(manifests)
+    assert [item.words for item in items] == [
+        "objectSelector: a NotIn [x]",
+        "objectSelector: b DoesNotExist",
+        "excludeResourceRules: deployments named x",
+    ]
+    binding = manifests.objects[BINDING, "b"]
+    resources = [removed(binding, item.path)["spec"]["matchResources"] for item in items]
+    assert [item["key"] for item in resources[0]["objectSelector"]["matchExpressions"]] == ["b"]
+    assert [item["key"] for item in resources[1]["objectSelector"]["matchExpressions"]] == ["a"]
+    assert resources[2]["excludeResourceRules"] == []
+
+
+def row(**given: Any) -> Exposed:
+    fields = {
+        "policy": "p",
+        "binding": "b",
+        "outcome": "deny",
+        "namespace": "shop",
+        "user": "alice",
+        "groups": (),
+        "api_group": "apps",
+        "resource": "deployments",
+        "subresource": "",
+        "name": "web",
+        "chain": ("Deployment/web",),
+        "labels": {},
+        "requests": 1,
+    }
+    return Exposed(**{**fields, **given})
+
+
+MADE = ("Pod/web-5d-x", "ReplicaSet/web-5d", "Deployment/web")
+
+
+def test_what_a_controller_makes_is_exempted_by_its_workload() -> None:
+    pods = [row(resource="pods", api_group="", name=f"web-5d-{tail}", chain=MADE) for tail in "abc"]
+    passing = [row(name=f"n{number}", chain=(f"Deployment/n{number}",), outcome="admit") for number in range(9)]
+    choice = choose_exclusions([row(), *pods, *passing])
+    assert [item.exclusion.words for item in choice.chosen] == ["workload web in namespace shop"]
+
+
+def test_an_error_of_the_configuration_of_a_whole_policy_is_left() -> None:
+    broken = row(binding=None, is_configuration=True)
+    choice = choose_exclusions([broken, row()])
+    assert choice.left == (broken,)
+    assert len(choice.chosen) == 1
+
+
+SIX = [row(name=name, chain=(f"Deployment/{name}",), namespace=space) for name in "abc" for space in ("x", "y")]
+
+
+@given(st.permutations(SIX))
+def test_the_order_of_rows_does_not_matter(rows: list[Exposed]) -> None:
+    assert {item.exclusion for item in choose_exclusions(rows).chosen} == {
+        item.exclusion for item in choose_exclusions(sorted(rows, key=str)).chosen
+    }
+
+
+def test_more_match_conditions_than_a_policy_may_have_share_one() -> None:
+    spaces = [f"n{number}" for number in range(90)]
+    rows = [row(namespace=space, name=None, chain=("?",), binding=None) for space in spaces]
+    rows += [row(namespace="other", name=f"o{n}", chain=(f"x/{n}",), binding=None, outcome="admit") for n in range(200)]
+    choice = choose_exclusions(rows)
+    assert {item.exclusion.kind for item in choice.chosen} == {Kind.USER_IN_NAMESPACE}
+    policies = parse_policy_set([("limit", LIMIT.replace("name: limit", "name: p"))])
+    after = with_exclusions(Manifests.of(policies), [(item.exclusion, None) for item in choice.chosen])
+    assert len(after.policy_set().policies[0].match_conditions) == 64
+    assert len(exemption_dates(after.objects[POLICY, "p"])) == 90

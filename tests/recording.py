@@ -1,0 +1,84 @@
+"""Audit events of small made-up clusters, as an API server would record them, and the lakes that they make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from ingest.files import ingest_files
+from ingest.lake import Lake
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+Object = dict[str, Any]
+
+
+def recorded(
+    audit_id: str,
+    at: datetime,
+    verb: str,
+    obj: Mapping[str, Any],
+    *,
+    user: str = "alice",
+    groups: Sequence[str] = ("system:authenticated",),
+    answer: Mapping[str, Any] | None = None,
+    level: str = "RequestResponse",
+    subresource: str | None = None,
+    **more: Any,
+) -> Object:
+    """The final event of one request about an object; `plural` in the object names its resource and is not recorded."""
+    body = {key: value for key, value in obj.items() if key != "plural"}
+    plural = obj.get("plural") or f"{obj['kind'].lower()}s"
+    group, _, version = body["apiVersion"].rpartition("/")
+    metadata = body["metadata"]
+    reference = {"resource": plural, "namespace": metadata.get("namespace", ""), "name": metadata["name"]}
+    reference |= {"apiGroup": group, "apiVersion": version} | ({"subresource": subresource} if subresource else {})
+    bodies = {"requestObject": body, "responseObject": answer or body} if level == "RequestResponse" else {}
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": level,
+        "auditID": audit_id,
+        "stage": "ResponseComplete",
+        "requestURI": f"/{plural}/{metadata['name']}",
+        "verb": verb,
+        "user": {"username": user, "groups": list(groups)},
+        "objectRef": reference,
+        "responseStatus": {"metadata": {}, "code": 201 if verb == "create" else 200},
+        "requestReceivedTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",
+        "stageTimestamp": f"{at + timedelta(milliseconds=4):%Y-%m-%dT%H:%M:%S.%f}Z",
+        **bodies,
+        **more,
+    }
+
+
+def deployment(name: str, replicas: int, namespace: str = "shop", **metadata: Any) -> Object:
+    """A Deployment of which a policy looks at the replicas."""
+    named = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": "1", **metadata}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named, "spec": {"replicas": replicas}}
+
+
+class Log:
+    """Events an hour apart, in the order in which they are written."""
+
+    def __init__(self, step: timedelta = timedelta(hours=1)) -> None:
+        self.lines: list[Object] = []
+        self._step = step
+
+    def write(self, verb: str, obj: Mapping[str, Any], **more: Any) -> None:
+        """One more request; see `recorded`."""
+        number = len(self.lines)
+        self.lines.append(recorded(f"id-{number:04}", START + number * self._step, verb, obj, **more))
+
+
+def take_in(lake: Path, events: Iterable[Mapping[str, Any]], log: str = "audit.jsonl") -> Path:
+    """Put events into the lake at a path, which is made if it is not there, from a log file of that name beside it."""
+    path = lake.parent / log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    opened = Lake.create(lake)
+    ingest_files(opened, [path], "lab", received_ts=0.0)
+    opened.close()
+    return lake
