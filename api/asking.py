@@ -28,6 +28,9 @@ Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 QUESTIONS_AT_ONCE = 4
+# What nobody waits for may take longer, and is asked beside the questions that somebody waits for.
+_WORKED_OUT_AT_ONCE = 2
+_TIMES_LONGER = 20
 _WAITING_MAX = 64
 _LOOK_AGAIN_SECONDS = 1.0
 _INTERRUPT_AGAIN_SECONDS = 0.25
@@ -46,12 +49,18 @@ class Asker:
         self._lock = threading.Lock()  # of the reader itself; its sessions need none
         self._looked = time.monotonic()
         self._executor = ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="ask")
+        self._background = ThreadPoolExecutor(_WORKED_OUT_AT_ONCE, thread_name_prefix="work-out")
         self._waiting = 0
 
     @property
     def lake(self) -> Path:
         """The lake's folder, without symbolic links."""
         return self._lake
+
+    @property
+    def seconds_max(self) -> float:
+        """How long one question may take."""
+        return self._seconds_max
 
     @property
     def files(self) -> object:
@@ -67,22 +76,37 @@ class Asker:
         """
         if self._waiting >= _WAITING_MAX:
             raise BusyError(f"{self._waiting} questions are waiting already", "ask again in a few seconds")
-        loop = asyncio.get_running_loop()
-        attempt = _Attempt()
-        alarm = loop.call_later(self._seconds_max, attempt.interrupt)
         self._waiting += 1
         try:
-            return await loop.run_in_executor(self._executor, self._answer, attempt, question, arguments, named)
+            return await self._run(self._executor, self._seconds_max, question, arguments, named)
+        finally:
+            self._waiting -= 1
+
+    async def work_out(self, question: Callable[[Source], Answer]) -> Answer:
+        """The answer of a question about the whole lake that nobody has to wait for; it may take many times longer than others.
+
+        Raises as `ask` does.
+        """
+        return await self._run(self._background, _TIMES_LONGER * self._seconds_max, question, (), {})
+
+    async def _run(
+        self, executor: ThreadPoolExecutor, seconds: float, question: Callable[..., Answer], arguments: Any, named: Any
+    ) -> Answer:
+        loop = asyncio.get_running_loop()
+        attempt = _Attempt(seconds)
+        alarm = loop.call_later(seconds, attempt.interrupt)
+        try:
+            return await loop.run_in_executor(executor, self._answer, attempt, question, arguments, named)
         except asyncio.CancelledError:
             attempt.interrupt()
             raise
         finally:
-            self._waiting -= 1
             alarm.cancel()
 
     def close(self) -> None:
         """Wait for what is being asked, and give back the memory."""
-        self._executor.shutdown(cancel_futures=True)
+        for executor in (self._executor, self._background):
+            executor.shutdown(cancel_futures=True)
         self._reader.close()
 
     def _answer(self, attempt: _Attempt, question: Callable[..., Answer], arguments: Any, named: Any) -> Answer:
@@ -110,7 +134,7 @@ class Asker:
                 return question(Source(reader, self._lake), *arguments, **named)
         except duckdb.InterruptException:
             raise TooCostlyError(
-                f"this took longer than {self._seconds_max:g} s, which is the most that one question may",
+                f"this took longer than {attempt.seconds:g} s, which is the most that one question may",
                 "narrow it with since, until, cluster or another filter",
             ) from None
         except duckdb.OutOfMemoryException:
@@ -120,9 +144,10 @@ class Asker:
 
 
 class _Attempt:
-    """One question while it is asked, which another thread may interrupt."""
+    """One question while it is asked, which another thread may interrupt. `seconds` is how long it may take."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._is_over = False

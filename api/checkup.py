@@ -14,7 +14,7 @@ from ingest.maintain import verify
 from ingest.segment import read_headers
 from ingest.server_metrics import ServerMetrics
 from ingest.spool import OPEN_SUFFIX, SEALED_SUFFIX
-from queries import LakeReader, rows_of
+from queries import LakeReader
 from queries.ledger import LOSS_KINDS, Severity
 from queries.rows import Loss
 
@@ -59,9 +59,8 @@ class LakeState:
     retired: int
 
 
-def ledger_findings(reader: LakeReader, now: datetime) -> list[Finding]:
-    """The loss ledger, one finding for each cluster and kind, the worst first. `now` tells what may still be on its way."""
-    losses = rows_of(reader.losses(), Loss)
+def ledger_findings(losses: Sequence[Loss], now: datetime) -> list[Finding]:
+    """The rows of `losses`, one finding for each cluster and kind, the worst first. `now` tells what may still be on its way."""
     groups = groupby(losses, key=lambda loss: (loss.cluster, loss.kind))
     found = [_finding(cluster, kind, list(members), now) for (cluster, kind), members in groups]
     return sorted(found, key=lambda finding: (_ORDER.index(finding.severity), finding.cluster, finding.kind))

@@ -43,6 +43,7 @@ class State(StrEnum):
     RUNNING = "running"
     CALIBRATING = "calibrating"
     REPORTING = "reporting"
+    EXEMPTING = "exempting"
     FINISHED = "finished"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -53,13 +54,17 @@ OVER = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to replay: manifests as text, and over which requests. `calibrate` also compares with the record, for readiness."""
+    """What to replay: manifests as text, and over which requests.
+
+    For readiness, `calibrate` also compares with the record, and `exemptions` also looks for exemptions and the way to Deny.
+    """
 
     policies: str
     since: datetime | None = None
     until: datetime | None = None
     kubernetes_version: tuple[int, int] = (1, 36)
     calibrate: bool = False
+    exemptions: bool = True
 
     def line(self, lake: Path) -> bytes:
         """As a job's process reads it."""
@@ -70,6 +75,7 @@ class Order:
                 "policies": self.policies,
                 "kubernetes_version": self.kubernetes_version,
                 "calibrate": self.calibrate,
+                "exemptions": self.exemptions,
                 **window,
             }
         ).encode()

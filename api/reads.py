@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
 
+import pyarrow as pa
+
 from ingest.errors import InputError
 from pipeline.history.in_force import InForce, PolicyTimeline
 from pipeline.replay import Window
@@ -21,7 +23,7 @@ from pipeline.request import Known
 from queries import DIMENSIONS
 
 from .listing import Listing, Page, Parameters, Source, conditions, counted_page, keyset_page, rows_of
-from .questions import LARGE_LIMIT_MAX, TABLES, VIEWS, Filters, Paging, RollupFilters, TimeFilters, TimePaging
+from .questions import LARGE_LIMIT_MAX, VIEWS, Filters, Paging, RollupFilters, TimeFilters, TimePaging
 from .run_reads import Run, readiness, run, run_plan, runs, verdicts_page
 
 __all__ = [
@@ -112,12 +114,18 @@ _ROLLUP_FILTERS = {
 }
 
 
-def table_page(source: Source, name: str, filters: Filters, paging: Paging) -> Page:
-    """One page of a small view in questions.TABLES (evidence, losses, sources, known_policies), ordered by its columns."""
+def table_page(source: Source, name: str, rows: pa.Table, filters: Filters, paging: Paging) -> Page:
+    """One page of a small view in questions.TABLES (evidence, losses, sources, known_policies), given whole, in the order of its
+    columns.
+    """
     parameters = Parameters()
     where = conditions(filters, parameters)
-    text = f"SELECT * FROM {TABLES[name]} WHERE {' AND '.join(where)} ORDER BY ALL"
-    return counted_page(source, name, text, parameters, paging)
+    source.reader.connection.register("whole_view", rows)
+    try:
+        text = f"SELECT * FROM whole_view WHERE {' AND '.join(where)} ORDER BY ALL"
+        return counted_page(source, name, text, parameters, paging)
+    finally:
+        source.reader.connection.unregister("whole_view")
 
 
 def clusters(source: Source) -> list[dict[str, Any]]:

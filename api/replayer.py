@@ -16,14 +16,16 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from ingest.errors import HindcastError, InputError, LakeError
-from pipeline.admission.policies.load import parse_policy_set
+from pipeline.admission.policies.load import parse_objects, parse_policy_set
 from pipeline.admission.policies.model import PolicySet
 from pipeline.readiness.build import build_report
+from pipeline.readiness.decision import decide_report
+from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.model import Fidelity
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
@@ -41,6 +43,8 @@ _NICENESS = 10
 # New events arrive all the time; a plan that they overtook is made anew.
 _ATTEMPTS = 5
 _TELL_SECONDS = 0.2
+# Until when proposed exemptions are good, as `hindcast readiness` has it by default.
+_EXEMPTED_FOR = timedelta(days=90)
 
 
 def main() -> int:
@@ -71,7 +75,13 @@ def _replay(order: dict[str, Any]) -> None:
     _tell(state=State.REPORTING)
     reader = open_lake(lake)
     try:
-        keep_report(lake, build_report(reader, lake, plan, summary, fidelity, ReadinessRules()), fidelity)
+        report = build_report(reader, lake, plan, summary, fidelity, ReadinessRules())
+        if order["exemptions"]:
+            _tell(state=State.EXEMPTING)
+            written = Manifests.of(policies, parse_objects([("policies", order["policies"])]))
+            expires = datetime.now(UTC).date() + _EXEMPTED_FOR
+            report = decide_report(reader, lake, plan, summary, report, written, expires)
+        keep_report(lake, report, fidelity)
     finally:
         reader.close()
     _tell(state=State.FINISHED, done=summary.planned)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from api.context import Context
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set, refused_expressions
+from pipeline.admission.policies import PolicySet, parse_policy_set, refused_expressions
+from pipeline.admission.policies.load import texts_of
 from pipeline.replay import policies_as_of
 from queries import open_lake
 
@@ -56,13 +59,17 @@ def read_policies(paths: list[Path] | None) -> PolicySet:
     """The policies of files, folders and standard input. Raises InputError where there is none."""
     if not paths:
         raise InputError("no policies are given", "give files or folders with -f")
-    found = parse_policy_set([("standard input", sys.stdin.read())]) if STDIN in paths else load_policy_set(paths)
+    found = parse_policy_set(chain.from_iterable(map(_texts, dict.fromkeys(paths))))
     if not found.policies:
         raise InputError(
             f"{', '.join(map(str, paths))}: found no ValidatingAdmissionPolicy",
             "policies are admissionregistration.k8s.io/v1 or v1beta1",
         )
     return found
+
+
+def _texts(path: Path) -> Iterable[tuple[str, str]]:
+    return [("standard input", sys.stdin.read())] if path == STDIN else texts_of([path])
 
 
 def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:

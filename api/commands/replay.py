@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from api.beside_runs import keep_policies
 from api.context import Context
@@ -62,7 +64,7 @@ def command(
     new = chosen_policies(own, policies, from_log, cluster, version)
     planned = plan_of(own, new, window, version, other_authorizers)
     if plan:
-        sys.stdout.write(f"{planned}\n" if output in (Format.TABLE, Format.WIDE) else planned.to_json())
+        _print_plan(planned, output)
         return 0
     summary = run(own, planned, workers)
     tables = [summary_table(summary), not_evaluated_table(planned, summary)]
@@ -77,6 +79,34 @@ def command(
     render(tables, output)
     own.say(f"verdicts: {verdicts_of(own, summary)}")
     return 0
+
+
+def _print_plan(plan: ReplayPlan, output: Format) -> None:
+    """The plan for a person, the whole document for a program, or its counts as tables."""
+    match output:
+        case Format.TABLE | Format.WIDE:
+            sys.stdout.write(f"{plan}\n")
+        case Format.JSON:
+            sys.stdout.write(plan.to_json())
+        case Format.YAML:
+            yaml.safe_dump(json.loads(plan.to_json()), sys.stdout, sort_keys=False, allow_unicode=True)
+        case _:
+            render(plan_tables(plan), output)
+
+
+def plan_tables(plan: ReplayPlan) -> list[Table]:
+    """How many requests each (policy, binding) may concern, of which kinds they are, and which are left out."""
+    bindings = [Column("policy"), Column("binding"), Column("requests", number=True), Column("actions")]
+    classes = [Column("operation"), Column("resource"), Column("requests", number=True)]
+    rows = [(operation, resource, count) for (operation, resource), count in plan.by_resource().most_common()]
+    title = f"Run {plan.run_id}: {plan.requests:,} requests to replay"
+    return [
+        Table("bindings", bindings, [(item.policy, item.binding, item.requests, item.actions) for item in plan.bindings], title),
+        Table("requests", classes, rows, "Requests to replay"),
+        Table(
+            "excluded", [Column("reason"), Column("requests", number=True)], plan.excluded, "Requests not to be replayed, and why"
+        ),
+    ]
 
 
 def verdicts_of(own: Context, summary: RunSummary) -> Path:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from ..asking import Asker
 from ..checkup import Finding
+from ..kept import about_lake, view_of
 from ..reads import Source
-from .kept import about_lake
+from ..waiting import in_time
 from .overview import findings
 
 LEVELS_SHOWN = 60
@@ -33,32 +37,46 @@ _LEVELS = """
 _GAPS = "SELECT cluster, first_ts, last_ts, seconds, usual_seconds FROM silences ORDER BY seconds DESC, first_ts"
 
 
+Rows = Sequence[dict[str, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """Everything that the page shows; `more_*` count what was left out."""
+    """Everything that the page shows; `more_*` count what was left out. None is what is still being worked out."""
 
-    findings: Sequence[Finding]
-    levels: Sequence[dict[str, Any]]
+    findings: Sequence[Finding] | None
+    levels: Rows | None
     more_levels: int
-    sources: Sequence[dict[str, Any]]
+    sources: Rows | None
     more_sources: int
-    gaps: Sequence[dict[str, Any]]
+    gaps: Rows | None
     more_gaps: int
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is being worked out any more."""
+        return None not in (self.findings, self.levels, self.sources, self.gaps)
 
-def evidence_view(source: Source, now: datetime) -> EvidenceView:
+
+async def evidence_view(asker: Asker, now: datetime) -> EvidenceView:
     """What the lake knows about itself. `now` tells what may still be on its way."""
-
-    def ask(text: str) -> list[dict[str, Any]]:
-        return about_lake(source, text, lambda: source.reader.arrow(text).to_pylist())
-
-    levels, sources, gaps = map(ask, (_LEVELS, "FROM sources", _GAPS))
-    return EvidenceView(
-        findings(source, now),
-        levels[:LEVELS_SHOWN],
-        max(0, len(levels) - LEVELS_SHOWN),
-        sources[:SOURCES_SHOWN],
-        max(0, len(sources) - SOURCES_SHOWN),
-        gaps[:GAPS_SHOWN],
-        max(0, len(gaps) - GAPS_SHOWN),
+    levels, sources, gaps, found = await asyncio.gather(
+        in_time(asker, "levels", partial(_rows, text=_LEVELS)),
+        in_time(asker, "sources", lambda source: view_of(source, "sources").to_pylist()),
+        in_time(asker, "gaps", partial(_rows, text=_GAPS)),
+        in_time(asker, "ledger", partial(findings, now=now)),
     )
+    return EvidenceView(
+        found,
+        *_shown(levels, LEVELS_SHOWN),
+        *_shown(sources, SOURCES_SHOWN),
+        *_shown(gaps, GAPS_SHOWN),
+    )
+
+
+def _rows(source: Source, text: str) -> list[dict[str, Any]]:
+    return about_lake(source, text, lambda: source.reader.arrow(text).to_pylist())
+
+
+def _shown(rows: list[dict[str, Any]] | None, at_most: int) -> tuple[Rows | None, int]:
+    return (None, 0) if rows is None else (rows[:at_most], max(0, len(rows) - at_most))

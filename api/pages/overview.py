@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from pipeline.readiness.assess import rows_of
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.replay import BindingSummary
 from pipeline.report.model import RecordedPolicy
+from queries.rows import Loss
 
 from .. import reads, run_reads
 from ..asking import Asker
 from ..checkup import Finding, ledger_findings
-from ..errors import NotFoundError, TooCostlyError
+from ..errors import NotFoundError
+from ..kept import about_lake, has_report, plan_of, report_of, took_what_was_bound, view_of
 from ..reads import Source
 from ..run_reads import Run
+from ..waiting import in_time
 from .charts import Timeline, timeline
 from .html import address, counted, duration
-from .kept import about_lake, has_report, plan_of, report_of, took_what_was_bound
-
-Answer = TypeVar("Answer")
 
 # How many replays the overview reads verdicts from; a policy whose newest replay is older is found through the list of replays.
 RUNS_READ_MAX = 12
@@ -33,7 +32,6 @@ RUNS_SHOWN = 15
 RECORDED_SHOWN = 12
 # A report of a large replay takes seconds, and is then kept. So long a page works on reports that nobody has asked for yet.
 _REPORTS_SECONDS = 5.0
-_WAIT_SECONDS = 4.0
 # What needs a decision first.
 _ORDER = (Status.NOT_READY, Status.INSUFFICIENT_EVIDENCE, Status.READY_WITH_EXEMPTIONS, Status.READY)
 _LOST = "lost"
@@ -99,33 +97,12 @@ async def overview(asker: Asker, now: datetime) -> dict[str, Any]:
         "extent": found,
         "entries": decided,
         "awaited": awaited,
-        "losses": await _in_time(asker, "ledger", lambda source: losses(findings(source, now))),
-        "recorded": await _in_time(asker, "recorded", recorded) or (),
+        "losses": await in_time(asker, "ledger", lambda source: losses(findings(source, now))),
+        "recorded": await in_time(asker, "recorded", recorded) or (),
         "runs": runs,
         "runs_shown": RUNS_SHOWN,
         "recorded_shown": RECORDED_SHOWN,
     }
-
-
-async def _in_time(asker: Asker, name: str, question: Callable[[Source], Answer]) -> Answer | None:
-    """The answer, or None where it takes longer than a reader waits; it is then worked out all the same, for the next look."""
-    key = (str(asker.lake), name)
-    task = _working.get(key)
-    if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-        task = _working[key] = asyncio.create_task(_unless_too_costly(asker, question))
-    await asyncio.wait([task], timeout=_WAIT_SECONDS)
-    return task.result() if task.done() else None
-
-
-# What is being worked out, one of each name; the results are kept by the questions themselves.
-_working: dict[tuple[str, str], asyncio.Task[Any]] = {}
-
-
-async def _unless_too_costly(asker: Asker, question: Callable[[Source], Answer]) -> Answer | None:
-    try:
-        return await asker.ask(question)
-    except TooCostlyError:
-        return None
 
 
 def run_overview(source: Source, run_id: str) -> dict[str, Any]:
@@ -167,7 +144,7 @@ def losses(findings: Sequence[Finding]) -> Losses:
 
 def findings(source: Source, now: datetime) -> list[Finding]:
     """The loss ledger of the lake, the worst first."""
-    return about_lake(source, "ledger", lambda: ledger_findings(source.reader, now))
+    return ledger_findings([Loss(**row) for row in view_of(source, "losses").to_pylist()], now)
 
 
 async def entries(asker: Asker, runs: Sequence[Run], newest: datetime | None) -> tuple[list[Entry], list[Awaited]]:
@@ -180,7 +157,7 @@ async def entries(asker: Asker, runs: Sequence[Run], newest: datetime | None) ->
             continue
         report = None
         if time.monotonic() - started < _REPORTS_SECONDS or await asker.ask(has_report, run.run_id):
-            report = await _in_time(asker, run.run_id, partial(report_of, run_id=run.run_id))
+            report = await in_time(asker, run.run_id, partial(report_of, run_id=run.run_id))
         if report is None:
             for item in summaries:
                 href = policy_address(run.run_id, item.policy, item.binding)

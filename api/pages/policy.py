@@ -12,11 +12,11 @@ from pipeline.report.model import Report
 
 from .. import run_reads
 from ..errors import NotFoundError
+from ..kept import plan_of, report_of
 from ..reads import Source
 from ..run_reads import Run
 from .charts import Timeline, timeline
 from .html import address, counted
-from .kept import plan_of, report_of
 from .manifest import SourceLine, binding_manifest, policy_manifest, source_lines
 
 _NAMESPACES_SHOWN = 20

@@ -15,11 +15,11 @@ from pipeline.request import AdmissionRequest
 
 from .. import reads, run_reads
 from ..errors import NotFoundError
+from ..kept import plan_of
 from ..questions import DenialFilters, TimePaging, VerdictFilters, ViolationFilters
 from ..reads import RequestDetail, Source
 from ..run_reads import Run
 from .change import Change, change_of, decoded
-from .kept import plan_of
 from .manifest import SourceLine
 from .policy import manifests
 

@@ -176,7 +176,7 @@ async def show_violations(
 @router.get("/evidence")
 async def show_evidence(request: Request, asker: Asking) -> Response:
     """What was lost, and how good the rest is."""
-    view = await asker.ask(evidence.evidence_view, datetime.now(UTC))
+    view = await evidence.evidence_view(asker, datetime.now(UTC))
     return page(request, "evidence.html.j2", section="/evidence", view=view)
 
 

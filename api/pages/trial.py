@@ -31,6 +31,7 @@ _WORDS: Mapping[str, str] = {
     "running": "replays the recorded requests",
     "calibrating": "replays what was bound at the time, to compare with the record",
     "reporting": "works out the verdicts",
+    "exempting": "looks for exemptions, and replays with them",
     "finished": "is finished",
     "failed": "failed",
     "cancelled": "was cancelled",
@@ -46,6 +47,7 @@ class TrialForm:
     until: str = ""
     kubernetes_version: str = "1.36"
     calibrate: str = "on"
+    exemptions: str = "on"
 
     def order(self, now: datetime) -> Order:
         """The replay that is asked for. Raises InputError naming the field."""
@@ -55,7 +57,13 @@ class TrialForm:
         if window[0] is not None and window[1] is not None and window[0] >= window[1]:
             raise InputError(f"since: {self.since} is not before {self.until}", "give an earlier one")
         version = parse_version(self.kubernetes_version or _VERSIONS[0])
-        return Order(self.policies, *window, kubernetes_version=version, calibrate=bool(self.calibrate))
+        return Order(
+            self.policies,
+            *window,
+            kubernetes_version=version,
+            calibrate=bool(self.calibrate),
+            exemptions=bool(self.exemptions),
+        )
 
 
 @dataclass(frozen=True, slots=True)

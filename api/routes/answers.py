@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
 from ingest.errors import InputError
 
+from .. import reads
 from ..asking import Asker
 from ..formats import RowFormat, chosen_format
 from ..jobs import Jobs
+from ..kept import view_of
+from ..listing import Page
+from ..questions import Filters, Paging
+from ..waiting import at_last
 
 PREFIX = "/api/v1"
 
@@ -25,6 +31,12 @@ def jobs_of(request: Request) -> Jobs:
     """The replays of the server that answers a request."""
     jobs: Jobs = request.app.state.jobs
     return jobs
+
+
+async def whole_view(asker: Asker, name: str, filters: Filters, paging: Paging) -> Page:
+    """A page of a small view that is asked of the whole lake, and kept. Raises BusyError where it is not there in time."""
+    rows = await at_last(asker, name, partial(view_of, name=name), asker.seconds_max)
+    return await asker.ask(reads.table_page, name, rows, filters, paging)
 
 
 def known_parameters(request: Request) -> None:

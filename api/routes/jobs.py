@@ -48,6 +48,9 @@ async def start_replay(
     until: Annotated[Moment | None, Query(description="only requests before then; same forms")] = None,
     kubernetes_version: Annotated[str, Query(max_length=20, description="the API server's minor version")] = "1.36",
     calibrate: Annotated[bool, Query(description="also replay what was bound, to say how far the replay can be trusted")] = False,
+    exemptions: Annotated[
+        bool, Query(description="also look for exemptions with which a policy could deny, and the way there")
+    ] = True,
 ) -> Response:
     """Replay the policies in the body over the recorded requests. The answer names the replay, which goes on without you."""
     now = datetime.now(UTC)
@@ -55,7 +58,7 @@ async def start_replay(
     if window[0] is not None and window[1] is not None and window[0] >= window[1]:
         raise InputError(f"since: {since} is not before until={until}", "give an earlier one")
     version = parse_version(kubernetes_version)
-    order = Order(await _posted(request), *window, kubernetes_version=version, calibrate=calibrate)
+    order = Order(await _posted(request), *window, kubernetes_version=version, calibrate=calibrate, exemptions=exemptions)
     reader = request.scope.get("state", {}).get("reader")
     job = await jobs.settled(jobs.start(order, reader.name if reader else "anyone"), _SETTLE_SECONDS)
     if job.state is State.FAILED and (error := job.error) is not None:

@@ -16,7 +16,7 @@ from .. import reads
 from ..commands.options import parse_time
 from ..formats import json_response, page_response
 from ..questions import ClusterFilters, Moment, Paging, Text
-from .answers import PREFIX, Asking, Form, known_parameters
+from .answers import PREFIX, Asking, Form, known_parameters, whole_view
 from .described import rows_described
 
 router = APIRouter(prefix=PREFIX, tags=["policies"], dependencies=[Depends(known_parameters)])
@@ -53,4 +53,4 @@ async def list_known_policies(
     request: Request, asker: Asking, form: Form, filters: Annotated[ClusterFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
     """One row per policy that the lake has seen by name: in a snapshot, a write, a failure or a denial."""
-    return page_response(request, await asker.ask(reads.table_page, "known_policies", filters, paging), form)
+    return page_response(request, await whole_view(asker, "known_policies", filters, paging), form)

@@ -27,7 +27,7 @@ from ..questions import (
     TimePaging,
     ViolationFilters,
 )
-from .answers import PREFIX, Asking, Form, known_parameters
+from .answers import PREFIX, Asking, Form, known_parameters, whole_view
 from .described import rows_described
 
 router = APIRouter(prefix=PREFIX, tags=["views"], dependencies=[Depends(known_parameters)])
@@ -111,7 +111,7 @@ async def list_evidence(
     request: Request, asker: Asking, form: Form, filters: Annotated[EvidenceFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
     """How many events of each kind there are, and which bodies they hold."""
-    return page_response(request, await asker.ask(reads.table_page, "evidence", filters, paging), form)
+    return page_response(request, await whole_view(asker, "evidence", filters, paging), form)
 
 
 @router.get("/losses", responses=rows_described("losses", Loss))
@@ -119,7 +119,7 @@ async def list_losses(
     request: Request, asker: Asking, form: Form, filters: Annotated[LossFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
     """What evidence is missing or doubtful."""
-    return page_response(request, await asker.ask(reads.table_page, "losses", filters, paging), form)
+    return page_response(request, await whole_view(asker, "losses", filters, paging), form)
 
 
 @router.get("/sources", responses=rows_described("sources", Source))
@@ -127,7 +127,7 @@ async def list_sources(
     request: Request, asker: Asking, form: Form, filters: Annotated[ClusterFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
     """What each log file and the webhook brought."""
-    return page_response(request, await asker.ask(reads.table_page, "sources", filters, paging), form)
+    return page_response(request, await whole_view(asker, "sources", filters, paging), form)
 
 
 @router.get("/requests/{cluster}/{audit_id}")

@@ -67,9 +67,16 @@ def build_report(
 def _sources(policies: PolicySet | None) -> Iterator[PolicySource]:
     """Where the policies were written; those from the log or standard input have no file to point at."""
     for policy in policies.policies if policies else ():
-        file, _, line = policy.source.rpartition(":")
-        if line.isdigit() and file != "standard input":
-            yield PolicySource(policy.name, file, int(line))
+        file, line = _place(policy.source)
+        if line is not None and file != "standard input":
+            lines = [_place(validation.source)[1] for validation in policy.validations]
+            yield PolicySource(policy.name, file, line, tuple(each or line for each in lines))
+
+
+def _place(source: str) -> tuple[str, int | None]:
+    """The file and the line of `file:line`."""
+    file, _, line = source.rpartition(":")
+    return file, int(line) if line.isdigit() else None
 
 
 def _caveats(reader: LakeReader, extent: Mapping[str, Any], summary: RunSummary) -> list[str]:

@@ -230,7 +230,7 @@ def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
             # The name of what a controller made will not come again.
             return not makers
         case Kind.WORKLOAD:
-            return exclusion.subject in (makers or [row.name])
+            return exclusion.subject in makers if makers else exclusion.subject == row.name
         case Kind.GROUP:
             return exclusion.subject not in _BROAD_GROUPS
         case Kind.LABEL:

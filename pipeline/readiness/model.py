@@ -171,6 +171,7 @@ class Owner:
     tool_source: str = ""  # what gave it away: user, userAgent, managedFields or label
     user_agent: str = ""
     difference: str = ""  # the smallest change that makes the example pass; empty where it was not computed
+    expression_index: int | None = None  # which of the policy's validations denied the example; None: no single one
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: st
         tool_source=tool.source if tool else "",
         user_agent=user_agent,
         difference=difference,
+        expression_index=row["expression_index"],
     )
 
 

@@ -163,15 +163,19 @@ class ReplayPlan:
             "parts": [dataclasses.asdict(part) for part in self.parts],
         }
 
+    def by_resource(self) -> Counter[tuple[str, str]]:
+        """Requests by operation and resource, as in `("UPDATE", "deployments.apps/scale")`."""
+        found: Counter[tuple[str, str]] = Counter()
+        for item in self.classes:
+            path = f"{item.resource}.{item.api_group}".rstrip(".") + (f"/{item.subresource}" if item.subresource else "")
+            found[item.operation, path] += item.requests
+        return found
+
     def __str__(self) -> str:
         """For a person: counts first, then what is left out and why."""
         major, minor = self.kubernetes_version
         lines = [f"run {self.run_id}: {self.requests:,} requests in {len(self.parts)} parts, Kubernetes {major}.{minor}"]
-        by_resource: Counter[str] = Counter()
-        for item in self.classes:
-            path = f"{item.resource}.{item.api_group}".rstrip(".") + (f"/{item.subresource}" if item.subresource else "")
-            by_resource[f"{item.operation} {path}"] += item.requests
-        lines += [f"  {count:>9,}  {name}" for name, count in by_resource.most_common()]
+        lines += [f"  {count:>9,}  {operation} {path}" for (operation, path), count in self.by_resource().most_common()]
         lines.append(f"policies with bindings: {len(self.bindings)}")
         lines += [
             f"  {item.requests:>9,}  {item.policy} / {item.binding or 'no binding'} {list(item.actions)}" for item in self.bindings

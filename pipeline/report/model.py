@@ -37,11 +37,12 @@ class EvidenceRow:
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """The file and line where a policy was written."""
+    """The file and line where a policy was written, and the lines of its validations' expressions, in their order."""
 
     policy: str
     file: str
     line: int
+    validation_lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -58,10 +59,18 @@ def _denied(entry: PolicyReadiness, owner: Owner, level: str, source: PolicySour
         f"{policy_name(entry)} would have denied {owner.requests:,} requests of {owner.user} for {where}, "
         f"last {day(owner.last_ts)}: {owner.message}"
     )
-    result = _result(_WOULD_DENY[0], level, text, fingerprint(entry, owner), source, where, "resource")
+    place = _at_validation(source, owner.expression_index)
+    result = _result(_WOULD_DENY[0], level, text, fingerprint(entry, owner), place, where, "resource")
     result["occurrenceCount"] = owner.requests
     result["properties"] = {"policy": entry.policy, "user": owner.user, "namespace": owner.namespace, "auditID": owner.audit_id}
     return result
+
+
+def _at_validation(source: PolicySource | None, index: int | None) -> PolicySource | None:
+    """The place of the validation that denied, where it is known which one did."""
+    if source is None or index is None or index >= len(source.validation_lines):
+        return source
+    return replace(source, line=source.validation_lines[index])
 
 
 def _result(rule: str, level: str, text: str, name: str, source: PolicySource | None, subject: str, kind: str) -> dict[str, Any]:

@@ -5,20 +5,24 @@
 -- stored: whether the event in the lake is this copy of it
 --
 -- Nothing in an event says which API server wrote it. Where a control plane has several, they are one source here.
+--
+-- A repeat is kept where it came from another kind of source, or says something else; so only of the latter it has to be asked
+-- whether the lake has the event from that kind of source already.
 WITH again AS (
-    SELECT
-        cluster, audit_id, stage, stage_ts, split_part(ingest_source, ':', 1) AS source,
-        min(ingest_source) AS ingest_source, min(ingest_ts) AS ingest_ts
     FROM lake_repeats
-    GROUP BY ALL
+    WHERE NOT conflicting
+    UNION ALL
+    FROM lake_repeats AS odd
+    WHERE conflicting AND NOT EXISTS (
+        FROM events
+        WHERE events.cluster = odd.cluster AND events.audit_id = odd.audit_id AND events.stage = odd.stage
+            AND events.stage_ts = odd.stage_ts AND split_part(events.ingest_source, ':', 1) = split_part(odd.ingest_source, ':', 1)
+    )
 )
 SELECT cluster, audit_id, stage, stage_ts, split_part(ingest_source, ':', 1) AS source, ingest_source, ingest_ts, true AS stored
 FROM events
 UNION ALL
-SELECT cluster, audit_id, stage, stage_ts, source, ingest_source, ingest_ts, false
+SELECT
+    cluster, audit_id, stage, stage_ts, split_part(ingest_source, ':', 1) AS source, min(ingest_source), min(ingest_ts), false
 FROM again
-WHERE NOT EXISTS (
-    FROM events
-    WHERE events.cluster = again.cluster AND events.audit_id = again.audit_id AND events.stage = again.stage
-        AND events.stage_ts = again.stage_ts AND split_part(events.ingest_source, ':', 1) = again.source
-)
+GROUP BY cluster, audit_id, stage, stage_ts, split_part(ingest_source, ':', 1)

@@ -9,22 +9,18 @@
 WITH missing AS MATERIALIZED (
     SELECT cluster, audit_id, stage, stage_ts FROM unshared_events WHERE missing_from = 'webhook'
 ),
-spans AS (
-    SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts FROM missing GROUP BY cluster
-),
-marked AS (
-    SELECT events.cluster, events.stage_ts, events.audit_id, missing.audit_id IS NOT NULL AS is_missing
-    FROM events
-    JOIN spans ON events.cluster = spans.cluster AND events.stage_ts BETWEEN spans.first_ts AND spans.last_ts
-    LEFT JOIN missing
-        ON missing.cluster = events.cluster AND missing.audit_id = events.audit_id
-        AND missing.stage = events.stage AND missing.stage_ts = events.stage_ts
+-- The events of the same time that were posted, or that no log file holds: what comes last before a missing one tells its stretch.
+others AS (
+    SELECT events.cluster, events.stage_ts
+    FROM events ANTI JOIN missing
+    ON missing.audit_id = events.audit_id AND missing.stage_ts = events.stage_ts AND missing.stage = events.stage
+        AND missing.cluster = events.cluster
 ),
 placed AS (
-    SELECT *, count(*) FILTER (NOT is_missing) OVER (PARTITION BY cluster ORDER BY stage_ts, audit_id) AS stretch FROM marked
+    SELECT missing.cluster, missing.stage_ts, others.stage_ts AS after_ts
+    FROM missing ASOF LEFT JOIN others ON others.cluster = missing.cluster AND others.stage_ts < missing.stage_ts
 )
 SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts, count(*) AS events
 FROM placed
-WHERE is_missing
-GROUP BY cluster, stretch
+GROUP BY cluster, after_ts
 HAVING count(*) >= 10

@@ -4,24 +4,24 @@
 -- The webhook covers the time from its first to its last event, a log file that from its own first to its own last. With several API
 -- servers, events that the webhook alone brought may stand in a log file that was never ingested; events that only a log file holds
 -- were written for both and lost on the way to the webhook. A batch that its API server still repeats comes up to 250 s late.
-WITH posts AS (
-    SELECT cluster, stage_ts FROM events WHERE split_part(ingest_source, ':', 1) = 'webhook'
+WITH carried AS (
+    SELECT cluster, ingest_source, split_part(ingest_source, ':', 1) AS source, stage_ts FROM events
     UNION ALL
-    SELECT cluster, stage_ts FROM lake_repeats WHERE split_part(ingest_source, ':', 1) = 'webhook'
+    SELECT cluster, ingest_source, split_part(ingest_source, ':', 1), stage_ts FROM lake_repeats
 ),
 posted AS (
-    SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts FROM posts GROUP BY cluster
+    SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts FROM carried WHERE source = 'webhook' GROUP BY cluster
 ),
 logged AS (
-    SELECT cluster, first_ts, last_ts FROM sources WHERE source = 'file'
+    SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts FROM carried WHERE source = 'file' GROUP BY cluster, ingest_source
 ),
 asked AS (
-    SELECT events.cluster, audit_id, stage, stage_ts, 'file' AS source, 'webhook' AS missing_from
-    FROM events JOIN posted ON posted.cluster = events.cluster AND stage_ts BETWEEN first_ts AND last_ts
+    SELECT events.*, 'file' AS source, 'webhook' AS missing_from
+    FROM events JOIN posted ON posted.cluster = events.cluster AND events.stage_ts BETWEEN posted.first_ts AND posted.last_ts
     WHERE split_part(ingest_source, ':', 1) = 'file'
     UNION ALL
-    SELECT cluster, audit_id, stage, stage_ts, 'webhook', 'file'
-    FROM events SEMI JOIN logged ON logged.cluster = events.cluster AND stage_ts BETWEEN first_ts AND last_ts
+    SELECT events.*, 'webhook', 'file'
+    FROM events SEMI JOIN logged ON logged.cluster = events.cluster AND events.stage_ts BETWEEN logged.first_ts AND logged.last_ts
     WHERE split_part(ingest_source, ':', 1) = 'webhook'
 ),
 -- The lake has every event once, from the source that brought it first; a repeat tells that another one brought it too.
@@ -33,4 +33,4 @@ missing AS (
 SELECT
     cluster, audit_id, stage, stage_ts, missing_from, ts, level, verb, request_uri, user_name, user_agent,
     api_group, resource, subresource, namespace, name, code
-FROM missing JOIN events USING (cluster, audit_id, stage, stage_ts)
+FROM missing

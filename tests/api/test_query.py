@@ -237,14 +237,14 @@ def test_no_format_that_is_wanted_is_said(asked: QueryClient) -> None:
 
 def test_a_question_that_takes_too_long_is_ended(demo_lake: Path) -> None:
     with QueryClient(Settings(lake=demo_lake, query_seconds_max=0.01)) as client:
-        status, error = client.refused("/losses")
+        status, error = client.refused("/violations/rollup", by="workload")
     assert (status, error["code"]) == (422, "too_costly")
     assert "since" in error["hint"]
 
 
 def test_a_question_that_takes_too_much_memory_is_ended(demo_lake: Path) -> None:
     with QueryClient(Settings(lake=demo_lake, query_memory_bytes_max=1_000_000)) as client:
-        status, error = client.refused("/losses")
+        status, error = client.refused("/violations/rollup", by="workload")
     assert (status, error["code"]) == (422, "too_costly")
 
 

@@ -23,7 +23,7 @@ from tests.querying import QueryClient
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
 YAML = {"Content-Type": "application/yaml"}
 # A few hundred requests: enough to run, little to wait for.
-SHORT = {"until": "2026-11-21T03:24:55Z"}
+SHORT: dict[str, Any] = {"until": "2026-11-21T03:24:55Z", "exemptions": False}
 _PATIENCE_SECONDS = 120.0
 
 
@@ -102,6 +102,11 @@ def test_readiness_of_a_run_is_the_report_with_its_fidelity(asked: QueryClient, 
     assert report["kind"] == "ReadinessReport"
     assert report["rules"]["days_min"] != 0.25
     assert report["policies"][0]["fidelity"]["compared"] > 0
+    # As the command's, the report looked for exemptions, each with what it hides and an end; the first on an object has its patch.
+    exemptions = report["policies"][0]["exemptions"]
+    assert exemptions
+    assert all(each["denied_requests"] <= each["hides_requests"] and each["expires"] for each in exemptions)
+    assert {each["target"] for each in exemptions} == {each["target"] for each in exemptions if each["patch"]}
     assert asked.get(path, rule=["days_min=0.25", "matched_units_min=3"])["rules"]["days_min"] == 0.25
 
 

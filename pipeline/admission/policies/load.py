@@ -21,15 +21,21 @@ def load_policy_set(paths: Iterable[Path]) -> PolicySet:
 
     Raises InputError with `file:line` for what cannot be read, for what the API server would reject, and for two of one name.
     """
-    return parse_policy_set(_texts(paths))
+    return parse_policy_set(texts_of(paths))
 
 
 def load_objects(paths: Iterable[Path]) -> list[Object]:
     """Every object of the same files as it was written: with the labels, annotations and fields that the model does not have."""
-    return [item.value for source, text in _texts(paths) for document in read_documents(text, source) for item in _items(document)]
+    return parse_objects(texts_of(paths))
 
 
-def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+def parse_objects(texts: Iterable[tuple[str, str]]) -> list[Object]:
+    """The same from (source, text) pairs."""
+    return [item.value for source, text in texts for document in read_documents(text, source) for item in _items(document)]
+
+
+def texts_of(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """The path and the text of every such file, in the order of the paths. Raises InputError for one that cannot be read."""
     for path in paths:
         for file in _files(path):
             try:

@@ -67,6 +67,7 @@ REGISTRY = PolicyReadiness(
             "userAgent",
             "argocd/3",
             "spec.containers[0].image",
+            expression_index=1,
         ),
         Owner("", "namespaces", "namespaces/x", "root", 1, START, END, "", "a2"),
     ),
@@ -133,7 +134,10 @@ REPORT = Report(
     recorded=(RecordedPolicy("image-registry", "everywhere", 12, 2, 3, 4, START, END),),
     evidence=(EvidenceRow("deployments.apps", 900, 880, 2),),
     caveats=("up to Kubernetes 1.36 only the first failure of a request is recorded", HOSTILE),
-    sources=(PolicySource("image-registry", "policies/image registry.yaml", 3), PolicySource("new-rule", "/srv/new.yaml", 1)),
+    sources=(
+        PolicySource("image-registry", "policies/image registry.yaml", 3, (9, 14)),
+        PolicySource("new-rule", "/srv/new.yaml", 1),
+    ),
 )
 EMPTY = replace(REPORT, policies=(), recorded=(), evidence=(), caveats=(), sources=(), first_ts=None, last_ts=None, clusters=())
 

@@ -84,6 +84,9 @@ def test_sarif_points_at_the_policy_and_keeps_its_fingerprints(report: Report, r
         "artifactLocation": {"uri": "policies/image%20registry.yaml", "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": 3},
     }
+    denied = [result["locations"][0] for result in results if result["ruleId"] == "would-deny"]
+    # The validation that denied; the policy itself where it is not known which one did.
+    assert [place["physicalLocation"]["region"] for place in denied[:2]] == [{"startLine": 14}, {"startLine": 3}]
     assert places["new-rule"]["artifactLocation"] == {"uri": "file:///srv/new.yaml"}
     assert places["thin"] is None
     names = [result["partialFingerprints"]["hindcast/v1"] for result in results]

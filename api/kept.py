@@ -9,10 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from pipeline.report.model import Report
 
-from .. import run_reads
-from ..reads import Source
+from . import run_reads
+from .listing import table_of
+from .questions import TABLES
+from .reads import Source
 
 Answer = TypeVar("Answer")
 
@@ -20,6 +24,8 @@ _ENTRIES_MAX = 64
 # A replay's verdicts never change; what the lake says beside them may.
 _REPORT_SECONDS = 600.0
 _LEDGER_SECONDS = 30.0
+# What takes a minute is not made anew every minute.
+_TIMES_ITS_COST = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,11 @@ class _Entry:
     answer: Any
     files: object
     made: float
+    took: float
+
+    def age(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self.made
 
 
 class Kept:
@@ -46,13 +57,14 @@ class Kept:
         key, files = (str(source.lake), *name), source.reader.files
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None and (entry.files == files or time.monotonic() - entry.made < seconds):
+            if entry is not None and (entry.files == files or entry.age() < max(seconds, _TIMES_ITS_COST * entry.took)):
                 self._entries.move_to_end(key)
                 kept: Answer = entry.answer
                 return kept
+        started = time.monotonic()
         answer = make()
         with self._lock:
-            self._entries[key] = _Entry(answer, files, time.monotonic())
+            self._entries[key] = _Entry(answer, files, time.monotonic(), time.monotonic() - started)
             self._entries.move_to_end(key)
             while len(self._entries) > _ENTRIES_MAX:
                 self._entries.popitem(last=False)
@@ -76,6 +88,11 @@ def has_report(source: Source, run_id: str) -> bool:
 def about_lake(source: Source, name: str, make: Callable[[], Answer]) -> Answer:
     """An answer that speaks of the whole lake, such as the loss ledger."""
     return _kept.get(source, (name,), _LEDGER_SECONDS, make)
+
+
+def view_of(source: Source, name: str) -> pa.Table:
+    """The whole of a small view in questions.TABLES. Such views read every event; `losses` compares each with every other one."""
+    return about_lake(source, f"view {name}", lambda: table_of(source, f"FROM {TABLES[name]}"))
 
 
 def plan_of(source: Source, run_id: str) -> dict[str, Any]:
