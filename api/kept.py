@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pipeline.history.world import LogHistory
+from pipeline.replay import Window
+from pipeline.replay.past import load_history
 from pipeline.report.model import Report
 
 from . import run_reads
-from .listing import table_of
+from .listing import Source, table_of
 from .questions import TABLES
-from .reads import Source
 
 Answer = TypeVar("Answer")
 
@@ -93,6 +95,11 @@ def about_lake(source: Source, name: str, make: Callable[[], Answer]) -> Answer:
 def view_of(source: Source, name: str) -> pa.Table:
     """The whole of a small view in questions.TABLES. Such views read every event; `losses` compares each with every other one."""
     return about_lake(source, f"view {name}", lambda: table_of(source, f"FROM {TABLES[name]}"))
+
+
+def history_of(source: Source) -> LogHistory:
+    """Everything that policies look up beside requests, over all times and clusters. It is only read."""
+    return about_lake(source, "history", lambda: load_history(source.reader, (), Window()))
 
 
 def plan_of(source: Source, run_id: str) -> dict[str, Any]:

@@ -17,11 +17,10 @@ import pyarrow as pa
 
 from ingest.errors import InputError
 from pipeline.history.in_force import InForce, PolicyTimeline
-from pipeline.replay import Window
-from pipeline.replay.past import load_history
 from pipeline.request import Known
 from queries import DIMENSIONS
 
+from .kept import history_of
 from .listing import Listing, Page, Parameters, Source, conditions, counted_page, keyset_page, rows_of
 from .questions import LARGE_LIMIT_MAX, VIEWS, Filters, Paging, RollupFilters, TimeFilters, TimePaging
 from .run_reads import Run, readiness, run, run_plan, runs, verdicts_page
@@ -207,7 +206,7 @@ def policies(source: Source, cluster: str | None, at: datetime | None) -> list[d
     if cluster is not None and cluster not in names:
         raise InputError(f"cluster: the lake has no events of {cluster!r}", f"it has {', '.join(names) or 'none'}")
     moment = at or datetime.now(UTC)
-    timeline = PolicyTimeline(load_history(source.reader, (), Window()), cluster or names[0])
+    timeline = PolicyTimeline(history_of(source), cluster or names[0])
     kinds = (
         ("ValidatingAdmissionPolicy", timeline.policies_at(moment)),
         ("ValidatingAdmissionPolicyBinding", timeline.bindings_at(moment)),

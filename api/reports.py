@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from ingest.errors import InputError
-from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.model import Report
 from pipeline.report.tables import export_tables
-from pipeline.report.words import percent, workload
+from pipeline.report.words import exemptions_title, percent, policy_name, step, workload
 
 from .output import Column, Format, Table, render
 
@@ -124,23 +124,70 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
     ]
 
 
-def _policy_tables(entry: PolicyReadiness) -> list[Table]:
-    title = f"{entry.policy}: {entry.status}"
-    reasons = Table("reasons", [Column("reason", "WHY")], [[reason] for reason in entry.reasons], title)
-    if not entry.owners:
-        return [reasons]
+def _policy_tables(entry: PolicyReadiness) -> Iterator[Table]:
+    """Of one policy: why, who would be hit, what could be exempted, and what to do next."""
+    title = f"{policy_name(entry)}: {entry.status}"
+    yield Table("reasons", [Column("reason", "WHY")], [[reason] for reason in entry.reasons], title, tuple(_latent(entry)))
+    if entry.owners:
+        yield _owners(entry)
+    if entry.exemptions:
+        yield _exemptions(entry)
+    if entry.rollout:
+        steps = [[number, step(found)] for number, found in enumerate(entry.rollout, start=1)]
+        yield Table("rollout", [Column("step", "", number=True), Column("action", "WHAT TO DO NEXT")], steps)
+
+
+def _latent(entry: PolicyReadiness) -> Iterator[str]:
+    """What exists without having been tried, in a sentence; nothing where nothing does, or where the reasons of READY say it."""
+    latent = entry.latent
+    if latent.is_assessed and (latent.objects or latent.templates) and entry.status is not Status.READY:
+        yield (
+            f"{latent.objects:,} objects and {latent.templates:,} pod templates exist that were not tried in the window: "
+            f"{latent.objects_denied + latent.templates_denied:,} would be denied, "
+            f"{latent.objects_unknown + latent.templates_unknown:,} cannot be judged"
+        )
+
+
+def _owners(entry: PolicyReadiness) -> Table:
     columns = [
         *(Column(name) for name in ("namespace", "workload", "user")),
         Column("requests", number=True),
         Column("first_seen", wide=True),
-        Column("last_seen"),
+        Column("last_seen", wide=True),
         Column("message"),
+        Column("passes_with", wide=True),
         Column("audit_id", wide=True),
     ]
     rows = [
-        [owner.namespace, workload(owner), owner.user, owner.requests, owner.first_ts, owner.last_ts, owner.message, owner.audit_id]
+        [
+            owner.namespace,
+            workload(owner),
+            owner.user,
+            owner.requests,
+            owner.first_ts,
+            owner.last_ts,
+            owner.message,
+            owner.difference,
+            owner.audit_id,
+        ]
         for owner in entry.owners[:_OWNERS_SHOWN]
     ]
-    more = len(entry.owners) - len(rows)
-    notes = (f"{more} more in the report",) if more > 0 else ()
-    return [reasons, Table("owners", columns, rows, "Who would have been denied", notes)]
+    more = max(entry.owners_total, len(entry.owners)) - len(rows)
+    notes = (f"{more:,} more in the report",) if more > 0 else ()
+    return Table("owners", columns, rows, "Who would have been denied", notes)
+
+
+def _exemptions(entry: PolicyReadiness) -> Table:
+    columns = [
+        Column("exempts"),
+        Column("on", wide=True),
+        Column("denied", "DENIALS", number=True),
+        Column("hides", "HIDES REQUESTS", number=True),
+        Column("expires"),
+    ]
+    rows = [
+        [found.subject, found.target, found.denied_requests, found.hides_requests, found.expires or "never"]
+        for found in entry.exemptions
+    ]
+    note = "`hindcast exemptions -o merge-patch` prints them as patches to apply"
+    return Table("exemptions", columns, rows, exemptions_title(entry), (note,))

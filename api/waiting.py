@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ingest.errors import HindcastError
 
 from .asking import Asker
-from .errors import BusyError
+from .errors import BusyError, TooCostlyError
 from .reads import Source
 
 Answer = TypeVar("Answer")
@@ -31,7 +31,7 @@ async def in_time(asker: Asker, name: str, question: Callable[[Source], Answer],
         return None
     try:
         return task.result()
-    except BusyError:
+    except (BusyError, TooCostlyError):
         return None
 
 

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pipeline.report.words import day, percent, policy_name, workload
+from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
 
 from .manifest import source_lines
 
@@ -101,6 +101,7 @@ def _environment() -> Environment:
         coded=coded,
         percent=percent,
         policy_name=policy_name,
+        exemptions_title=exemptions_title,
         workload=workload,
         thousands=thousands,
         cell=cell,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -19,6 +20,8 @@ from .. import run_reads
 from ..asking import Asker
 from ..errors import NotFoundError, classify
 from ..jobs import Jobs, State
+from ..kept import report_of
+from ..waiting import in_time
 from . import evidence, overview
 from .html import STATIC_TYPES, address, page, static_file
 from .policy import policy_view
@@ -87,15 +90,26 @@ async def show_overview(request: Request, asker: Asking) -> Response:
 @router.get("/runs/{run_id}")
 async def show_run(request: Request, asker: Asking, run_id: str) -> Response:
     """One replay: the verdicts on its policies, and what it left out."""
+    if not await _is_reported(asker, run_id):
+        return page(request, "waiting.html.j2", section="/", run_id=run_id)
     return page(request, "run.html.j2", section="/", **await asker.ask(overview.run_overview, run_id))
 
 
 @router.get("/runs/{run_id}/policy")
 async def show_policy(request: Request, asker: Asking, run_id: str, policy: Text, binding: Text | None = None) -> Response:
     """One (policy, binding) of a replay, with everything behind its verdict."""
+    if not await _is_reported(asker, run_id):
+        return page(request, "waiting.html.j2", section="/", run_id=run_id)
     view = await asker.ask(policy_view, run_id, policy, binding or None)
     values = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     return page(request, "policy.html.j2", section="/", **values)
+
+
+async def _is_reported(asker: Asker, run_id: str) -> bool:
+    """Whether the report of a finished replay is at hand, or was made in time; that of a large one takes minutes."""
+    if not run_reads.run(asker.lake, run_id).finished:
+        return True  # and the page says so
+    return await in_time(asker, run_id, partial(report_of, run_id=run_id)) is not None
 
 
 @router.get("/runs/{run_id}/requests")

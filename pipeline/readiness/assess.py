@@ -137,6 +137,7 @@ def _exposure(row: Row, releases: Row | None) -> Exposure:
         "requests_matched",
         "requests_judged",
         "requests_unknown",
+        "requests_excused",
         "units_judged",
         "users",
         "users_judged",

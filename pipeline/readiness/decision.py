@@ -71,7 +71,10 @@ def _limits_broken(choice: Choice, rules: ReadinessRules) -> Iterator[str]:
     if len(choice.chosen) > rules.exemptions_max:
         yield f"{len(choice.chosen)} of them are more than the {rules.exemptions_max:g} that may be kept"
     passing = choice.exposed.passing_units
-    share = choice.width.passing_units / passing if passing else 1.0
+    if not passing:
+        yield "nothing that the policy matches passes, so they take all of it out of the policy's sight"
+        return
+    share = choice.width.passing_units / passing
     if share > rules.exempted_units_share_max:
         yield (
             f"they would take {choice.width.passing_units:,} of {passing:,} workloads that pass ({share:.1%}) out of the policy's "

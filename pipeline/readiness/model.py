@@ -63,6 +63,7 @@ class Exposure:
     releases: int = 0
     release_cycles: int = 0
     resources: tuple[str, ...] = ()  # `deployments.apps`, `pods/exec`: what the matched requests are about
+    requests_excused: int = 0  # judged, and let pass by `failurePolicy: Ignore` because evaluation failed
 
     @property
     def unknown_share(self) -> float:

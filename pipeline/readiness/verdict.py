@@ -33,11 +33,12 @@ def decide(
         silence = "no recorded request matched this policy, so the replay says nothing about it"
         return (Status.NOT_READY, (*against, silence)) if against else (Status.INSUFFICIENT_EVIDENCE, (silence,))
     gaps = _evidence_gaps(exposure, fidelity, rules)
+    excused = _excused(exposure)
     if against:
-        return Status.NOT_READY, (*against, *gaps)
+        return Status.NOT_READY, (*against, *gaps, *excused)
     if gaps:
-        return Status.INSUFFICIENT_EVIDENCE, tuple(gaps)
-    return Status.READY, tuple(_grounds(exposure, denials, fidelity, latent, rules))
+        return Status.INSUFFICIENT_EVIDENCE, (*gaps, *excused)
+    return Status.READY, (*_grounds(exposure, denials, fidelity, latent, rules), *excused)
 
 
 def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rules: ReadinessRules) -> PolicyReadiness:
@@ -136,6 +137,16 @@ def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules
                 f"{rules.agreement_min:.0%} wanted"
             )
     return gaps
+
+
+def _excused(exposure: Exposure) -> list[str]:
+    """That a policy would deny nobody, but does nothing either, where its expressions fail."""
+    if not exposure.requests_excused:
+        return []
+    return [
+        f"of {exposure.requests_excused:,} of {exposure.requests_judged:,} judged requests the evaluation failed, and "
+        "failurePolicy Ignore let them pass: the policy does nothing for them"
+    ]
 
 
 def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: Latent, rules: ReadinessRules) -> list[str]:

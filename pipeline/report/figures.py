@@ -41,6 +41,12 @@ FIGURES: tuple[Figure, ...] = (
     _count("requests judged", lambda entry: entry.exposure.requests_judged, "count(*) FILTER (outcome <> 'unknown')"),
     _count("requests that would be denied", lambda entry: entry.denials.requests, "count(*) FILTER (outcome = 'deny')"),
     _count("requests not known", lambda entry: entry.exposure.requests_unknown, "count(*) FILTER (outcome = 'unknown')"),
+    _count(
+        "requests that only an error let pass",
+        lambda entry: entry.exposure.requests_excused,
+        "count(*) FILTER (outcome = 'admit' AND is_error)",
+        "failurePolicy Ignore",
+    ),
     _count("workloads judged", lambda entry: entry.exposure.units_judged, f"{_UNIT} FILTER (outcome <> 'unknown')"),
     _count("workloads that would be denied", lambda entry: entry.denials.units, f"{_UNIT} FILTER (outcome = 'deny')"),
     Figure(

@@ -20,7 +20,7 @@ from .data import API_VERSION, plain
 from .figures import FIGURES, SELECT
 from .model import Report
 from .outcomes import OUTCOMES, Outcome
-from .words import answer, day, percent, policy_name, step, workload
+from .words import answer, day, exemptions_title, percent, policy_name, step, workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ def _template() -> Template:
         policy_name=policy_name,
         rules=_rules,
         step=step,
+        exemptions_title=exemptions_title,
         workload=workload,
         yaml=_yaml,
     )

@@ -12,7 +12,7 @@ from .data import plain
 from .figures import FIGURES, SELECT
 from .model import Report
 from .outcomes import OUTCOMES
-from .words import answer, day, policy_name, step, workload
+from .words import answer, day, exemptions_title, policy_name, step, workload
 
 # A pull request's comment holds 65,536 characters; the other formats list more.
 _OWNERS_MAX = 15
@@ -96,7 +96,7 @@ def _details(entry: PolicyReadiness) -> Iterator[tuple[str, Sequence[str]]]:
             ],
         ),
         (
-            "Exemptions that make the replay clean",
+            exemptions_title(entry),
             ("exempts", "denials", "hides requests", "expires", "why"),
             [
                 (row.subject, f"{row.denied_requests:,}", f"{row.hides_requests:,}", str(row.expires or "never"), row.reason)

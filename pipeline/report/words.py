@@ -61,6 +61,12 @@ _OTHERS = {
 }
 
 
+def exemptions_title(entry: PolicyReadiness) -> str:
+    """What the exemptions of a policy are. Only those with which it is ready were all replayed and found to suffice."""
+    is_ready = entry.status is Status.READY_WITH_EXEMPTIONS
+    return "Exemptions with which the replay denies nothing" if is_ready else "Exemptions that it would take"
+
+
 def step(found: RolloutStep) -> str:
     """One step of a rollout as a sentence: `Warn, Audit in pay-dev and shop-dev: no would-be denial there`."""
     where = f" in {', '.join(found.namespaces)}" if found.namespaces else " everywhere"

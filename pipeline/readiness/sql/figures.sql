@@ -9,6 +9,7 @@ SELECT
     count(*) AS requests_matched,
     count(*) FILTER (WHERE outcome <> 'unknown') AS requests_judged,
     count(*) FILTER (WHERE outcome = 'unknown') AS requests_unknown,
+    count(*) FILTER (WHERE outcome = 'admit' AND is_error) AS requests_excused,
     count(DISTINCT (cluster, namespace, unit)) FILTER (WHERE outcome <> 'unknown') AS units_judged,
     count(DISTINCT user_name) AS users,
     count(DISTINCT user_name) FILTER (WHERE outcome <> 'unknown') AS users_judged,

@@ -1,5 +1,6 @@
 -- one row per (policy, binding, cluster, audit_id, ts) that the policy matched or may have matched
 -- outcome: deny if anything would deny the request; else unknown if anything could not be judged; else admit
+-- is_error: whether evaluation failed anywhere; failurePolicy made a denial of it, or let it pass
 CREATE OR REPLACE TEMP TABLE judged AS
 SELECT
     policy,
@@ -12,8 +13,12 @@ SELECT
         WHEN bool_or(decision = 'unknown') THEN 'unknown'
         ELSE 'admit'
     END AS outcome,
-    -- The row of the whole policy repeats nothing, so a message of one of its expressions is the telling one.
-    min(message) FILTER (WHERE effect = 'deny') AS message,
+    -- Of several expressions the first one speaks; the row of the whole policy has no index, and repeats nothing.
+    coalesce(
+        arg_min(message, (expression_index, message)) FILTER (WHERE effect = 'deny' AND expression_index IS NOT NULL),
+        min(message) FILTER (WHERE effect = 'deny')
+    ) AS message,
+    coalesce(bool_or(decision = 'error'), false) AS is_error,
     min(why) FILTER (WHERE decision = 'unknown') AS why,
     min(expression_index) FILTER (WHERE effect = 'deny') AS expression_index,
     max(actions) AS actions

@@ -3,7 +3,8 @@ WITH asked AS (
     SELECT
         policy, binding, cluster, audit_id, ts,
         count(*) FILTER (effect = 'deny') > 0 AS is_denied,
-        count(*) FILTER (decision = 'unknown') > 0 AND count(*) FILTER (effect = 'deny') = 0 AS is_unknown
+        count(*) FILTER (decision = 'unknown') > 0 AND count(*) FILTER (effect = 'deny') = 0 AS is_unknown,
+        count(*) FILTER (decision = 'error') > 0 AS is_error
     FROM read_parquet($verdicts)
     WHERE decision IN ('admit', 'deny', 'error', 'unknown')
     GROUP BY policy, binding, cluster, audit_id, ts
@@ -20,6 +21,7 @@ SELECT
     count(*) - count(*) FILTER (is_unknown) AS "requests judged",
     count(*) FILTER (is_denied) AS "requests that would be denied",
     count(*) FILTER (is_unknown) AS "requests not known",
+    count(*) FILTER (is_error AND NOT is_denied AND NOT is_unknown) AS "requests that only an error let pass",
     count(DISTINCT sender) AS "users",
     count(DISTINCT place) AS "namespaces",
     (epoch_us(max(ts)) - epoch_us(min(ts))) / 86400e6 AS "days of traffic",

@@ -20,7 +20,7 @@ from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window, plan_replay, run_replay
 from queries import open_lake
-from tests.recording import START, Log, take_in
+from tests.recording import START, Log, deployment, take_in
 
 RULES = ReadinessRules()
 OWNED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web", "controller": True}
@@ -308,3 +308,29 @@ def test_a_namespace_is_one_unit_and_was_tried_whatever_its_requests_name(assess
     assert [(owner.unit, owner.requests) for owner in entry.owners] == [("Namespace/pay", 2)]
     # The one that nobody wrote is all that exists without having been tried.
     assert [each.name for each in entry.latent.violations] == ["shop"]
+
+
+TWO_CHECKS = """
+  - expression: "object.spec.replicas < 3"
+    message: beyond two
+  - expression: "object.spec.replicas < 9"
+    message: beyond eight
+"""
+
+
+def test_of_several_denials_of_one_request_the_first_expression_speaks(assess: Assess) -> None:
+    log = Log()
+    log.write("create", deployment("web", 9))
+    text = policy("deployments", "apps", "true").rsplit("  - expression", 1)[0] + TWO_CHECKS
+    (owner,) = assess(log, text).owners
+    assert (owner.expression_index, owner.message) == (0, "beyond two")
+
+
+def test_a_policy_whose_errors_are_ignored_says_that_it_does_nothing(assess: Assess) -> None:
+    log = Log()
+    for number in range(3):
+        log.write("create", deployment(f"web-{number}", 1))
+    text = policy("deployments", "apps", "object.spec.absent > 1").replace("spec:\n", "spec:\n  failurePolicy: Ignore\n", 1)
+    entry = assess(log, text)
+    assert (entry.exposure.requests_judged, entry.exposure.requests_excused, entry.denials.requests) == (3, 3, 0)
+    assert entry.reasons[-1].startswith("of 3 of 3 judged requests the evaluation failed")

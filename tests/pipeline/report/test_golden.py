@@ -102,7 +102,7 @@ def test_figures_recomputed_from_verdicts_and_views_alone(made: Made) -> None:
     values = {figure.label: figure.value for figure in FIGURES}
     for entry in made.report.policies:
         row = found[entry.policy, entry.binding]
-        assert len(row) == 10
+        assert len(row) == 11
         for label, value in row.items():
             agree(label, entry, values[label](entry), value)
 
