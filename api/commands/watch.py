@@ -60,7 +60,11 @@ def command(
         WatchFormat, typer.Option("-o", "--output", help="Sentences, or one JSON object per line.")
     ] = WatchFormat.TEXT,
 ) -> int:
-    """Watch a lake: replay events as they arrive, and report verdicts that change and the first would-be denial of a policy."""
+    """Watch a lake: replay events as they arrive, and report verdicts that change and the first would-be denial of a policy.
+
+    Its verdicts rest on requests, workloads and time alone. Users, critical subjects, releases, chains of owners and what exists
+    without having been tried take a look at the whole lake: those are in `hindcast readiness`.
+    """
     own: Context = context.obj
     version = options.parse_version(kubernetes_version)
     chosen = chosen_policies(own, policies, None, None, version)

@@ -15,13 +15,14 @@ from queries import LakeReader
 
 from ..admission.policies import PolicySet
 from ..admission.policies.decode import BINDING, POLICY
-from ..replay import ReplayPlan, RunSummary, plan_replay, run_replay, runs_folder
+from ..replay import ReplayPlan, RunSummary, plan_replay, runs_folder
 from ..request import Object
 from .exclusions import Exposed, Kind
 from .exemptions import NOTHING, Choice, Chosen, choose_exclusions, exposed_rows
 from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
 from .model import Exemption, ExemptionKind
 from .sql import statement
+from .trial import trial_run
 
 _KINDS: Mapping[Kind, ExemptionKind] = {
     Kind.NAMESPACE: ExemptionKind.NAMESPACE_EXCLUSION,
@@ -130,7 +131,7 @@ def propose(
     """Exemptions for every policy of a finished run that would have denied something, replayed with the exemptions applied.
 
     `expires` is the day on which they are meant to go again; `names` narrows to some policies. What is not worth replaying is
-    chosen all the same, and has no line in the proposal's `left`. Runs of the replays stay in the lake, as every run does.
+    chosen all the same, and has no line in the proposal's `left`.
     """
     verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
     rows = {name: bound_rows(exposed, manifests) for name, exposed in exposed_rows(reader, verdicts).items()}
@@ -206,9 +207,8 @@ def replay_again(
     again = plan_replay(reader, policies, plan.window, plan.kubernetes_version)
     if again.other_authorizers:
         again = replace(again, other_authorizers=plan.other_authorizers)
-    summary = run_replay(again, lake, workers)
-    verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
-    counted = reader.connection.execute(statement("left"), {"verdicts": str(verdicts)}).fetchall()
+    with trial_run(again, lake, workers) as verdicts:
+        counted = reader.connection.execute(statement("left"), {"verdicts": str(verdicts)}).fetchall()
     found = {policy: Left(denied, unknown) for policy, denied, unknown in counted}
     return {name: found.get(name, Left(0, 0)) for name in sorted(names)}
 

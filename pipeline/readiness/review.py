@@ -20,12 +20,13 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ..admission.policies.decode import POLICY
-from ..replay import Window, plan_replay, run_replay, runs_folder
+from ..replay import Window, plan_replay
 from ..request import Object
 from .exclusions import Exposed
 from .exemptions import Choice, Width, choose_exclusions
 from .manifests import Key, Manifests, exemption_dates
 from .sql import statement
+from .trial import trial_run
 from .units import find_units
 
 _SELECTORS = ("namespaceSelector", "objectSelector")
@@ -142,8 +143,8 @@ def review(
     variants = [_Variant.of(manifests, index, item) for index, item in enumerate(found)]
     together = manifests.replaced({key: obj for variant in variants for key, obj in variant.objects.items()})
     plan = plan_replay(reader, together.policy_set(), window, kubernetes_version)
-    summary = run_replay(plan, lake, workers)
-    rows = _rows(reader, runs_folder(lake) / summary.run_id / "verdicts.parquet", variants)
+    with trial_run(plan, lake, workers) as verdicts:
+        rows = _rows(reader, verdicts, variants)
     return tuple(_finding(item, rows[variant.name]) for item, variant in zip(found, variants, strict=True))
 
 

@@ -150,12 +150,14 @@ def _excused(exposure: Exposure) -> list[str]:
 
 
 def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: Latent, rules: ReadinessRules) -> list[str]:
+    # A watch keeps no account of users.
+    users = f" and {denials.user_rate_upper:.1%} of users" if denials.user_rate_upper < 1 else ""
     grounds = [
         f"{exposure.requests_judged:,} judged requests of {_count(exposure.units_judged, 'workload')} over "
         f"{exposure.days_span:.1f} days and {_count(exposure.weekdays, 'weekday')}; "
         f"{_count(denials.units, 'workload')} would have been denied",
-        f"with {rules.confidence:.0%} confidence fewer than {denials.unit_rate_upper:.1%} of workloads and "
-        f"{denials.user_rate_upper:.1%} of users like these would be denied",
+        f"with {rules.confidence:.0%} confidence fewer than {denials.unit_rate_upper:.1%} of workloads{users} like these would be "
+        "denied",
     ]
     if latent.is_assessed:
         grounds.append(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,12 +17,13 @@ from ingest.errors import InputError, LakeError
 from queries import LakeReader
 
 from ..admission.policies import PolicySet
-from ..replay import Window, plan_replay, run_replay, runs_folder
+from ..replay import Window, plan_replay
 from .ledger import STRETCH, STRETCHES_MAX, Account, Row
 from .manifests import Manifests
 from .model import Fidelity, Status
 from .rules import ReadinessRules
 from .sql import statement
+from .trial import trial_run
 
 FORMAT = 1
 _STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)
@@ -162,20 +162,15 @@ class Watch:
         """Replay a window into the table `watch_judged`; False if the lake does not hold still. Raises LakeError."""
         for _ in range(_ATTEMPTS):
             plan = plan_replay(self.reader, self.policies, window, self.kubernetes_version)
-            folder = runs_folder(self.lake) / plan.run_id
-            is_ours = not folder.exists()
             try:
-                run_replay(plan, self.lake, self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1)
-                parameters = {"verdicts": str(folder / "verdicts.parquet"), "stretch_us": _STRETCH_US}
-                self.reader.connection.execute(statement("watch_judged"), parameters)
+                # A run of ten minutes of requests is of no use to anybody else.
+                with trial_run(plan, self.lake, self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1) as verdicts:
+                    parameters = {"verdicts": str(verdicts), "stretch_us": _STRETCH_US}
+                    self.reader.connection.execute(statement("watch_judged"), parameters)
                 return True
             except LakeError:
                 if not self.reader.refresh():
                     raise
-            finally:
-                # A run of ten minutes of requests is of no use to anybody else.
-                if is_ours:
-                    shutil.rmtree(folder, ignore_errors=True)
         return False
 
     def _rows(self) -> Iterator[Row]:

@@ -112,6 +112,10 @@ def check(lake: Path, policies: PolicySet) -> Proposal:
     return proposal
 
 
+def runs_of(folder: Path) -> int:
+    return len(list((folder / "lake" / "runs").glob("*/summary.json")))
+
+
 def chosen(proposal: Proposal) -> list[str]:
     return [item.exclusion.words for choice in proposal.choices for item in choice.chosen]
 
@@ -257,6 +261,7 @@ def test_a_namespace_is_excluded_where_everything_in_it_fails(tmp_path: Path) ->
     proposal = check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT + BOUND)]))
     assert chosen(proposal) == ["namespace legacy"]
     assert proposal.is_clean
+    assert runs_of(tmp_path) == 3, "of the policy, and the two of this test: what the search tried is nobody's wish"
     (exemption,) = proposal.exemptions_of("limit", "limit-all")
     assert exemption.target == f"{BINDING}/limit-all"
     assert (exemption.denied_requests, exemption.hides_requests) == (5, 5)
