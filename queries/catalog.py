@@ -123,13 +123,15 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Ite
     # A bar would print into the results of a command. Within Jupyter, DuckDB refuses to hear of bars unless ipywidgets is there.
     with suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
-    install_files(connection, files)
+    # Creating a view binds all below it, down to the footers of files: a lake's files are shown to them when all are there.
+    install_files(connection, LakeFiles())
     for statement in statements() if needed is None else needed:
         if statement.kind == "view":
             connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
             _comment(connection, statement)
         elif statement.kind == "macro":
             connection.execute(statement.body.replace("CREATE MACRO", "CREATE OR REPLACE MACRO", 1))
+    install_files(connection, files)
 
 
 def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:

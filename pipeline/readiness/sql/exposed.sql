@@ -10,7 +10,9 @@ WITH described AS (
     SELECT
         s.cluster, s.audit_id, s.ts, s.user_name, s.user_groups, s.api_group,
         s.plain_resource AS resource,
-        s.subresource, s.namespace,
+        s.subresource,
+        -- Of a Namespace whose name is to be generated there is no namespace yet, either.
+        CASE WHEN s.kind = 'Namespace' AND coalesce(s.api_group, '') = '' AND r.name IS NULL THEN '' ELSE s.namespace END AS namespace,
         -- A generated name stands in the response, or in the words of the refusal.
         CASE
             WHEN r.code >= 400 THEN coalesce(r.name, nullif(regexp_extract(r.status_message, '^\S+ "([^"]+)" is forbidden:', 1), ''))
