@@ -34,6 +34,8 @@ from .verdicts import VERDICTS
 PART_REQUESTS = 4_000
 # Bumped when the same plan would give other verdicts or another layout, so that older runs are not taken for this one.
 FORMAT = 4
+# Of requests that are not looked at whatever the policies are.
+_NO_LANE = LaneName("", "", "", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class ReplayPlan:
     @property
     def requests(self) -> int:
         """Requests that will be evaluated, or found to be unfit for it while they are."""
-        return sum(item.requests for item in self.classes)
+        return sum(part.requests for part in self.parts)
 
     @property
     def run_id(self) -> str:
@@ -175,7 +177,10 @@ class ReplayPlan:
         """For a person: counts first, then what is left out and why."""
         major, minor = self.kubernetes_version
         lines = [f"run {self.run_id}: {self.requests:,} requests in {len(self.parts)} parts, Kubernetes {major}.{minor}"]
-        lines += [f"  {count:>9,}  {operation} {path}" for (operation, path), count in self.by_resource().most_common()]
+        by_resource = self.by_resource()
+        lines += [f"  {count:>9,}  {operation} {path}" for (operation, path), count in by_resource.most_common()]
+        if others := self.requests - by_resource.total():
+            lines.append(f"  {others:>9,}  others of these resources and verbs, which no policy meets: the run says why")
         lines.append(f"policies with bindings: {len(self.bindings)}")
         lines += [
             f"  {item.requests:>9,}  {item.policy} / {item.binding or 'no binding'} {list(item.actions)}" for item in self.bindings
@@ -245,31 +250,55 @@ def lake_digest(reader: LakeReader, window: Window) -> str:
     return f"{events}-{digest}"
 
 
-def _classes(reader: LakeReader, window: Window) -> list[tuple[RequestClass, str, str]]:
-    """Every class of recorded requests, with `ran` and the reason for it."""
+class _Recorded(NamedTuple):
+    """A class of recorded requests, whether policies ran for them and why, and whether their final stage was recorded."""
+
+    item: RequestClass
+    ran: str
+    why: str
+    is_final: bool
+
+
+def _classes(reader: LakeReader, window: Window) -> list[_Recorded]:
+    """Every class of recorded requests."""
     rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
     names = [field.name for field in dataclasses.fields(RequestClass) if field.name != "reads_old_object"]
-    return [(RequestClass(**{name: row[name] for name in names}), row["ran"], row["ran_reason"]) for row in rows]
+    return [
+        _Recorded(RequestClass(**{name: row[name] for name in names}), row["ran"], row["ran_reason"], row["is_final"])
+        for row in rows
+    ]
 
 
-def _split(
-    classes: Iterable[tuple[RequestClass, str, str]], compiled: CompiledSet
-) -> tuple[tuple[RequestClass, ...], tuple[tuple[str, int], ...]]:
-    """The classes that some policy concerns, and the reasons for leaving out the others."""
+def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[RequestClass, ...], tuple[tuple[str, int], ...]]:
+    """The classes that some policy concerns, and the reasons for leaving out the others.
+
+    Requests are looked at by resource and verb: others of a resource and verb that some policy concerns are not left out, and the
+    run says what it found of each.
+    """
     concerned: Counter[RequestClass] = Counter()
-    excluded: Counter[str] = Counter()
-    for item, ran, why in classes:
-        if ran == "no":
-            excluded[f"policies did not run: {why}"] += item.requests
+    others: list[tuple[LaneName, int, str]] = []
+    for item, ran, why, is_final in classes:
+        if not is_final:
+            others.append((_NO_LANE, item.requests, f"whether policies ran is not recorded: {why}"))
             continue
-        entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)]
+        entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)] if ran != "no" else []
         if entries:
             reads = any(_reads_old_object(entry) for entry in entries)
             concerned[dataclasses.replace(item, requests=0, reads_old_object=reads)] += item.requests
         else:
-            excluded["no policy is for this resource and operation"] += item.requests
-    planned = (dataclasses.replace(item, requests=count) for item, count in concerned.items())
-    return tuple(sorted(planned)), tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0])))
+            why = f"policies did not run: {why}" if ran == "no" else "no policy is for this resource and operation"
+            others.append((_lane_name(item), item.requests, why))
+    planned = tuple(sorted(dataclasses.replace(item, requests=count) for item, count in concerned.items()))
+    lanes = set(map(_lane_name, planned))
+    excluded: Counter[str] = Counter()
+    for lane, requests, why in others:
+        if lane not in lanes:
+            excluded[why] += requests
+    return planned, tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _lane_name(item: RequestClass) -> LaneName:
+    return LaneName(item.cluster, item.api_group, item.api_version, item.resource, item.subresource, item.verb)
 
 
 def _reads_old_object(entry: Entry) -> bool:
@@ -336,7 +365,7 @@ def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> lis
     """Make the planned classes known to the reader's SQL, as a table `planned_classes`. Returns them by their number in it."""
     old_objects: dict[LaneName, bool] = {}
     for item in classes:
-        key = LaneName(item.cluster, item.api_group, item.api_version, item.resource, item.subresource, item.verb)
+        key = _lane_name(item)
         old_objects[key] = old_objects.get(key, False) or item.reads_old_object
     columns = [pa.array([key[position] for key in old_objects], pa.string()) for position in range(len(LaneName._fields))]
     numbers, reads = pa.array(range(len(old_objects)), pa.int32()), pa.array(old_objects.values(), pa.bool_())

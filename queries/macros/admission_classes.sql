@@ -1,9 +1,9 @@
--- one row per class of requests that the rules of policies cannot tell apart, and per answer to whether policies ran
+-- one row per class of requests that the rules of policies cannot tell apart, per answer to whether policies ran, and per `is_final`
 -- since: earliest time of a request, or null
 -- until: time before which requests count, or null
 --
 -- Columns: cluster, api_group, api_version, resource, subresource (empty for none), verb, operation, is_namespaced, refused, ran,
--- ran_reason, requests. A plan asks policies about these few rows before anything else is read.
+-- ran_reason, is_final (the request has its final stage, and did not panic), requests. A plan asks policies about these few rows before anything else is read.
 CREATE MACRO admission_classes(since, until) AS TABLE
 SELECT
     cluster, api_group, api_version, resource, coalesce(subresource, '') AS subresource, verb, operation,
@@ -11,6 +11,7 @@ SELECT
     coalesce(namespace, CASE WHEN resource = 'namespaces' AND api_group = '' THEN name END, '') <> '' AS is_namespaced,
     coalesce(code >= 400, false) AS refused,
     ran, ran_reason,
+    stage = 'ResponseComplete' AS is_final,
     count(*) AS requests
 FROM admission_writes
 WHERE (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until)

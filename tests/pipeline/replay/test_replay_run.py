@@ -52,6 +52,28 @@ def test_a_plan_counts_requests_by_what_rules_see(lake: Path, policies: PolicySe
     assert "24 requests in 1 parts, Kubernetes 1.36" in str(plan)
 
 
+def test_every_write_is_evaluated_or_told_once(cluster: Cluster, policies: PolicySet, ingest: Ingest) -> None:
+    cluster.deployment("create", "forbidden", 1, code=403)
+    cluster.events[-1]["annotations"] = {"authorization.k8s.io/decision": "forbid"}
+    cluster.deployment("create", "panicked", 1, code=500)
+    cluster.events[-1]["stage"] = "Panic"
+    cluster.deployment("create", "open", 1)
+    cluster.events[-1] |= {"stage": "RequestReceived", "responseStatus": None}
+    cluster.deployment("delete", "nobody-asks", 1)
+    lake = ingest(cluster)
+    plan = plan_of(lake, policies)
+    summary = run_replay(plan, lake)
+    assert summary.not_evaluated == (("the authorizer refused the request", 1),)
+    assert plan.excluded == (
+        ("no policy is for this resource and operation", 2),
+        ("whether policies ran is not recorded: no answer is recorded", 1),
+        ("whether policies ran is not recorded: the server failed", 1),
+    )
+    assert (summary.planned, summary.evaluated) == (25, 24)
+    assert plan.requests + sum(count for _, count in plan.excluded) == len(cluster.events)
+    assert "1  others of these resources and verbs, which no policy meets: the run says why" in str(plan)
+
+
 def test_only_classes_whose_policies_ask_need_old_objects(lake: Path, policies: PolicySet) -> None:
     assert {item.operation: item.reads_old_object for item in plan_of(lake, policies).classes} == {"CREATE": False, "UPDATE": True}
 
