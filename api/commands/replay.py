@@ -99,6 +99,8 @@ def plan_tables(plan: ReplayPlan) -> list[Table]:
     bindings = [Column("policy"), Column("binding"), Column("requests", number=True), Column("actions")]
     classes = [Column("operation"), Column("resource"), Column("requests", number=True)]
     rows = [(operation, resource, count) for (operation, resource), count in plan.by_resource().most_common()]
+    if others := plan.requests - plan.by_resource().total():
+        rows.append(("", "others of these resources and verbs, which no policy meets", others))
     title = f"Run {plan.run_id}: {plan.requests:,} requests to replay"
     return [
         Table("bindings", bindings, [(item.policy, item.binding, item.requests, item.actions) for item in plan.bindings], title),
