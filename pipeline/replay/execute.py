@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 _COUNTS = "hindcast.counts"
 # What a replay makes it keeps until its part is done, or drops at once: looking through all of it for cycles every 700 objects, as
-# Python does by default, takes a tenth of the time.
+# Python does by default, finds nothing and takes long.
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
 _replayer: Replayer | None = None  # of this worker process
 
