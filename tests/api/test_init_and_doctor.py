@@ -28,8 +28,9 @@ from pipeline.admission.policies import parse_policy_set
 from pipeline.history.kinds import CONNECT_SUBRESOURCES
 from pipeline.matching import Target
 from pipeline.request import GroupVersionResource
-from queries import open_lake
+from queries import open_lake, rows_of
 from queries.ledger import Severity
+from queries.rows import Loss
 
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
 
@@ -304,8 +305,9 @@ def test_an_event_that_may_still_be_on_its_way_is_not_lost_yet(lake: Lake) -> No
     reader = open_lake(lake.path)
     found = {}
     ((stamp,),) = reader.sql("SELECT stage_ts FROM unshared_events").fetchall()
+    losses = rows_of(reader.losses(), Loss)
     for seconds in (200, 300):
-        (finding,) = ledger_findings(reader, stamp.fromtimestamp(stamp.timestamp() + seconds, stamp.tzinfo))
+        (finding,) = ledger_findings(losses, stamp.fromtimestamp(stamp.timestamp() + seconds, stamp.tzinfo))
         found[seconds] = finding.severity
     assert found == {200: Severity.POSSIBLE, 300: Severity.LOST}
 
