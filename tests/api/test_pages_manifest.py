@@ -28,7 +28,7 @@ def shown(policies: PolicySet) -> tuple[list[str], list[tuple[SourceLine, ...]]]
     document = _policy_document(policies)
     lines = [source_lines(policy_manifest(item)) for item in document["policies"]]
     bindings = [source_lines(binding_manifest(item)) for item in document["bindings"]]
-    return ["\n".join(line.text for line in found) for found in (*lines, *bindings)], lines
+    return ["".join(f"{line.text}\n" for line in found) for found in (*lines, *bindings)], lines
 
 
 @pytest.mark.parametrize("file", list(policy_files()), ids=lambda file: str(file.relative_to(ROOT)))
@@ -38,7 +38,7 @@ def test_the_shown_policy_says_the_same(file: Path) -> None:
     except InputError:
         pytest.skip("no policy that an API server takes")
     texts, _ = shown(policies)
-    again = parse_policy_set([("page", "\n---\n".join(texts))])
+    again = parse_policy_set([("page", "---\n".join(texts))])
     before, after = _policy_document(policies), _policy_document(again)
     assert after["policies"] == before["policies"]
     assert after["bindings"] == before["bindings"]
