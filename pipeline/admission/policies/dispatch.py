@@ -160,10 +160,10 @@ def evaluate_request(
         policies.memory.clear()
     run = _Run(Inputs(request, policies.given.over(world), authorize), policies.memory)
     for item in chain.from_iterable(prepared):
-        if item.__class__ is Due:
+        if isinstance(item, Due):
             run.evaluate(item)
         else:
-            run.rows.append(item)  # type: ignore[arg-type]
+            run.rows.append(item)
     return run.rows
 
 
