@@ -8,8 +8,7 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import CollectorRegistry, Gauge, start_http_server, write_to_textfile
 
 from ingest.errors import InputError
-from pipeline.readiness.ledger import Account
-from pipeline.readiness.model import Status
+from pipeline.readiness.model import Fidelity, Status
 from pipeline.readiness.watching import Cursor, Watch
 
 # On loopback alone: who should see it from elsewhere is a matter of a proxy, or of the textfile.
@@ -24,7 +23,12 @@ class WatchMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._status = self._gauge("hindcast_policy_status", _STATUS_HELP)
+        self._units = self._gauge("hindcast_policy_judged_units", "Workloads (root owners) with a judged request.")
         self._denied_units = self._gauge("hindcast_policy_denied_units", "Workloads that would have been denied.")
+        self._denied_users = self._gauge("hindcast_policy_denied_users", "Users that would have been denied.")
+        self._rate = self._gauge(
+            "hindcast_policy_denied_units_rate_upper", "Upper bound of the share of workloads that would be denied, by the rules."
+        )
         self._denied = self._gauge("hindcast_policy_denied_requests", "Requests that would have been denied.")
         self._matched = self._gauge("hindcast_policy_matched_requests", "Requests that the policy matched.")
         self._unknown = self._gauge("hindcast_policy_unknown_share", "Share of the matched requests that could not be judged.")
@@ -42,15 +46,17 @@ class WatchMetrics:
         """Show the state after a look."""
         for key in watch.watched():
             labels = (key[0], key[1] or "")
-            account = cursor.accounts.get(key) or Account()
-            requests = account.requests
-            self._status.labels(*labels).set(VALUES[watch.status(cursor, key)[0]])
-            self._denied_units.labels(*labels).set(len(account.denied_units))
-            self._denied.labels(*labels).set(requests["deny"])
-            self._matched.labels(*labels).set(requests.total())
-            self._unknown.labels(*labels).set(account.unknown_share)
-            fidelity = watch.fidelity.get(key[0])
-            if fidelity is not None and fidelity.agreement is not None:
+            figures, fidelity = watch.figures(cursor, key), watch.fidelity.get(key[0], Fidelity())
+            exposure, denials = figures.exposure, figures.denials
+            self._status.labels(*labels).set(VALUES[figures.decide(fidelity, watch.rules)[0]])
+            self._units.labels(*labels).set(exposure.units_judged)
+            self._denied_units.labels(*labels).set(denials.units)
+            self._denied_users.labels(*labels).set(denials.users)
+            self._rate.labels(*labels).set(denials.unit_rate_upper)
+            self._denied.labels(*labels).set(denials.requests)
+            self._matched.labels(*labels).set(exposure.requests_matched)
+            self._unknown.labels(*labels).set(exposure.unknown_share)
+            if fidelity.agreement is not None:
                 self._agreement.labels(*labels).set(fidelity.agreement)
         self._last_run.set(now_seconds)
 

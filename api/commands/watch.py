@@ -62,8 +62,8 @@ def command(
 ) -> int:
     """Watch a lake: replay events as they arrive, and report verdicts that change and the first would-be denial of a policy.
 
-    Its verdicts rest on requests, workloads and time alone. Users, critical subjects, releases, chains of owners and what exists
-    without having been tried take a look at the whole lake: those are in `hindcast readiness`.
+    Requests, workloads, users and critical subjects are counted as in `hindcast readiness`. Releases, and what exists without
+    having been tried, take a look at the whole lake: those are only there.
     """
     own: Context = context.obj
     version = options.parse_version(kubernetes_version)

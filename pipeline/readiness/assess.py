@@ -111,7 +111,8 @@ def _policy(
     denials = _denials(figures, rows.one("halves", key), rules) if figures else Denials()
     fidelity = fidelity_on(record, key[0], exposure.resources)
     critical = tuple(_critical(row) for row in rows.all("critical", key))
-    status, reasons = decide(exposure, denials, fidelity, rules, critical, latent)
+    hit = {(row.kind, row.subject): row.denied for row in critical if row.denied}
+    status, reasons = decide(exposure, denials, fidelity, rules, hit, latent)
     return PolicyReadiness(
         policy=key[0],
         binding=key[1],

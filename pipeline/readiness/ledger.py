@@ -8,33 +8,114 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from .bounds import upper_bound
-from .model import Denials, Exposure, Fidelity, Status
+from .model import CriticalKind, Denials, Exposure, Fidelity, Status
 from .rules import ReadinessRules
 from .verdict import decide
 
 STRETCH = timedelta(minutes=10)
 # Five weeks; what is older is only summed up, and no longer replayed when events of that time come late.
 STRETCHES_MAX = 5_040
-# Of the workloads of one policy; beyond, their number is a lower bound.
-UNITS_MAX = 100_000
+# Of the workloads, and of the users, of one policy; beyond, their number is a lower bound.
+NAMES_MAX = 100_000
+NO_RELEASES = "a watch counts no release cycles, and the rules want some: `hindcast readiness` does"
 
 Row = Mapping[str, Any]
 
 
 @dataclass
-class Account:
-    """One (policy, binding). `stretches` has requests by outcome (admit, deny, unknown) of each stretch of time."""
+class Tally:
+    """What a stretch of time came to: requests by outcome, and whom denials hit. `critical` counts the denied by (kind, subject).
 
-    stretches: dict[str, dict[str, int]] = field(default_factory=dict)
-    earlier: dict[str, int] = field(default_factory=dict)
+    `excused` are requests that only an ignored error let pass.
+    """
+
+    requests: Counter[str] = field(default_factory=Counter)
+    excused: int = 0
+    units: set[str] = field(default_factory=set)
+    users: set[str] = field(default_factory=set)
+    namespaces: set[str] = field(default_factory=set)
+    critical: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, row: Row) -> None:
+        """Count one row of sql/watch_judged.sql."""
+        self.requests[row["outcome"]] += row["requests"]
+        self.excused += row["excused"]
+        if row["outcome"] == "deny":
+            _add(self.units, _unit(row))
+            _add(self.users, _digest(row["user_name"]))
+            _add(self.namespaces, row["namespace"])
+            if row["critical"] is not None:
+                self.critical[row["critical"], row["critical_subject"]] += row["requests"]
+
+    def merge(self, other: Self) -> None:
+        """Count what another one has, too."""
+        self.requests.update(other.requests)
+        self.excused += other.excused
+        if not other.units:
+            return  # nothing was denied
+        self.critical.update(other.critical)
+        for mine, others in ((self.units, other.units), (self.users, other.users), (self.namespaces, other.namespaces)):
+            for name in others:
+                _add(mine, name)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON values, without what is empty: most stretches have no denial."""
+        whole = {
+            "requests": dict(self.requests),
+            "excused": self.excused,
+            "units": sorted(self.units),
+            "users": sorted(self.users),
+            "namespaces": sorted(self.namespaces),
+            "critical": [[*key, count] for key, count in sorted(self.critical.items())],
+        }
+        return {name: value for name, value in whole.items() if value}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `document` gave."""
+        return cls(
+            requests=Counter(document.get("requests", {})),
+            excused=document.get("excused", 0),
+            units=set(document.get("units", ())),
+            users=set(document.get("users", ())),
+            namespaces=set(document.get("namespaces", ())),
+            critical=Counter({(kind, subject): count for kind, subject, count in document.get("critical", ())}),
+        )
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a report's rules decide on. `critical` counts denied requests by (kind, subject)."""
+
+    exposure: Exposure
+    denials: Denials
+    critical: Mapping[tuple[CriticalKind, str], int]
+
+    def decide(self, fidelity: Fidelity, rules: ReadinessRules) -> tuple[Status, tuple[str, ...]]:
+        """The verdict by a report's rules, but for releases and latent violations, of which nothing is kept."""
+        counted = replace(rules, release_cycles_min=0)
+        status, reasons = decide(self.exposure, self.denials, fidelity, counted, self.critical)
+        if not rules.release_cycles_min:
+            return status, reasons
+        if status is Status.READY:
+            return Status.INSUFFICIENT_EVIDENCE, (NO_RELEASES,)
+        return status, (*reasons, NO_RELEASES)
+
+
+@dataclass
+class Account:
+    """One (policy, binding): a tally of each stretch of time, one of what was before, and who was judged at all."""
+
+    stretches: dict[str, Tally] = field(default_factory=dict)
+    earlier: Tally = field(default_factory=Tally)
     weekdays: set[int] = field(default_factory=set)
     units: set[str] = field(default_factory=set)
-    denied_units: set[str] = field(default_factory=set)
+    users: set[str] = field(default_factory=set)
     first_ts: datetime | None = None
     last_ts: datetime | None = None
 
@@ -45,81 +126,88 @@ class Account:
 
     def add(self, row: Row) -> None:
         """Count one row of sql/watch_judged.sql."""
-        counts = self.stretches.setdefault(row["stretch"].isoformat(), {})
-        counts[row["outcome"]] = counts.get(row["outcome"], 0) + row["requests"]
-        unit = hashlib.sha256(row["unit"].encode()).hexdigest()[:16]
-        if row["outcome"] != "unknown" and len(self.units) < UNITS_MAX:
-            self.units.add(unit)
+        self.stretches.setdefault(row["stretch"].isoformat(), Tally()).add(row)
+        if row["outcome"] != "unknown":
+            _add(self.units, _unit(row))
+            _add(self.users, _digest(row["user_name"]))
             self.weekdays.add(row["first_ts"].weekday())
-        if row["outcome"] == "deny" and len(self.denied_units) < UNITS_MAX:
-            self.denied_units.add(unit)
         self.first_ts = min(self.first_ts or row["first_ts"], row["first_ts"])
         self.last_ts = max(self.last_ts or row["last_ts"], row["last_ts"])
 
     def fold(self, stretches: Iterable[str]) -> None:
         """Only sum up some stretches from now on."""
         for stretch in stretches:
-            for outcome, requests in self.stretches.pop(stretch, {}).items():
-                self.earlier[outcome] = self.earlier.get(outcome, 0) + requests
+            self.earlier.merge(self.stretches.pop(stretch, Tally()))
 
     @property
-    def requests(self) -> Counter[str]:
-        """Requests by outcome."""
-        total = Counter(self.earlier)
-        for counts in self.stretches.values():
-            total.update(counts)
+    def total(self) -> Tally:
+        """Of all the time."""
+        total = Tally()
+        for tally in (self.earlier, *self.stretches.values()):
+            total.merge(tally)
         return total
 
-    @property
-    def unknown_share(self) -> float:
-        """Share of the matched requests that have no verdict."""
-        requests = self.requests
-        return requests["unknown"] / requests.total() if requests.total() else 0.0
-
-    def decide(self, fidelity: Fidelity, rules: ReadinessRules) -> tuple[Status, tuple[str, ...]]:
-        """The verdict by a report's rules, on the figures that are kept here: without users, releases and latent violations."""
-        requests = self.requests
-        span = (self.last_ts - self.first_ts).total_seconds() / 86_400 if self.last_ts and self.first_ts else 0.0
+    def figures(self, confidence: float) -> Figures:
+        """What the verdict rests on, as far as it is kept here: without releases, times of denials and trend."""
+        total = self.total
+        requests, units, users = total.requests, len(total.units), len(total.users)
         exposure = Exposure(
             requests_matched=requests.total(),
             requests_judged=requests["admit"] + requests["deny"],
             requests_unknown=requests["unknown"],
+            requests_excused=total.excused,
             units_judged=len(self.units),
-            days_span=span,
+            users_judged=len(self.users),
+            days_span=(self.last_ts - self.first_ts).total_seconds() / 86_400 if self.last_ts and self.first_ts else 0.0,
             weekdays=len(self.weekdays),
             first_ts=self.first_ts,
             last_ts=self.last_ts,
         )
-        denied = len(self.denied_units)
         denials = Denials(
             requests=requests["deny"],
-            units=denied,
-            unit_rate_upper=upper_bound(denied, max(len(self.units), denied), rules.confidence),
+            units=units,
+            users=users,
+            namespaces=len(total.namespaces),
+            unit_rate_upper=upper_bound(units, max(len(self.units), units), confidence),
+            user_rate_upper=upper_bound(users, max(len(self.users), users), confidence),
         )
-        return decide(exposure, denials, fidelity, rules)
+        return Figures(exposure, denials, {(CriticalKind(kind), name): n for (kind, name), n in total.critical.most_common()})
 
     def document(self) -> dict[str, Any]:
         """As JSON values."""
         return {
-            "stretches": self.stretches,
-            "earlier": self.earlier,
+            "stretches": {stretch: tally.document() for stretch, tally in self.stretches.items()},
+            "earlier": self.earlier.document(),
             "weekdays": sorted(self.weekdays),
             "units": sorted(self.units),
-            "denied_units": sorted(self.denied_units),
+            "users": sorted(self.users),
             "first_ts": self.first_ts.isoformat() if self.first_ts else None,
             "last_ts": self.last_ts.isoformat() if self.last_ts else None,
         }
 
     @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Account:
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
         """Read what `document` gave."""
         first, last = document["first_ts"], document["last_ts"]
         return cls(
-            stretches=document["stretches"],
-            earlier=document["earlier"],
+            stretches={stretch: Tally.of_document(tally) for stretch, tally in document["stretches"].items()},
+            earlier=Tally.of_document(document["earlier"]),
             weekdays=set(document["weekdays"]),
             units=set(document["units"]),
-            denied_units=set(document["denied_units"]),
+            users=set(document["users"]),
             first_ts=datetime.fromisoformat(first) if first else None,
             last_ts=datetime.fromisoformat(last) if last else None,
         )
+
+
+def _unit(row: Row) -> str:
+    return _digest("\0".join((row["cluster"], row["namespace"], row["unit"])))
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _add(names: set[str], name: str) -> None:
+    if len(names) < NAMES_MAX:
+        names.add(name)

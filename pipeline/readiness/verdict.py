@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .model import CriticalSubject, Denials, Exemption, Exposure, Fidelity, Latent, PolicyReadiness, Status
+from .model import CriticalKind, Denials, Exemption, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from .rules import ReadinessRules
 
 _NOT_ASSESSED = Latent()
+_NONE: Mapping[tuple[CriticalKind, str], int] = {}
 
 
 def decide(
@@ -16,10 +17,12 @@ def decide(
     denials: Denials,
     fidelity: Fidelity,
     rules: ReadinessRules,
-    critical: Sequence[CriticalSubject] = (),
+    critical: Mapping[tuple[CriticalKind, str], int] = _NONE,
     latent: Latent = _NOT_ASSESSED,
 ) -> tuple[Status, tuple[str, ...]]:
     """The verdict without exemptions, and its reasons in plain words, the deciding ones first.
+
+    `critical` counts the denied requests of critical subjects, by kind and name, in the order in which they are told.
 
     A would-be denial decides against the policy however thin the evidence is; a clean replay decides for it only when the evidence
     carries it. Fidelity that is not known is said, but does not by itself withhold READY: a policy that was never bound has none.
@@ -65,12 +68,11 @@ def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rul
     return replace(entry, status=Status.READY_WITH_EXEMPTIONS, exemptions=tuple(exemptions), reasons=reasons)
 
 
-def _critical_reasons(critical: Sequence[CriticalSubject], rules: ReadinessRules) -> list[str]:
-    hit = [entry for entry in critical if entry.denied]
-    if sum(entry.denied for entry in hit) <= rules.critical_denied_max:
+def _critical_reasons(critical: Mapping[tuple[CriticalKind, str], int], rules: ReadinessRules) -> list[str]:
+    if sum(critical.values()) <= rules.critical_denied_max:
         return []
-    shown = [f"{entry.kind} {entry.subject} ({_count(entry.denied, 'request')})" for entry in hit[:3]]
-    more = f" and {len(hit) - 3:,} more" if len(hit) > 3 else ""
+    shown = [f"{kind} {subject} ({_count(denied, 'request')})" for (kind, subject), denied in list(critical.items())[:3]]
+    more = f" and {len(critical) - 3:,} more" if len(critical) > 3 else ""
     return [f"critical subjects would have been denied: {', '.join(shown)}{more}"]
 
 
@@ -150,14 +152,12 @@ def _excused(exposure: Exposure) -> list[str]:
 
 
 def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: Latent, rules: ReadinessRules) -> list[str]:
-    # A watch keeps no account of users.
-    users = f" and {denials.user_rate_upper:.1%} of users" if denials.user_rate_upper < 1 else ""
     grounds = [
         f"{exposure.requests_judged:,} judged requests of {_count(exposure.units_judged, 'workload')} over "
         f"{exposure.days_span:.1f} days and {_count(exposure.weekdays, 'weekday')}; "
         f"{_count(denials.units, 'workload')} would have been denied",
-        f"with {rules.confidence:.0%} confidence fewer than {denials.unit_rate_upper:.1%} of workloads{users} like these would be "
-        "denied",
+        f"with {rules.confidence:.0%} confidence fewer than {denials.unit_rate_upper:.1%} of workloads and "
+        f"{denials.user_rate_upper:.1%} of users like these would be denied",
     ]
     if latent.is_assessed:
         grounds.append(

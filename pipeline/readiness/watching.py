@@ -2,6 +2,7 @@
 
 A look asks which files are new, which stretches of time they touch, and whether these hold other requests than before: files that
 were only put together differently change nothing. The touched stretches are replayed as a whole, with all the history before them.
+What later events tell of earlier requests is not looked at again: a report over all the time may leave fewer of them unknown.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 from ingest.errors import InputError, LakeError
@@ -18,20 +20,22 @@ from queries import LakeReader
 
 from ..admission.policies import PolicySet
 from ..replay import Window, plan_replay
-from .ledger import STRETCH, STRETCHES_MAX, Account, Row
+from .assess import judge_units
+from .ledger import STRETCH, STRETCHES_MAX, Account, Figures, Row
 from .manifests import Manifests
 from .model import Fidelity, Status
 from .rules import ReadinessRules
-from .sql import statement
+from .sql import rows_of, statement
 from .trial import trial_run
 
-FORMAT = 1
+FORMAT = 2
 _STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)
 # A lake that is written to all the time may change between planning and running; the next look comes soon anyway.
 _ATTEMPTS = 5
 # Below so many requests one process is done before others have started.
 _REQUESTS_FOR_WORKERS = 20_000
-_ROWS_AT_ONCE = 5_000
+# Each window has a replay of its own; beyond so many it is cheaper to replay what lies between them, too.
+_WINDOWS_MAX = 8
 
 Key = tuple[str, str | None]
 
@@ -47,7 +51,7 @@ class FirstDenial:
     audit_id: str
     user: str
     namespace: str
-    workload: str
+    workload: str  # its root owner, as in a report
     message: str
 
 
@@ -109,8 +113,11 @@ class Watch:
 
     def status(self, cursor: Cursor, key: Key) -> tuple[Status, tuple[str, ...]]:
         """The verdict on one (policy, binding) as of the last look, with its reasons."""
-        account = cursor.accounts.get(key) or Account()
-        return account.decide(self.fidelity.get(key[0], Fidelity()), self.rules)
+        return self.figures(cursor, key).decide(self.fidelity.get(key[0], Fidelity()), self.rules)
+
+    def figures(self, cursor: Cursor, key: Key) -> Figures:
+        """What was counted of one (policy, binding) up to the last look."""
+        return (cursor.accounts.get(key) or Account()).figures(self.rules.confidence)
 
     def watched(self) -> list[Key]:
         """Every (policy, binding), in the order in which they were given."""
@@ -159,33 +166,26 @@ class Watch:
         return {stretch: found[stretch] for stretch in stretches if cursor.digests.get(stretch.isoformat()) != found[stretch]}
 
     def _judge(self, window: Window) -> bool:
-        """Replay a window into the table `watch_judged`; False if the lake does not hold still. Raises LakeError."""
+        """Replay a window into the table `outcomes`; False if the lake does not hold still. Raises LakeError."""
         for _ in range(_ATTEMPTS):
             plan = plan_replay(self.reader, self.policies, window, self.kubernetes_version)
             try:
                 # A run of ten minutes of requests is of no use to anybody else.
                 with trial_run(plan, self.lake, self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1) as verdicts:
-                    parameters = {"verdicts": str(verdicts), "stretch_us": _STRETCH_US}
-                    self.reader.connection.execute(statement("watch_judged"), parameters)
+                    judge_units(self.reader.connection, str(verdicts), self.rules)
                 return True
             except LakeError:
                 if not self.reader.refresh():
                     raise
         return False
 
-    def _rows(self) -> Iterator[Row]:
-        cursor = self.reader.connection.execute("FROM watch_judged ORDER BY policy, binding, first_ts, unit, outcome")
-        names = [column[0] for column in cursor.description]
-        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            yield from (dict(zip(names, row, strict=True)) for row in rows)
-
     def _account(self, cursor: Cursor, digests: Mapping[datetime, str]) -> list[FirstDenial]:
         stretches = {stretch.isoformat(): digest for stretch, digest in digests.items()}
-        before = {key: (self.status(cursor, key)[0], account.requests["deny"]) for key, account in cursor.accounts.items()}
+        before = {key: (self.status(cursor, key)[0], account.total.requests["deny"]) for key, account in cursor.accounts.items()}
         for account in cursor.accounts.values():
             account.forget(stretches)
         told: dict[Key, FirstDenial] = {}
-        for row in self._rows():
+        for row in rows_of(self.reader.connection, "watch_judged", {"stretch_us": _STRETCH_US}):
             if row["stretch"].isoformat() in stretches:
                 key = (row["policy"], row["binding"])
                 was, denied = before.get(key, (Status.INSUFFICIENT_EVIDENCE, 0))
@@ -205,22 +205,20 @@ def _first_denial(row: Row, was: Status) -> FirstDenial:
         audit_id=row["audit_id"],
         user=row["user_name"],
         namespace=row["namespace"],
-        workload=row["workload"],
+        workload=row["unit"],
         message=row["message"],
     )
 
 
 def _windows(touched: Mapping[datetime, str], together: bool) -> Iterator[tuple[Window, dict[datetime, str]]]:
-    """Stretches that follow on each other as one window; all of them as one if `together`."""
-    pending: dict[datetime, str] = {}
-    last: datetime | None = None
-    for stretch, digest in sorted(touched.items()):
-        if last is not None and not together and stretch != last + STRETCH:
-            yield Window(min(pending), last + STRETCH), pending
-            pending = {}
-        pending[stretch], last = digest, stretch
-    if last is not None:
-        yield Window(min(pending), last + STRETCH), pending
+    """Stretches as few windows: those that follow on each other, or lie closest; all of them as one if `together`."""
+    stretches = sorted(touched)
+    gaps = sorted((later - earlier for earlier, later in pairwise(stretches) if later - earlier > STRETCH), reverse=True)
+    bridged = gaps[_WINDOWS_MAX - 1] if len(gaps) >= _WINDOWS_MAX else STRETCH
+    ends = [at for at, (earlier, later) in enumerate(pairwise(stretches), start=1) if not together and later - earlier > bridged]
+    for first, end in pairwise((0, *ends, len(stretches))):
+        if group := stretches[first:end]:
+            yield Window(group[0], group[-1] + STRETCH), {stretch: touched[stretch] for stretch in group}
 
 
 def _fold(cursor: Cursor) -> None:

@@ -92,7 +92,7 @@ def test_it_ends_at_the_first_denial_that_arrives(watch: list[str], tmp_path: Pa
     finally:
         feeder.join()
     out = capsys.readouterr().out
-    assert "first would-be denial of limit, which was READY: shop/deployments/web-60 by alice: too many (id-60)" in out
+    assert "first would-be denial of limit, which was READY: shop/Deployment/web-60 by alice: too many (id-60)" in out
 
 
 def test_it_serves_metrics_and_can_be_interrupted(watch: list[str], tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 -- one row per (policy, binding, kind of critical subject, subject) with a matched request
--- subject: the namespace where that is what makes it critical, else the user
 SELECT
-    policy, binding, critical AS kind,
-    CASE WHEN critical = 'system namespace' THEN namespace WHEN critical = 'namespace traffic' THEN name ELSE user_name END AS subject,
+    policy, binding, critical AS kind, critical_subject AS subject,
     count(*) AS requests,
     count(*) FILTER (WHERE outcome = 'deny') AS denied,
     count(*) FILTER (WHERE outcome = 'unknown') AS unknown,

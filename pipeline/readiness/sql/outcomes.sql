@@ -3,6 +3,7 @@
 -- release: what makes two releases of a unit differ: the container images, or else the content beside metadata and status; null for
 --   requests that do not show the object
 -- critical: the first kind of critical subject that fits, see CriticalKind; null for none
+-- critical_subject: the namespace where that is what makes it critical, else the user
 CREATE OR REPLACE TEMP TABLE outcomes AS
 SELECT
     j.*,
@@ -29,7 +30,12 @@ SELECT
         WHEN list_contains($system_namespaces, s.namespace) THEN 'system namespace'
         WHEN s.api_group = '' AND s.plain_resource = 'namespaces' THEN 'namespace traffic'
         WHEN s.is_finalizing THEN 'finalizer traffic'
-    END AS critical
+    END AS critical,
+    CASE
+        WHEN critical = 'system namespace' THEN s.namespace
+        WHEN critical = 'namespace traffic' THEN s.name
+        WHEN critical IS NOT NULL THEN s.user_name
+    END AS critical_subject
 FROM judged AS j
 LEFT JOIN subjects AS s USING (cluster, audit_id, ts)
 LEFT JOIN roots AS r ON r.cluster = s.cluster AND r.namespace = s.namespace AND r.kind = s.kind AND r.name = s.name

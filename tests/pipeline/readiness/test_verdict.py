@@ -11,7 +11,6 @@ import pytest
 from ingest.errors import InputError
 from pipeline.readiness.model import (
     CriticalKind,
-    CriticalSubject,
     Denials,
     Exemption,
     ExemptionKind,
@@ -96,12 +95,12 @@ def test_release_cycles_are_asked_for_only_by_a_rule() -> None:
 
 def test_a_critical_subject_is_not_excused_by_the_number_of_workloads() -> None:
     lenient = replace(RULES, denied_units_max=5)
-    node = CriticalSubject(CriticalKind.NODE, "system:node:a", 9, 3, 0, NOW, NOW)
+    node = {(CriticalKind.NODE, "system:node:a"): 3}
     assert decide(CLEAN, DENIED, AGREED, lenient)[0] is Status.READY
-    status, reasons = decide(CLEAN, DENIED, AGREED, lenient, [node])
+    status, reasons = decide(CLEAN, DENIED, AGREED, lenient, node)
     assert status is Status.NOT_READY
     assert reasons[0] == "critical subjects would have been denied: node system:node:a (3 requests)"
-    assert decide(CLEAN, DENIED, AGREED, replace(lenient, critical_denied_max=3), [node])[0] is Status.READY
+    assert decide(CLEAN, DENIED, AGREED, replace(lenient, critical_denied_max=3), node)[0] is Status.READY
 
 
 def test_what_exists_without_having_been_tried_decides_too() -> None:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from api.commands.demo import stretched
 from ingest.errors import InputError
+from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact
-from pipeline.admission.policies import parse_policy_set
-from pipeline.readiness import ledger
+from ingest.snapshot import ingest_snapshot
+from pipeline.admission.policies import load_policy_set, parse_policy_set
+from pipeline.readiness import ledger, readiness
 from pipeline.readiness.ledger import STRETCH
-from pipeline.readiness.model import Status
+from pipeline.readiness.model import Fidelity, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.watching import Cursor, FirstDenial, Watch, policies_digest
+from pipeline.replay import plan_replay, run_replay
 from queries import open_lake
 from tests.recording import START, deployment, recorded, take_in
 
+DEMO = Path(__file__).parents[3] / "api" / "demo"
+BUNDLED = ("image-registry", "deny-external-ips")
+EXPOSED = ("requests_matched", "requests_excused", "units_judged", "users_judged", "weekdays", "first_ts", "last_ts")
+DENIED = ("requests", "units", "users", "namespaces", "unit_rate_upper", "user_rate_upper")
 RULES = ReadinessRules(matched_units_min=3, days_min=0, weekdays_min=1)
 POLICIES = parse_policy_set(
     [
@@ -74,7 +83,7 @@ class Growing:
 
     @property
     def requests(self) -> dict[str, int]:
-        return dict(self.cursor.accounts[KEY].requests)
+        return dict(self.cursor.accounts[KEY].total.requests)
 
     def resume(self) -> None:
         """Go on from what was kept, as after a restart."""
@@ -97,11 +106,13 @@ def test_the_first_denial_of_a_clean_policy_is_told_once(lake: Growing) -> None:
     lake.arrive((30, "d", 9), (31, "e", 9))
     assert lake.look() == ["2-0"]
     (news,) = lake.told
-    assert (news.was, news.workload, news.user, news.message) == (Status.READY, "deployments/d", "alice", "too many")
+    assert (news.was, news.workload, news.user, news.message) == (Status.READY, "Deployment/d", "alice", "too many")
     assert lake.status is Status.NOT_READY
     lake.arrive((40, "f", 9))
     assert lake.look() == []
     assert lake.requests == {"admit": 3, "deny": 3}
+    reason = lake.watch.status(lake.cursor, KEY)[1][0]
+    assert reason == "3 of 6 judged requests (50.0%) would have been denied, from 3 workloads, 1 user and 1 namespace"
     assert lake.look() == []
     # The replays of single stretches leave nothing behind.
     assert list((lake.path / "runs").iterdir()) == []
@@ -127,6 +138,66 @@ def test_late_events_are_taken_in_where_they_belong(lake: Growing) -> None:
     lake.arrive((50, "late", 9))
     assert lake.look() == ["2-0"]
     assert lake.requests == {"admit": 2, "deny": 1}
+
+
+def test_a_denial_that_late_events_take_back_is_none(lake: Growing) -> None:
+    """What was counted of a stretch goes with it when it is judged again, names and all."""
+    lake.arrive((0, "a", 1), (5, "d", 9))
+    lake.look()
+    assert lake.watch.figures(lake.cursor, KEY).denials.units == 1
+    lake.cursor.accounts[KEY].forget([START.isoformat()])
+    denials = lake.watch.figures(lake.cursor, KEY).denials
+    assert (denials.requests, denials.units, denials.users, denials.namespaces) == (0, 0, 0, 0)
+
+
+def test_a_rule_on_releases_is_beyond_a_watch(lake: Growing) -> None:
+    lake.arrive((0, "a", 1), (1, "b", 1), (2, "c", 1))
+    lake.look()
+    figures = lake.watch.figures(lake.cursor, KEY)
+    status, reasons = figures.decide(Fidelity(), replace(RULES, release_cycles_min=1))
+    assert (status, reasons) == (Status.INSUFFICIENT_EVIDENCE, (ledger.NO_RELEASES,))
+
+
+def test_critical_subjects_count_as_in_a_report(lake: Growing) -> None:
+    lenient = replace(RULES, denied_units_max=9, break_glass_users=("alice",))
+    lake.watch = replace(lake.watch, rules=lenient)
+    lake.arrive((0, "a", 1), (1, "b", 1), (2, "c", 9))
+    lake.look()
+    status, reasons = lake.watch.status(lake.cursor, KEY)
+    assert (status, reasons[0]) == (
+        Status.NOT_READY,
+        "critical subjects would have been denied: break-glass user alice (1 request)",
+    )
+
+
+def test_a_watch_counts_what_a_report_counts(tmp_path: Path) -> None:
+    """Three weeks of the bundled log in two parts: in the end as many of all as a report finds at once."""
+    path, policies = tmp_path / "lake", load_policy_set([DEMO / "policies" / f"{name}.yaml" for name in BUNDLED])
+    store = Lake.create(path)
+    ingest_snapshot(store, [DEMO / "snapshot"], "demo", START - timedelta(weeks=12))
+    reader, cursor = open_lake(path), Cursor("digest")
+    watch = Watch(reader, path, policies, (1, 36), ReadinessRules())
+    lines = list(stretched(DEMO / "audit.jsonl.zst", 6_520.0))
+    for number in range(2):
+        piece = tmp_path / f"{number}.jsonl"
+        piece.write_bytes(b"".join(lines[number * len(lines) // 2 : (number + 1) * len(lines) // 2]))
+        ingest_files(store, [piece], "demo", received_ts=0.0)
+        assert watch.look(cursor, lambda news: None, lambda cursor: None)
+    store.close()
+    plan = plan_replay(reader, policies)
+    report = readiness(path, plan, run_replay(plan, path), calibrate=False, exemptions=False)
+    for entry in report.policies:
+        counted = watch.figures(cursor, (entry.policy, entry.binding))
+        assert _of(counted.exposure, EXPOSED) == _of(entry.exposure, EXPOSED)
+        # What later events tell of earlier requests is not looked at again.
+        assert 0 <= counted.exposure.requests_unknown - entry.exposure.requests_unknown < 10
+        assert _of(counted.denials, DENIED) == _of(entry.denials, DENIED)
+        assert counted.critical == {(row.kind, row.subject): row.denied for row in entry.critical if row.denied}
+    reader.close()
+
+
+def _of(figures: object, names: tuple[str, ...]) -> dict[str, object]:
+    return {name: getattr(figures, name) for name in names}
 
 
 def test_compaction_is_no_news(lake: Growing) -> None:
@@ -183,13 +254,13 @@ def test_old_stretches_are_only_summed_up(lake: Growing, monkeypatch: pytest.Mon
 
 
 def test_workloads_are_kept_up_to_a_number(lake: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "UNITS_MAX", 2)
+    monkeypatch.setattr(ledger, "NAMES_MAX", 2)
     lake.arrive(*((number, f"n{number}", 1) for number in range(5)))
     lake.look()
     assert len(lake.cursor.accounts[KEY].units) == 2
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 1, "policies": "x"}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2, "policies": "x"}'])
 def test_a_file_that_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="no cursor of a watch"):
         Cursor.of_json(text, "here", "x")
