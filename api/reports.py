@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 from ingest.errors import InputError
+from pipeline.readiness.assess import export_outcomes
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.model import Report
 from pipeline.report.tables import export_tables
 from pipeline.report.words import exemptions_title, percent, policy_name, step, workload
+from queries import LakeReader
 
 from .output import Column, Format, Table, render
 
@@ -45,7 +47,7 @@ Files = Annotated[
     typer.Option("--report-file", help=f"Write the report there as well, as its name ends ({_ENDINGS}); repeat it."),
 ]
 Export = Annotated[
-    Path | None, typer.Option("--export", help="Write the report's tables into this folder, as Parquet and as CSV files.")
+    Path | None, typer.Option("--export", help="Write the report's tables, and the rows they are counted on, into this folder.")
 ]
 
 
@@ -80,6 +82,14 @@ def write_report(report: Report, paths: Sequence[Path] | None, folder: Path | No
             raise InputError(f"--export: {folder} cannot be written: {error.strerror}") from error
         written.append(folder)
     return written
+
+
+def write_outcomes(reader: LakeReader, folder: Path) -> None:
+    """Write the rows that a report's figures are counted on beside its tables. Raises InputError where they cannot be."""
+    try:
+        export_outcomes(reader.connection, folder)
+    except OSError as error:
+        raise InputError(f"--export: {folder} cannot be written: {error.strerror}") from error
 
 
 def _format_of(path: Path) -> str:

@@ -69,7 +69,7 @@ def command(
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     day = parse_expiry(expires, datetime.now(UTC).date()) if with_exemptions else None
     asked = Question(policies, since, until, kubernetes_version, workers, day, other_authorizers)
-    report = make_report(own, asked, chosen, CHANGE_DELAY if calibration else None)
+    report = make_report(own, asked, chosen, CHANGE_DELAY if calibration else None, export)
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
     reports.print_report(report, output)
@@ -89,8 +89,13 @@ class Question:
     other_authorizers: OtherAuthorizers | None = None
 
 
-def make_report(own: Context, asked: Question, rules: ReadinessRules, change_delay: timedelta | None) -> Report:
-    """Plan, replay and assess; `change_delay` None leaves out the comparison with the record."""
+def make_report(
+    own: Context, asked: Question, rules: ReadinessRules, change_delay: timedelta | None, export: Path | None = None
+) -> Report:
+    """Plan, replay and assess; `change_delay` None leaves out the comparison with the record.
+
+    What the figures are counted on is written into the folder `export`.
+    """
     others = asked.other_authorizers
     plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version, others)
     summary = replay.run(own, plan, asked.workers)
@@ -100,6 +105,8 @@ def make_report(own: Context, asked: Question, rules: ReadinessRules, change_del
     reader = open_lake(own.lake)
     try:
         report = build_report(reader, own.lake, plan, summary, fidelity, rules)
+        if export is not None:
+            reports.write_outcomes(reader, export)
         if asked.expires is not None and plan.policies is not None:
             manifests = manifests_of(plan.policies, asked.policies)
             workers = replay.workers_or_default(asked.workers)

@@ -15,6 +15,8 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from pipeline.report.figures import FIGURES
+from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
 
 from .manifest import source_lines
@@ -101,6 +103,7 @@ def _environment() -> Environment:
         coded=coded,
         percent=percent,
         policy_name=policy_name,
+        next_step=lambda entry: OUTCOMES[entry.status].next,
         exemptions_title=exemptions_title,
         workload=workload,
         thousands=thousands,
@@ -113,7 +116,7 @@ def _environment() -> Environment:
         verdict_class=lambda status: _STATUSES.get(str(status), ("–", ""))[1],
         counted=counted,
     )
-    environment.globals.update(address=address, days_between=days_between)
+    environment.globals.update(address=address, days_between=days_between, figures=FIGURES)
     return environment
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet
 
 from .bounds import upper_bound
 from .fidelity import fidelity_on
@@ -39,6 +42,7 @@ from .verdict import decide
 CRITICAL_MAX = 25
 NAMESPACES_MAX = 200
 UNKNOWN_REASONS_MAX = 10
+_ROWS_AT_ONCE = 100_000
 
 Key = tuple[str, str | None]
 Row = Mapping[str, Any]
@@ -95,6 +99,17 @@ def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: Rea
     find_units(connection)
     names = ("break_glass_users", "break_glass_groups", "system_namespaces", "sink_namespaces")
     connection.execute(statement("outcomes"), {name: list(getattr(rules, name)) for name in names})
+
+
+def export_outcomes(connection: duckdb.DuckDBPyConnection, folder: Path) -> Path:
+    """Write the table `outcomes` into a folder, which is made, so that a report's queries can be run anywhere. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "outcomes.parquet"
+    batches = connection.sql("FROM outcomes ORDER BY policy, binding, ts, cluster, audit_id").to_arrow_reader(_ROWS_AT_ONCE)
+    with pa.parquet.ParquetWriter(file, batches.schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return file
 
 
 def _policy(

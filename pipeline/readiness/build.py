@@ -11,6 +11,7 @@ from queries.ledger import loss_caveats
 
 from ..admission.policies import PolicySet
 from ..replay import ReplayPlan, RunSummary, runs_folder
+from ..report.figures import queries
 from ..report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .assess import Key, assess, judge_units
 from .judge import Judges
@@ -60,6 +61,7 @@ def build_report(
         recorded=tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded")),
         evidence=tuple(EvidenceRow(**row) for row in rows_of(connection, "evidence")),
         caveats=tuple(_caveats(reader, extent, summary)),
+        queries=queries(),
         sources=tuple(_sources(plan.policies)),
     )
 

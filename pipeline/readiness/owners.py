@@ -15,6 +15,7 @@ from ..history.event import Event, decode_json
 from ..history.reconstruct import NotReplayed, admission_requests
 from ..history.versions import LogVersions
 from ..history.writes import record
+from ..report.figures import OWNERS_MAX
 from ..request import AdmissionRequest
 from .clients import acting_tool, applying_tool, identity_of
 from .difference import Differences
@@ -23,8 +24,7 @@ from .model import Owner
 from .rules import ReadinessRules
 from .sql import rows_of
 
-# How many owners a report lists per policy, and of how many the smallest difference is looked for; all of them are counted.
-OWNERS_MAX = 100
+# Of how many owners of one policy the smallest difference is looked for.
 DIFFERENCES_MAX = 40
 
 Key: TypeAlias = tuple[str, str | None]

@@ -17,7 +17,7 @@ from pipeline.readiness.rules import ReadinessRules
 
 from . import charts
 from .data import API_VERSION, plain
-from .figures import FIGURES, SELECT
+from .figures import figures_by_group
 from .model import Report
 from .outcomes import OUTCOMES, Outcome
 from .words import answer, day, exemptions_title, percent, policy_name, step, workload
@@ -76,7 +76,7 @@ def _template() -> Template:
     environment.filters.update(
         answer=answer,
         day=day,
-        figures=_figures,
+        figures=figures_by_group,
         outcome=_outcome,
         percent=percent,
         policy_name=policy_name,
@@ -86,12 +86,7 @@ def _template() -> Template:
         workload=workload,
         yaml=_yaml,
     )
-    environment.globals.update(queries=FIGURES, select=SELECT)
     return environment.get_template("report.html.j2")
-
-
-def _figures(entry: PolicyReadiness) -> list[tuple[str, str]]:
-    return [(figure.label, figure.show(entry)) for figure in FIGURES]
 
 
 def _outcome(entry: PolicyReadiness) -> Outcome:

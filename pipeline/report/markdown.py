@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import yaml
 
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 
 from .data import plain
-from .figures import FIGURES, SELECT
+from .figures import FIGURES, figures_by_group
 from .model import Report
 from .outcomes import OUTCOMES
 from .words import answer, day, exemptions_title, policy_name, step, workload
-
-# A pull request's comment holds 65,536 characters; the other formats list more.
-_OWNERS_MAX = 15
-_ROWS_MAX = 10
 
 
 def to_markdown(report: Report) -> str:
@@ -38,7 +35,7 @@ def to_markdown(report: Report) -> str:
     for entry in report.policies:
         lines += ["", *_policy(entry)]
     lines += ["", "## What weakens these figures", "", *(f"- {_text(caveat)}" for caveat in report.caveats)]
-    lines += ["", *_folded("How to recompute a figure", _queries())]
+    lines += ["", *_folded("How to recompute a figure", _queries(report))]
     return "\n".join(lines) + "\n"
 
 
@@ -70,65 +67,71 @@ def _policy(entry: PolicyReadiness) -> Iterator[str]:
 
 def _details(entry: PolicyReadiness) -> Iterator[tuple[str, Sequence[str]]]:
     """The parts of one policy that fold, each with its title; those without rows are left out."""
-    figures = [(figure.label, figure.show(entry)) for figure in FIGURES]
-    yield "Figures", _table(("figure", "value"), figures)
-    tables: tuple[tuple[str, tuple[str, ...], list[tuple[str, ...]]], ...] = (
-        (
-            "Critical subjects",
-            ("kind", "subject", "matched", "would deny", "unknown"),
-            [(row.kind, row.subject, f"{row.requests:,}", f"{row.denied:,}", f"{row.unknown:,}") for row in entry.critical],
-        ),
-        (
-            f"Who would have been denied ({entry.owners_total or len(entry.owners):,})",
-            ("namespace", "workload", "team", "user", "requests", "last seen", "message", "passes with"),
-            [
-                (
-                    owner.namespace,
-                    workload(owner),
-                    owner.team,
-                    owner.user,
-                    f"{owner.requests:,}",
-                    day(owner.last_ts),
-                    owner.message,
-                    owner.difference,
-                )
-                for owner in entry.owners[:_OWNERS_MAX]
-            ],
-        ),
-        (
-            exemptions_title(entry),
-            ("exempts", "denials", "hides requests", "expires", "why"),
-            [
-                (row.subject, f"{row.denied_requests:,}", f"{row.hides_requests:,}", str(row.expires or "never"), row.reason)
-                for row in entry.exemptions
-            ],
-        ),
-        (
-            "What exists and was not tried",
-            ("namespace", "object", "next write", "message"),
-            [
-                *(
-                    (row.namespace, row.owner, f"{row.outcome} at the next rollout", row.message)
-                    for row in entry.latent.projections
-                ),
-                *((row.namespace, f"{row.resource}/{row.name}", row.outcome, row.message) for row in entry.latent.violations),
-            ],
-        ),
-        (
-            "What the recorded denials hid",
-            ("denied by", "requests", "workloads", "what the client was told"),
-            [(row.name or row.denier, f"{row.requests:,}", f"{row.units:,}", row.message) for row in entry.hidden],
-        ),
-    )
-    for title, columns, rows in tables:
-        if rows:
-            shown = rows if title.startswith("Who") else rows[:_ROWS_MAX]
-            yield title, [*_table(columns, shown), *([f"\n{len(rows) - len(shown):,} more."] if len(rows) > len(shown) else [])]
+    yield "Figures", [line for group, rows in figures_by_group(entry) for line in (*_table((group, ""), rows), "")]
+    for part in (_critical, _owners, _exemptions, _latent, _hidden, _fidelity):
+        found = part(entry)
+        if found.rows:
+            shown = found.rows[: found.rows_max]
+            more = [f"\n{len(found.rows) - len(shown):,} more."] if len(found.rows) > len(shown) else []
+            yield found.title, [*_table(found.columns, shown), *more]
     if entry.counterexamples:
         yield "Counterexamples", [line for found in entry.counterexamples for line in _counterexample(found)]
     patches = [(row.target, row.patch) for row in entry.exemptions if row.patch]
     if patches:
         yield "Patches of the exemptions", [line for target, patch in patches for line in _code(target, plain(patch))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A table that folds. Of its rows no more than `rows_max` are shown."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    rows_max: int = 10  # a pull request's comment holds 65,536 characters; the other formats list more
+
+
+def _critical(entry: PolicyReadiness) -> _Part:
+    rows = [(row.kind, row.subject, f"{row.requests:,}", f"{row.denied:,}", f"{row.unknown:,}") for row in entry.critical]
+    return _Part("Critical subjects", ("kind", "subject", "matched", "would deny", "unknown"), rows)
+
+
+def _owners(entry: PolicyReadiness) -> _Part:
+    rows = [
+        (row.namespace, workload(row), row.team, row.user, f"{row.requests:,}", day(row.last_ts), row.message, row.difference)
+        for row in entry.owners
+    ]
+    title = f"Who would have been denied ({entry.owners_total or len(entry.owners):,})"
+    columns = ("namespace", "workload", "team", "user", "requests", "last seen", "message", "passes with")
+    return _Part(title, columns, rows, rows_max=15)
+
+
+def _exemptions(entry: PolicyReadiness) -> _Part:
+    rows = [
+        (row.subject, f"{row.denied_requests:,}", f"{row.hides_requests:,}", str(row.expires or "never"), row.reason)
+        for row in entry.exemptions
+    ]
+    return _Part(exemptions_title(entry), ("exempts", "denials", "hides requests", "expires", "why"), rows)
+
+
+def _latent(entry: PolicyReadiness) -> _Part:
+    found = entry.latent
+    templates = [(row.namespace, row.owner, f"{row.outcome} at the next rollout", row.message) for row in found.projections]
+    objects = [(row.namespace, f"{row.resource}/{row.name}", row.outcome, row.message) for row in found.violations]
+    return _Part("What exists and was not tried", ("namespace", "object", "next write", "message"), [*templates, *objects])
+
+
+def _hidden(entry: PolicyReadiness) -> _Part:
+    rows = [(row.name or row.denier, f"{row.requests:,}", f"{row.units:,}", row.message) for row in entry.hidden]
+    return _Part("What the recorded denials hid", ("denied by", "requests", "workloads", "what the client was told"), rows)
+
+
+def _fidelity(entry: PolicyReadiness) -> _Part:
+    rows = [
+        (row.resource, row.policy, f"{row.compared:,}", f"{row.agreed:,}", f"{row.unknown:,}") for row in entry.fidelity.by_resource
+    ]
+    columns = ("resource", "policy that was bound", "recorded outcomes", "replayed alike", "not known")
+    return _Part("How far the replay can be trusted here", columns, rows)
 
 
 def _counterexample(found: Counterexample) -> Iterator[str]:
@@ -150,15 +153,14 @@ def _indented(value: object) -> Iterator[str]:
     yield ""
 
 
-def _queries() -> list[str]:
+def _queries(report: Report) -> list[str]:
     intro = [
-        "Over the table `outcomes`, which `pipeline.readiness.outcomes_of` makes from the run and the lake's views:",
-        "",
-        f"    {SELECT.format(sql='…')}",
+        "Over the lake's views and the table `outcomes`, which `hindcast readiness --export` writes and",
+        "`pipeline.readiness.outcomes_of` makes; files are those of `pipeline/readiness/sql/`, and in the JSON report.",
         "",
     ]
-    rows = [(figure.label, f"`{figure.sql}`" if figure.sql else "", figure.note) for figure in FIGURES]
-    return [*intro, *_table(("figure", "query", "note"), rows, code=1)]
+    rows = [(query.label, f"`{query.file}.sql`" if query.file else f"`{query.sql}`", query.note) for query in report.queries]
+    return [*intro, *_table(("figure or list", "query", "note"), rows, code=1)]
 
 
 def _folded(title: str, body: Iterable[str]) -> Iterator[str]:

@@ -46,6 +46,20 @@ class PolicySource:
 
 
 @dataclass(frozen=True, slots=True)
+class Query:
+    """What recomputes one figure or list of a report: DuckDB's SQL over the lake's views and the table `outcomes`.
+
+    `of` is where the report's data has it; `file` names the query in `pipeline/readiness/sql/`, where it stands in one.
+    """
+
+    label: str
+    of: str
+    sql: str
+    file: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One readiness report over one lake and one replay run."""
 
@@ -62,6 +76,7 @@ class Report:
     recorded: tuple[RecordedPolicy, ...]
     evidence: tuple[EvidenceRow, ...]
     caveats: tuple[str, ...]
+    queries: tuple[Query, ...]
     sources: tuple[PolicySource, ...] = ()
 
     @property

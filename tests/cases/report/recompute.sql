@@ -27,6 +27,6 @@ SELECT
     (epoch_us(max(ts)) - epoch_us(min(ts))) / 86400e6 AS "days of traffic",
     count(DISTINCT dayname(ts)) FILTER (NOT is_unknown) AS "weekdays",
     max(CASE WHEN is_denied THEN ts END) AS "last would-be denial",
-    (epoch_us(max(ts)) - epoch_us(coalesce(max(CASE WHEN is_denied THEN ts END), min(ts)))) / 86400e6 AS "days since the last would-be denial"
+    (epoch_us(max(ts)) - epoch_us(coalesce(max(CASE WHEN is_denied THEN ts END), min(ts)))) / 86400e6 AS "days without one since"
 FROM asked LEFT JOIN sent USING (cluster, audit_id, ts)
 GROUP BY policy, binding

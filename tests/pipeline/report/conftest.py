@@ -32,6 +32,7 @@ from pipeline.readiness.model import (
     Trend,
 )
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.report.figures import queries
 from pipeline.report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
 
 START, END = datetime(2026, 11, 1, 8, tzinfo=UTC), datetime(2026, 11, 21, 17, 30, 0, 250000, tzinfo=UTC)
@@ -134,6 +135,7 @@ REPORT = Report(
     recorded=(RecordedPolicy("image-registry", "everywhere", 12, 2, 3, 4, START, END),),
     evidence=(EvidenceRow("deployments.apps", 900, 880, 2),),
     caveats=("up to Kubernetes 1.36 only the first failure of a request is recorded", HOSTILE),
+    queries=queries(),
     sources=(
         PolicySource("image-registry", "policies/image registry.yaml", 3, (9, 14)),
         PolicySource("new-rule", "/srv/new.yaml", 1),

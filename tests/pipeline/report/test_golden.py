@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,24 +16,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from pipeline import RunSummary, load_policy_set, plan_replay, run_replay
+from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness import outcomes_of, readiness, verdicts_of
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.sql import rows_of
-from pipeline.report.figures import FIGURES, SELECT
+from pipeline.replay import compare_with_log, plan_replay_from_log
+from pipeline.report.data import document, plain
+from pipeline.report.figures import FIGURES
 from pipeline.report.html import to_html
 from pipeline.report.markdown import to_markdown
 from pipeline.report.model import Report
 from queries import LakeReader, open_lake
+from queries.ledger import LOSS_KINDS, Severity
 
 CASES = Path(__file__).parents[2] / "cases" / "report"
 POLICIES = Path(__file__).parents[3] / "api" / "demo" / "policies"
+# Times are stretched by so much, and with them how long a written policy may not have been in force yet.
+DELAY = CHANGE_DELAY * 6_520
 Object = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Made:
+    """`reader` has the tables `outcomes` and `compared`, over which the report's queries are."""
+
     lake: Path
     reader: LakeReader
     summary: RunSummary
@@ -44,7 +54,11 @@ def made(stretched_lake: Path) -> Iterator[Made]:
     reader = open_lake(stretched_lake)
     plan = plan_replay(reader, load_policy_set([POLICIES]))
     summary = run_replay(plan, stretched_lake)
-    yield Made(stretched_lake, reader, summary, readiness(stretched_lake, plan, summary, calibrate=False))
+    report = readiness(stretched_lake, plan, summary, change_delay=DELAY)
+    bound = run_replay(plan_replay_from_log(reader, change_delay=DELAY), stretched_lake)
+    compare_with_log(reader, verdicts_of(stretched_lake, bound))
+    outcomes_of(reader, stretched_lake, summary)
+    yield Made(stretched_lake, reader, summary, report)
     reader.close()
 
 
@@ -68,29 +82,104 @@ def test_the_verdicts_differ() -> None:
 
 
 def test_the_query_beside_each_figure_gives_the_figure(made: Made) -> None:
-    outcomes_of(made.reader, made.lake, made.summary)
     for entry in made.report.policies:
         for figure in FIGURES:
             if figure.sql:
-                ((found,),) = made.reader.connection.execute(SELECT.format(sql=figure.sql), key(entry)).fetchall()
+                ((found,),) = made.reader.connection.execute(figure.query.sql, key(entry)).fetchall()
                 if isinstance(found, list):
                     found = bound(found[0], found[1], made.report.rules.confidence)
                 agree(figure.label, entry, figure.value(entry), found)
 
 
 def test_figures_that_name_a_file_are_what_the_file_gives(made: Made) -> None:
-    outcomes_of(made.reader, made.lake, made.summary)
-    named = {figure.label: figure.note.partition(":")[0] for figure in FIGURES if not figure.sql}
-    assert set(named) == {"releases", "agreement with the record", "trend of denied workloads"}
-    releases = {(row["policy"], row["binding"]): row["releases"] for row in rows_of(made.reader.connection, "releases")}
-    halves = {(row["policy"], row["binding"]): row for row in rows_of(made.reader.connection, "halves")}
+    assert {figure.file for figure in FIGURES if not figure.sql} == {"releases", "halves", "agreement"}
+    releases, halves = by_policy(made, "releases"), by_policy(made, "halves")
+    compared = rows_of(made.reader.connection, "agreement")
     for entry in made.report.policies:
-        assert entry.exposure.releases == releases[entry.policy, entry.binding]
-        trend, half = entry.denials.trend, halves[entry.policy, entry.binding]
+        (steps,), (half,) = releases[entry.policy, entry.binding], halves[entry.policy, entry.binding]
+        assert (entry.exposure.releases, entry.exposure.release_cycles) == (steps["releases"], steps["release_cycles"])
+        trend = entry.denials.trend
         assert (trend.earlier_denied, trend.later_denied) == (half["earlier_denied"], half["later_denied"])
         # Each denied workload is in one half or in both.
         assert max(trend.earlier_denied, trend.later_denied) <= entry.denials.units <= trend.earlier_denied + trend.later_denied
-        assert entry.fidelity.agreement is None
+        mine = [row for row in compared if row["resource"] in entry.exposure.resources]
+        own = [row for row in compared if row["policy"] == entry.policy]
+        assert entry.fidelity.agreement == share(mine)
+        assert entry.fidelity.own_agreement == share(own)
+        assert (entry.fidelity.compared, entry.fidelity.unknown) == (total(mine, "compared"), total(mine, "unknown"))
+
+
+def test_lists_are_what_their_files_give(made: Made) -> None:
+    lists = {query.of.removeprefix("policies."): query for query in made.report.queries if query.of.startswith("policies.")}
+    for entry in made.report.policies:
+        for name in ("days", "critical", "hidden", "namespaces"):
+            rows = [without_key(row) for row in by_policy(made, lists[name].file)[entry.policy, entry.binding]]
+            assert [plain(row) for row in getattr(entry, name)] == [plain(row) for row in rows], name
+        owners = [
+            row for row in rows_sql(made, lists["owners"].sql) if (row["policy"], row["binding"]) == tuple(key(entry).values())
+        ]
+        assert [(row.unit, row.user, row.requests, row.message, row.audit_id) for row in entry.owners] == [
+            (row["unit"], row["user_name"], row["requests"], row["message"], row["audit_id"]) for row in owners
+        ]
+        unknown = by_policy(made, "unknown")[entry.policy, entry.binding]
+        assert entry.unknown_reasons == tuple((row["why"], row["requests"]) for row in unknown)
+
+
+def test_what_is_said_of_the_lake_is_what_the_queries_give(made: Made) -> None:
+    whole = {query.of: query.sql for query in made.report.queries}
+    (extent,) = rows_sql(made, whole["events"])
+    assert (extent["events"], extent["requests"]) == (made.report.events, made.report.requests)
+    assert (extent["first_ts"], extent["last_ts"]) == (made.report.first_ts, made.report.last_ts)
+    assert [plain(row) for row in made.report.recorded] == [plain(row) for row in rows_sql(made, whole["recorded"])]
+    assert [plain(row) for row in made.report.evidence] == [plain(row) for row in rows_sql(made, whole["evidence"])]
+    losses = {row["kind"]: row["count"] for row in rows_sql(made, whole["caveats"])}
+    assert losses
+    for kind, count in losses.items():
+        told = any(caveat.startswith(LOSS_KINDS[kind].counted(count)) for caveat in made.report.caveats)
+        assert told is (LOSS_KINDS[kind].severity is not Severity.NOTE)
+
+
+def test_no_number_of_a_report_is_without_a_query(made: Made) -> None:
+    """But for what the engine judged (what was not tried, exemptions), bounds beside the figures, the rules, and lines of files."""
+    told = {query.of for query in made.report.queries}
+    others = ("policies.latent", "policies.exemptions", "policies.rollout", "policies.fidelity", "rules", "sources", "requests")
+    for path in set(numbers(document(made.report))):
+        assert any(path == one or path.startswith(f"{one}.") for one in (*told, *others)), path
+
+
+def numbers(value: object, path: str = "") -> Iterator[str]:
+    """Where the data of a report has numbers; those of a list are under the list's name."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from numbers(part, f"{path}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for part in value:
+            yield from numbers(part, path)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path
+
+
+def rows_sql(made: Made, sql: str) -> list[Object]:
+    return made.reader.connection.sql(sql).to_arrow_table().to_pylist()
+
+
+def by_policy(made: Made, file: str) -> defaultdict[tuple[str, str | None], list[Object]]:
+    found: defaultdict[tuple[str, str | None], list[Object]] = defaultdict(list)
+    for row in rows_of(made.reader.connection, file):
+        found[row["policy"], row["binding"]].append(row)
+    return found
+
+
+def without_key(row: Object) -> Object:
+    return {name: value for name, value in row.items() if name not in ("policy", "binding")}
+
+
+def total(rows: list[Object], name: str) -> int:
+    return sum(row[name] for row in rows)
+
+
+def share(rows: list[Object]) -> float | None:
+    return total(rows, "agreed") / total(rows, "compared") if total(rows, "compared") else None
 
 
 def test_figures_recomputed_from_verdicts_and_views_alone(made: Made) -> None:
@@ -139,11 +228,12 @@ def test_workloads_recounted_in_python(made: Made) -> None:
 
 def test_every_figure_is_printed_with_its_query(made: Made) -> None:
     html, markdown = to_html(made.report), to_markdown(made.report)
+    for query in made.report.queries:
+        assert str(escape(query.sql)) in html
+        assert (f"`{query.file}.sql`" if query.file else query.sql.replace("|", "\\|")) in markdown
     for figure in FIGURES:
-        assert f"<td>{figure.label}</td>" in html
-        assert figure.sql.replace("|", "\\|") in markdown
         for entry in made.report.policies:
-            assert f"<dt>{figure.label}</dt><dd>{figure.show(entry)}</dd>" in html
+            assert f"<dt>{figure.label}</dt><dd>{escape(figure.show(entry))}</dd>" in html
             assert f"| {figure.label} | {figure.show(entry).replace('>', '&gt;').replace('<', '&lt;')} |" in markdown
 
 
