@@ -221,10 +221,15 @@ class Timeline:
 
 def _ordered(entries: list[Version]) -> list[Version]:
     """By time, and where both tell it by resourceVersion: responses of concurrent writes may be recorded in any order."""
-    by_time = sorted(entries, key=lambda version: version.since)
+    by_time = sorted(entries, key=_moment)
     numbered = [version for version in by_time if version.resource_version_number is not None]
     in_order = iter(sorted(numbered, key=lambda version: _order(version, numbered)))
     return [version if version.resource_version_number is None else next(in_order) for version in by_time]
+
+
+def _moment(version: Version) -> tuple[datetime, datetime, bool, str]:
+    """Of one moment, recorded writes come first, in an order that does not depend on how they were read."""
+    return (version.since, version.began, not version.audit_id, version.audit_id)
 
 
 def _order(version: Version, numbered: list[Version]) -> tuple[int, bool, datetime, bool]:

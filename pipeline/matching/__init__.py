@@ -6,7 +6,7 @@
 from .equivalence import Conversion, Equivalent, equivalents
 from .match import Match, Matcher, MatchResources, match
 from .rules import EXCLUDED_RESOURCES, Rule, Target, is_excluded
-from .selectors import EVERYTHING, LabelSelector, Requirement, SelectorError, selector_from_object
+from .selectors import EVERYTHING, LabelSelector, Requirement, SelectorError, labels_of, selector_from_object
 
 __all__ = [
     "EVERYTHING",
@@ -23,6 +23,7 @@ __all__ = [
     "Target",
     "equivalents",
     "is_excluded",
+    "labels_of",
     "match",
     "selector_from_object",
 ]

@@ -17,14 +17,13 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ingest.errors import LakeError
 from queries import LakeReader
 
 from .plan import Part, ReplayPlan, lake_digest
 from .summary import RunSummary, summarize, summary_from_json
-from .verdicts import VERDICTS, VerdictFile, read_encoded
+from .verdicts import ENCODED, VerdictFile
 from .worker import PartResult, Replayer, open_for_replay
 
 Progress = Callable[[int, int], None]
@@ -33,6 +32,7 @@ _COUNTS = "hindcast.counts"
 # What a replay makes it keeps until its part is done, or drops at once: looking through all of it for cycles every 700 objects, as
 # Python does by default, finds nothing and takes long.
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
+_PART_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _replayer: Replayer | None = None  # of this worker process
 
 
@@ -148,22 +148,25 @@ def _replay_to_file(replayer: Replayer, part: Part, folder: Path) -> None:
 
 
 def _part_file(folder: Path, part: Part) -> Path:
-    return folder / f"{part.index:06}.parquet"
+    return folder / f"{part.index:06}.arrow"
 
 
 def _write_part(result: PartResult, file: Path) -> None:
+    """Keep a part as Arrow's own file: it is read once, and to make Parquet of it twice would take longer than this."""
     counts = Counts(result.evaluated, dict(sorted(result.not_evaluated.items())))
+    table = result.verdicts.replace_schema_metadata({_COUNTS: msgspec.json.encode(counts)})
     unfinished = file.with_suffix(".tmp")
-    with VerdictFile(unfinished, {_COUNTS: msgspec.json.encode(counts).decode()}) as part:
-        part.write(result.verdicts)
+    with pa.ipc.new_file(str(unfinished), table.schema, options=_PART_OPTIONS) as part:
+        part.write_table(table)
     unfinished.replace(file)
 
 
 def _counts_of(file: Path) -> Counts | None:
     """What a part says of its requests; None if it is not there, damaged, or of other code: then it is to be made."""
     try:
-        stored = pq.read_metadata(file)
-        if stored.schema.to_arrow_schema().names != VERDICTS.names:
+        with pa.ipc.open_file(str(file)) as part:
+            stored = part.schema
+        if not stored.equals(ENCODED):
             return None
         return msgspec.json.decode((stored.metadata or {})[_COUNTS.encode()], type=Counts)
     except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError):
@@ -175,7 +178,8 @@ def _read_part(file: Path) -> tuple[Counts, pa.Table]:
     counts = _counts_of(file)
     try:
         if counts is not None:
-            return counts, read_encoded(file)
+            with pa.ipc.open_file(str(file)) as part:
+                return counts, part.read_all().replace_schema_metadata(None)
     except (OSError, pa.ArrowException):
         pass
     raise LakeError(f"{file}: this part of a replay cannot be read", "remove it and run the replay again: it alone is made anew")

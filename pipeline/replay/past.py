@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -20,6 +20,7 @@ from .plan import Window
 from .sql import statement
 
 _BATCH_ROWS = 1024
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: Window) -> LogHistory:
@@ -70,9 +71,16 @@ def rows_of_query(reader: LakeReader, name: str, parameters: dict[str, Any]) -> 
 def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
     """The rows of a table as dictionaries."""
     names = batch.schema.names
-    columns = [column.to_pylist() for column in batch.columns]
+    columns = [_values(column) for column in batch.columns]
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
+
+
+def _values(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[Any]:
+    """The values of a column. Moments are made here: Arrow asks for the time zone of each anew."""
+    if not (pa.types.is_timestamp(column.type) and column.type.unit == "us" and column.type.tz):
+        return column.to_pylist()
+    return [None if since is None else EPOCH + timedelta(0, 0, since) for since in column.cast(pa.int64()).to_pylist()]
 
 
 def param_kinds_of(policies: PolicySet) -> set[ParamKind]:

@@ -66,7 +66,8 @@ class Remembered:
         left: list[int] = []
         keys: list[tuple[int, Key]] = []
         new: dict[Key, tuple[int, Object]] = {}
-        own = {name: list(map(_hashable, table.column(name).to_pylist())) for lane in self._lanes if lane for name in lane.columns}
+        names = {name for lane in self._lanes if lane for name in lane.columns}
+        own = {name: list(map(_hashable, table.column(name).to_pylist())) for name in names}
         read = [table.column(name).to_pylist() for name in ("class", "is_plain", "code", "namespace", "response_object")]
         epochs = self._worlds.epochs(table.column("cluster"), table.column("ts"))
         for index, (number, is_plain, code, namespace, response, epoch) in enumerate(zip(*read, epochs, strict=True)):

@@ -7,7 +7,7 @@ built from the distinct verdicts and two columns of indices, and no Python objec
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,9 @@ _OF_VERDICT = _FIELDS[5:]  # from `policy` on, in the order of `_values`
 class VerdictFile:
     """Writes verdicts to a Parquet file."""
 
-    def __init__(self, path: Path, metadata: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         # Whoever reads the file gets VERDICTS: that texts come as dictionaries is a matter of this writer.
-        stored = {"ARROW:schema": base64.b64encode(VERDICTS.serialize().to_pybytes()).decode(), **(metadata or {})}
+        stored = {"ARROW:schema": base64.b64encode(VERDICTS.serialize().to_pybytes()).decode()}
         self._writer = pq.ParquetWriter(path, ENCODED, compression="zstd", store_schema=False)
         self._writer.add_key_value_metadata(stored)
 
@@ -67,11 +67,6 @@ class VerdictFile:
         """Append a table with the columns ENCODED."""
         if table.num_rows:
             self._writer.write_table(table)
-
-
-def read_encoded(path: Path) -> pa.Table:
-    """The verdicts of a file with the columns ENCODED."""
-    return pq.read_table(path, read_dictionary=_TEXTS).cast(ENCODED)
 
 
 class VerdictBuilder:

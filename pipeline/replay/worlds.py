@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -13,9 +13,9 @@ from ..history.in_force import CHANGE_DELAY
 from ..history.world import LogHistory
 from ..request import Evidence, Known, Object, Unknown
 from ..world import World
+from .past import EPOCH
 
 T = TypeVar("T")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -54,7 +54,7 @@ class Worlds:
 
 
 def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
+    return (moment - EPOCH) // _MICROSECOND
 
 
 class RememberedWorld:

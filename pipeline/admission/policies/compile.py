@@ -13,6 +13,7 @@ from functools import partial
 
 from ...cel import CompileError, Environment, Program, ProgramError, types
 from ...cel.errors import ResultTypeError
+from ...cel.projection import projector
 from ...cel.types import DYN, Type
 from ...request import Grade
 from .environments import environment
@@ -83,6 +84,7 @@ class CompiledPolicy:
         variables = {name: each.program for name, each in self.variables.items() if each.program}
         read = partial(_reads, variables)
         self.reads = read((*self.match_conditions, *checks, *messages, *self.audit_annotations))
+        self.project = projector(self.reads)
         self.condition_roots = read(self.match_conditions).roots & _REQUEST_ROOTS
         self.validation_roots = read(checks).roots & _REQUEST_ROOTS
         self.message_roots = read(messages).roots & _REQUEST_ROOTS

@@ -6,16 +6,16 @@ namespace and state of the cluster once per such (`due.py`), and rows that say `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from ...cel import ReadSet
-from ...matching import Matcher, Target, is_excluded
+from ...matching import Matcher, Target, is_excluded, labels_of
 from ...matching.rules import EXCLUDED_REVIEWS
-from ...request import AdmissionRequest, Grade, Object, worst
+from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
 from ...world import World
 from .compile import CompiledPolicy, compile_policy
 from .decide import Rows, Subject
@@ -29,6 +29,7 @@ from .verdict import Decision, PolicyVerdict
 
 # What expressions were found to say, by what they read: see `_Run._evaluation`. The rows of an evaluation, by binding, param and
 # grades, are made once with it.
+Labels: TypeAlias = tuple[object, ...]
 KnownRows: TypeAlias = dict[tuple[object, ...], Rows]
 Memory: TypeAlias = dict[tuple[int, bytes], tuple[Evaluation, KnownRows]]
 # Beyond it everything is forgotten, and what comes again is found out again.
@@ -36,13 +37,14 @@ MEMORY_MAX = 50_000
 _encode = msgspec.json.Encoder().encode
 # Beyond it all are forgotten. There are as many as namespaces, times the moments at which the state of the cluster changed.
 PREPARED_MAX = 20_000
+_ABSENT = object()
 
 
 class Candidate(NamedTuple):
-    """A policy that may be for a target. `is_steady` says that no name and no label of an object decides whether it matches."""
+    """A policy that may be for a target, and the labels of objects that decide it; None if there is more of an object that does."""
 
     entry: Entry
-    is_steady: bool
+    label_keys: tuple[str, ...] | None
 
 
 class CompiledSet:
@@ -54,7 +56,7 @@ class CompiledSet:
         self.memory: Memory = {}
         self._by_target: dict[Target, tuple[Candidate, ...]] = {}
         # The world is kept with what was found in it, or another one could get the same identity.
-        self._prepared: dict[tuple[Target, str, int], tuple[World, list[Prepared | None]]] = {}
+        self._prepared: dict[tuple[Target, str, int], tuple[World, dict[tuple[int, Labels], Prepared]]] = {}
 
     @property
     def policies(self) -> tuple[CompiledPolicy, ...]:
@@ -70,7 +72,7 @@ class CompiledSet:
         """The policies that may be for a target."""
         found = self._by_target.get(target)
         if found is None:
-            found = self._by_target[target] = tuple(Candidate(entry, _is_steady(entry, target)) for entry in self._find(target))
+            found = self._by_target[target] = tuple(Candidate(entry, _label_keys(entry, target)) for entry in self._find(target))
         return found
 
     def _find(self, target: Target) -> Iterable[Entry]:
@@ -82,30 +84,50 @@ class CompiledSet:
             if entry.bound and (entry.matcher is None or entry.matcher.is_candidate(target)):
                 yield entry
 
-    def prepared(self, request: AdmissionRequest, world: World) -> Iterable[Prepared]:
+    def prepared(self, request: AdmissionRequest, world: World) -> Iterator[Prepared]:
         """What a request meets, policy by policy; found out once for all requests that meet the same."""
         target = Target.of(request)
         candidates = self.candidates(target)
         if not candidates:
-            return ()
+            return
         seen = self.given.over(world)
-        key = (target, request.namespace, id(world))
-        found = self._prepared.get(key)
-        if found is None:
+        place = (target, request.namespace, id(world))
+        if place not in self._prepared:
             if len(self._prepared) > PREPARED_MAX:
                 self._prepared.clear()
-            steady = [prepare(each.entry, request, target, seen) if each.is_steady else None for each in candidates]
-            found = self._prepared[key] = (world, steady)
-        return [
-            prepare(candidate.entry, request, target, seen) if known is None else known
-            for known, candidate in zip(found[1], candidates, strict=True)
-        ]
+            self._prepared[place] = (world, {})
+        known = self._prepared[place][1]
+        for index, (entry, label_keys) in enumerate(candidates):
+            labels = _labels(request, label_keys)
+            if labels is None:
+                yield prepare(entry, request, target, seen)
+                continue
+            found = known.get((index, labels))
+            if found is None:
+                found = known[index, labels] = prepare(entry, request, target, seen)
+            yield found
 
 
-def _is_steady(entry: Entry, target: Target) -> bool:
+def _label_keys(entry: Entry, target: Target) -> tuple[str, ...] | None:
     # The labels of a namespace that is being written are those of the object.
-    reads_object = any(matcher.has_resource_names or matcher.object_label_keys for matcher in entry.matchers)
-    return not reads_object and target.resource.resource != "namespaces"
+    if target.resource.resource == "namespaces" or any(matcher.has_resource_names for matcher in entry.matchers):
+        return None
+    return tuple(sorted({key for matcher in entry.matchers for key in matcher.object_label_keys}))
+
+
+def _labels(request: AdmissionRequest, keys: tuple[str, ...] | None) -> Labels | None:
+    """What is known of these labels of a request's object; None where its old object may have others, or they are none."""
+    if not keys:
+        return None if keys is None else ()
+    new, old = request.object, request.old_object
+    if isinstance(new, Unknown) or not (isinstance(old, Unknown) or (old.__class__ is Known and old.value is None)):
+        return None
+    labels = labels_of(new.value)
+    if labels is None:
+        return None
+    values = [labels.get(key, _ABSENT) for key in keys]
+    is_plain = all(value.__class__ is str or value is _ABSENT for value in values)
+    return (new.grade, old.reason if isinstance(old, Unknown) else "", *values) if is_plain else None
 
 
 def compile_set(
@@ -153,13 +175,10 @@ def evaluate_request(
     No row says that a policy's rules are for other resources; selectors, match conditions and bindings that do not match have one.
     `world` is the state of the cluster as of the request. Without `authorize`, what depends on an authorization check is unknown.
     """
-    prepared = policies.prepared(request, world)
-    if not prepared:
-        return []
     if len(policies.memory) > MEMORY_MAX:
         policies.memory.clear()
     run = _Run(Inputs(request, policies.given.over(world), authorize), policies.memory)
-    for item in chain.from_iterable(prepared):
+    for item in chain.from_iterable(policies.prepared(request, world)):
         if isinstance(item, Due):
             run.evaluate(item)
         else:
@@ -213,7 +232,7 @@ class _Run:
     def _key(self, policy: CompiledPolicy, param: Any) -> tuple[int, bytes] | None:
         """What a policy reads of this request and a param; None where parts of it are unknown."""
         try:
-            return id(policy), _encode(policy.reads.project({**self.inputs.plain(policy.pure_roots), "params": param}))
+            return id(policy), _encode(policy.project({**self.inputs.plain(policy.pure_roots), "params": param}))
         except (TypeError, ValueError, NamespaceNotFoundError):
             return None
 

@@ -1,13 +1,14 @@
 """Whether a policy could exceed a cost limit over data of some size, found without evaluating anything.
 
-Counting costs makes evaluation several times slower, and hardly any policy comes near a limit. So two upper
-bounds are asked first, the cheaper one before. Where both are too high it is mostly for one or two expressions: these are counted
-by themselves, and only if they are in fact too dear the whole policy is evaluated with costs.
+Counting costs makes evaluation several times slower, and hardly any policy comes near a limit. So upper bounds are asked first, the
+cheapest to find before: by how large each variable is, by how large its fields are, by its longest list and string. Where all are
+too high it is mostly for one or two expressions: these are counted by themselves, and only if they are in fact too dear the whole
+policy is evaluated with costs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -16,13 +17,15 @@ from ...cel import Program
 from .cost_bound import CostBound, Extent, extent_of, is_bounded, largest
 from .reads import used_variables
 
+_encode = msgspec.json.Encoder().encode
 MANAGED_FIELDS = "managedFields"
 PROGRAM_LIMIT = 1_000_000  # of each evaluation of one program: kubernetes/apiserver pkg/apis/cel/config.go PerCallLimit
 BUDGET = 10_000_000  # of validations with their messages, and of audit annotations: about one second each on an API server
 BUDGET_MATCH_CONDITIONS = 2_500_000
 
 # Variable, or `variable.field`, and the bytes of its JSON rounded up to a power of two; None if it is not plain JSON.
-Sizes = tuple[tuple[str, int], ...] | None
+Size: TypeAlias = tuple[str, int]
+Sizes: TypeAlias = tuple[Size, ...] | None
 Steps = Sequence[tuple[int, Sequence[Program]]]
 
 
@@ -38,14 +41,23 @@ Doubts: TypeAlias = tuple[Doubt, ...] | None
 
 
 class Measured:
-    """How large one variable is. The extent is found out no sooner than asked for."""
+    """How large one variable is; no more of that is found out than asked for."""
 
-    __slots__ = ("_extents", "_value", "sizes")
+    __slots__ = ("_extents", "_name", "_sizes", "_value", "size")
 
     def __init__(self, name: str, value: Any) -> None:
+        self._name = name
         self._value = value
         self._extents: dict[str, Extent] = {}
-        self.sizes = _sizes_of(name, value)
+        self._sizes: Sizes = None
+        self.size = _size_of(name, value)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of its fields too."""
+        if self._sizes is None and self.size is not None:
+            self._sizes = (*_field_sizes(self._name, self._value), self.size)
+        return self._sizes
 
     def extent(self, skipped: str) -> Extent:
         """The longest list or map and the longest string, rounded up to four steps in every doubling."""
@@ -64,12 +76,20 @@ def _rounded_up(number: int) -> int:
 class Together:
     """How large several variables are."""
 
-    __slots__ = ("_parts", "sizes")
+    __slots__ = ("_parts", "_sizes", "whole")
 
     def __init__(self, parts: Sequence[Measured]) -> None:
         self._parts = parts
-        sizes = [part.sizes for part in parts]
-        self.sizes: Sizes = None if None in sizes else tuple(item for each in sizes for item in each or ())
+        sizes = tuple([part.size for part in parts])
+        self.whole: Sizes = None if None in sizes else sizes  # type: ignore[assignment]
+        self._sizes: Sizes = None
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of their fields too."""
+        if self._sizes is None and self.whole is not None:
+            self._sizes = tuple([item for part in self._parts for item in part.sizes or ()])
+        return self._sizes
 
     def extent(self, skipped: str) -> Extent:
         """That of the largest."""
@@ -96,18 +116,25 @@ class Limits:
 
     def doubts(self, data: Together) -> Doubts:
         """What has to be counted to know that no evaluation over such data exceeds a limit."""
-        sizes = data.sizes
-        try:
-            found = self._by_sizes[sizes]
-        except KeyError:
-            found = self._by_sizes[sizes] = self._by_size(dict(sizes or ()))
-        if (not found and found is not None) or sizes is None or not self._is_bounded:
+        if data.whole is None:
+            return None
+        found = self._known_by_size(data.whole)
+        if found != ():
+            found = self._known_by_size(data.sizes)
+        if found == () or not self._is_bounded:
             return found
         extent = data.extent(self._skipped)
         try:
             return self._by_extent[extent]
         except KeyError:
             found = self._by_extent[extent] = self._by_longest(extent)
+            return found
+
+    def _known_by_size(self, sizes: Sizes) -> Doubts:
+        try:
+            return self._by_sizes[sizes]
+        except KeyError:
+            found = self._by_sizes[sizes] = self._by_size(dict(sizes or ()))
             return found
 
     def _by_size(self, sizes: dict[str, int]) -> Doubts:
@@ -171,18 +198,16 @@ def _reads_managed_fields(program: Program) -> bool:
     return False
 
 
-def _sizes_of(name: str, value: Any) -> Sizes:
-    """The size of a variable, and of its fields if it is a map."""
-    found: list[tuple[str, int]] = []
+def _size_of(name: str, value: Any) -> Size | None:
+    """The size of a variable; None if it is not plain JSON."""
     try:
-        if value.__class__ is dict:
-            whole = 2
-            for field, item in value.items():
-                size = len(msgspec.json.encode(item))
-                whole += size + len(field.encode()) + 4
-                found.append((f"{name}.{field}", 1 << size.bit_length()))
-        else:
-            whole = len(msgspec.json.encode(value))
+        return (name, 1 << len(_encode(value)).bit_length())
     except (TypeError, ValueError):
         return None
-    return (*found, (name, 1 << whole.bit_length()))
+
+
+def _field_sizes(name: str, value: Any) -> Iterator[Size]:
+    """The sizes of the fields of a variable if it is a map."""
+    if value.__class__ is dict:
+        for field, item in value.items():
+            yield (f"{name}.{field}", 1 << len(_encode(item)).bit_length())
