@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -96,8 +95,7 @@ def body_kind(head: Head, raw: Raw | None) -> BodyKind:
     return BodyKind.OBJECT
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """A row of `events`, with nulls as empty strings where the API server cannot tell the two apart either."""
 
     cluster: str
@@ -121,7 +119,7 @@ class Event:
     request_raw: Raw | None
     response_raw: Raw | None
     flags: frozenset[str]
-    _heads: dict[str, Head] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _heads: dict[str, Head] = {}  # filled at the first look
 
     @classmethod
     def from_row(cls, row: Row) -> Event:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from ..request import Grade
 from .event import Raw, head_of
@@ -64,8 +65,7 @@ class Form(StrEnum):
     GONE = "gone"  # deleted
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version of one object. `since` is when the write was answered, `began` when it was received."""
 
     form: Form
@@ -264,8 +264,8 @@ def _after(version: Version, previous: Version | None) -> Version:
     each would take longer than everything else that is done with it.
     """
     if version.form is Form.DISTURBED:
-        return replace(version, previous=previous)
-    object.__setattr__(version, "previous", previous)
+        return msgspec.structs.replace(version, previous=previous)
+    msgspec.structs.force_setattr(version, "previous", previous)
     return version
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from ..request import Grade, Object
 from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of

@@ -29,9 +29,9 @@ from .worker import PartResult, Replayer, open_for_replay
 Progress = Callable[[int, int], None]
 
 _COUNTS = "hindcast.counts"
-# What a replay makes it keeps until its part is done, or drops at once: looking through all of it for cycles every 700 objects, as
-# Python does by default, finds nothing and takes long.
-_OBJECTS_BETWEEN_COLLECTIONS = 500_000
+# What a replay makes it keeps until its part is done, or drops at once. Looking for cycles among the newest every 700 objects, and
+# now and then through all of them, as Python does by default, finds nothing and takes long.
+_COLLECTING = (500_000, 10, 100)
 _PART_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _replayer: Replayer | None = None  # of this worker process
 
@@ -86,7 +86,7 @@ def _finished(folder: Path) -> RunSummary | None:
 @contextmanager
 def _collecting_seldom() -> Iterator[None]:
     before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    gc.set_threshold(*_COLLECTING)
     try:
         yield
     finally:
@@ -134,7 +134,7 @@ def _share(replayer: Replayer, futures: Mapping[Future[None], Part], folder: Pat
 
 def _start_worker(plan: ReplayPlan, lake: Path) -> None:
     global _replayer
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
+    gc.set_threshold(*_COLLECTING)
     _replayer = Replayer(plan, open_for_replay(lake))
 
 
