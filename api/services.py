@@ -6,19 +6,18 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal
 
 import structlog
 from fastapi import Request
 
 from ingest.errors import HindcastError
 from ingest.manifest import refuse_name
-from ingest.redact import Redactor, load_or_create_key
 from ingest.sink import Sink
 from ingest.spool import Spool, SpoolWriteError
 from ingest.telemetry import SinkMetrics
 
 from .identities import IdentityFile
+from .redacting import redactor_of
 from .settings import Settings
 from .supervise import DrainSupervisor, ProcessSupervisor
 
@@ -80,16 +79,6 @@ def open_services(settings: Settings) -> Services:
     drain = DrainSupervisor(settings, metrics) if settings.drain else None
     query = ProcessSupervisor("query", "api.querier", settings, metrics) if settings.query else None
     return Services(settings, sink, spool, metrics, executor, large_executor, identities, drain, query)
-
-
-def redactor_of(settings: Settings) -> Redactor | None:
-    """What takes credentials out of events, as the settings say; None where they say that nothing is taken out."""
-    if not settings.redact:
-        _log.warning("redaction_is_off", hint="bodies of Secrets and tokens in URIs are written to the lake as they arrive")
-        return None
-    key = load_or_create_key(settings.lake / "redaction.key") if settings.redact_mode == "hash" else b""
-    mode: Literal["drop", "hash"] = "hash" if settings.redact_mode == "hash" else "drop"
-    return Redactor(settings.redact_resources, paths=settings.redact_paths, mode=mode, key=key)
 
 
 async def start_services(services: Services) -> None:

@@ -17,7 +17,7 @@ import typer
 
 from api.context import Context
 from api.output import Column, Format, Table, render
-from api.services import redactor_of
+from api.redacting import redactor_of
 from api.settings import Settings
 from ingest.errors import InputError
 from ingest.files import IngestSummary, ingest_files

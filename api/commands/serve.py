@@ -12,12 +12,13 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from api.context import Context
-from api.serve import serve
 from api.settings import Settings
 
 
 def command(context: typer.Context, **given: Any) -> int:
     """Receive audit events over HTTP, acknowledge them once they are durable, and fill the lake in a second process."""
+    from api.serve import serve  # not before: no other command waits for a web framework to load
+
     own: Context = context.obj
     values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items() if value not in (None, [])}
     return serve(Settings.read(os.environ, lake=own.lake, **values))

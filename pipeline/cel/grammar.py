@@ -2,7 +2,8 @@
 
 celpy ships the grammar as a file for the lark parser generator. It lacks the optional syntax, trailing commas and identifiers in
 backquotes, and its terminals for numbers, strings and `in` accept texts that cel-go's lexer (cel-go parser/gen/CEL.g4) does not.
-Every fragment that is replaced here must be there, exactly once: an upgrade of celpy fails at import instead of parsing otherwise.
+Every fragment that is replaced here must be there, exactly once: with another celpy the first expression fails instead of being
+parsed otherwise.
 """
 
 from __future__ import annotations

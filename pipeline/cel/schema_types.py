@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .syntax import RESERVED
+from .builder import RESERVED
 from .types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, ObjectType, Type, list_of, map_of
 
 REQUEST_BYTES_MAX = 3 * 1024 * 1024

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from .builder import RESERVED
 from .functions import Function, Overload
 from .standard import TYPE_NAMES
-from .syntax import RESERVED
 from .types import BOOL, DURATION, INT, TIMESTAMP, ObjectType, Type, list_of, map_of, optional_of, parameter, type_of
 from .wellknown import MESSAGES
 

@@ -1,0 +1,23 @@
+"""What takes credentials out of events before they are stored, for the sink and for files alike."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import structlog
+
+from ingest.redact import Redactor, load_or_create_key
+
+from .settings import Settings
+
+_log = structlog.get_logger("hindcast.server")
+
+
+def redactor_of(settings: Settings) -> Redactor | None:
+    """What takes credentials out of events, as the settings say; None where they say that nothing is taken out."""
+    if not settings.redact:
+        _log.warning("redaction_is_off", hint="bodies of Secrets and tokens in URIs are written to the lake as they arrive")
+        return None
+    key = load_or_create_key(settings.lake / "redaction.key") if settings.redact_mode == "hash" else b""
+    mode: Literal["drop", "hash"] = "hash" if settings.redact_mode == "hash" else "drop"
+    return Redactor(settings.redact_resources, paths=settings.redact_paths, mode=mode, key=key)
