@@ -29,6 +29,9 @@ judged AS (
         CASE
             WHEN exempt_from_policies(api_group, resource) THEN 'no: policies are never asked about this resource'
             WHEN outcome = 'vap' THEN 'yes: a policy refused it'
+            -- The record of a request whose client left before anything was written (apiserver pkg/endpoints/filters/audit.go).
+            WHEN outcome = 'allowed' AND operation <> 'CONNECT' AND status_message = 'Connection closed early'
+                THEN 'unknown: the handler answered nothing, so that its success was made up'
             WHEN verb = 'deletecollection' AND outcome = 'allowed' AND response_object IS NULL
                 THEN 'unknown: the deleted objects were not recorded'
             WHEN verb = 'deletecollection' AND outcome = 'allowed' AND json_array_length(response_object, '$.items') = 0

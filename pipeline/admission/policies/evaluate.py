@@ -5,8 +5,10 @@ Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from ...cel.values import CelError, LazyMap
 from ...cel.values import Unknown as CelUnknown
@@ -27,9 +29,9 @@ class OutOfBudgetError(Exception):
 
 
 class Step:
-    """One composition context: variables are computed at most once in it, and charged to it."""
+    """One composition context: variables are computed at most once in it, and charged to it. Whoever uses its roots keeps it."""
 
-    __slots__ = ("_counted", "_open", "_variables", "_variables_cost", "budget", "roots")
+    __slots__ = ("__weakref__", "_counted", "_open", "_variables", "_variables_cost", "budget", "roots")
 
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
         self.roots = roots
@@ -41,7 +43,7 @@ class Step:
         # stands in a policy.
         self._counted: dict[str, tuple[Any, int]] = {}
         if policy.variables:
-            roots["variables"] = LazyMap(policy.variable_names, self._variable)
+            roots["variables"] = LazyMap(policy.variable_names, _variables_of(self))
 
     def run(self, expression: CompiledExpression) -> Any:
         """A value, a CelError (worded for a decision) or an Unknown. Raises OutOfBudgetError."""
@@ -69,7 +71,8 @@ class Step:
             raise OutOfBudgetError
         self.budget -= cost
 
-    def _variable(self, name: str) -> Any:
+    def variable(self, name: str) -> Any:
+        """The value of a variable, or an Unknown. Raises CelError."""
         variable = self._variables[name]
         if variable.program is None:
             raise CelError(f'composited variable "{name}" fails to compile: {variable.error}')
@@ -86,6 +89,18 @@ class Step:
         if value.__class__ is CelError:
             raise CelError(f'composited variable "{name}" fails to evaluate: {value.message}')
         return value
+
+
+def _variables_of(step: Step) -> Callable[[str], Any]:
+    """Computes variables for a step that goes with its last user: one that held itself would wait for the garbage collector."""
+    reference = ref(step)
+
+    def resolve(name: str) -> Any:
+        step = reference()
+        assert step is not None
+        return step.variable(name)
+
+    return resolve
 
 
 @dataclass(slots=True)
@@ -107,8 +122,8 @@ class Case:
 
     def _is_within(self, doubt: Doubt, names: frozenset[str]) -> bool:
         """Whether programs in doubt turn out to cost no more than they may. What variables cost is not in doubt."""
-        roots = self.step(names, None, has_authorizer=True).roots
-        costs = [program.evaluate_with_cost(roots)[1] for program in doubt.programs]
+        step = self.step(names, None, has_authorizer=True)
+        costs = [program.evaluate_with_cost(step.roots)[1] for program in doubt.programs]
         return max(costs) <= PROGRAM_LIMIT and sum(costs) <= doubt.spare
 
     def step(self, names: frozenset[str], budget: int | None, view: View = View.PLAIN, *, has_authorizer: bool = False) -> Step:

@@ -6,7 +6,7 @@ Follows CollectParams of kubernetes/apiserver pkg/admission/plugin/policy/generi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...matching.selectors import labels_of
 from ...request import Evidence, Grade, Known, Object, Unknown
@@ -111,14 +111,30 @@ class GivenObjects:
             metadata = given.object.get("metadata") or {}
             kind = (str(given.object.get("apiVersion")), str(given.object.get("kind")))
             self._by_kind.setdefault(kind, {})[metadata.get("namespace") or "", metadata.get("name") or ""] = given
+        self._in_namespaces: dict[tuple[str, str], dict[tuple[str, str], GivenObject]] = {}
 
     def of_kind(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
         """The objects of one kind by (namespace, name)."""
         return self._by_kind.get((api_version, kind), {})
 
+    def in_namespaces(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
+        """The same of a namespaced kind: what names no namespace is created in `default`."""
+        # Made once, for who evaluates tells params apart by their identity.
+        found = self._in_namespaces.get((api_version, kind))
+        if found is None:
+            of_kind = self.of_kind(api_version, kind)
+            moved = {("default", name): _in_default(given) for (space, name), given in of_kind.items() if not space}
+            found = self._in_namespaces[api_version, kind] = {**moved, **of_kind}
+        return found
+
     def over(self, world: World) -> World:
         """A world in which these objects win over recorded ones."""
         return _WorldWithGiven(world, self) if self._by_kind else world
+
+
+def _in_default(given: GivenObject) -> GivenObject:
+    metadata = {**(given.object.get("metadata") or {}), "namespace": "default"}
+    return replace(given, object={**given.object, "metadata": metadata})
 
 
 class _WorldWithGiven:
@@ -130,11 +146,11 @@ class _WorldWithGiven:
         return self._world.namespace(name)
 
     def param(self, api_version: str, kind: str, namespace: str, name: str) -> Evidence[Object | None]:
-        given = self._given.of_kind(api_version, kind).get((namespace, name))
+        given = self._of_kind(api_version, kind).get((namespace, name))
         return Known(given.object, given.source) if given else self._world.param(api_version, kind, namespace, name)
 
     def params(self, api_version: str, kind: str, namespace: str) -> Evidence[Sequence[Object]]:
-        of_kind = self._given.of_kind(api_version, kind)
+        of_kind = self._of_kind(api_version, kind)
         given = {name: item for (space, name), item in of_kind.items() if space == namespace}
         behind = self._world.params(api_version, kind, namespace)
         if not given or isinstance(behind, Unknown):
@@ -143,6 +159,11 @@ class _WorldWithGiven:
         objects = {(obj.get("metadata") or {}).get("name", ""): obj for obj in behind.value}
         objects |= {name: item.object for name, item in given.items()}
         return Known([objects[name] for name in sorted(objects)], behind.source, behind.grade)
+
+    def _of_kind(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
+        scope = self.kind_is_namespaced(api_version, kind)
+        is_namespaced = isinstance(scope, Known) and scope.value is True
+        return (self._given.in_namespaces if is_namespaced else self._given.of_kind)(api_version, kind)
 
     def kind_is_namespaced(self, api_version: str, kind: str) -> Evidence[bool | None]:
         behind = self._world.kind_is_namespaced(api_version, kind)
