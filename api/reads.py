@@ -8,7 +8,7 @@ LakeError where the lake is at fault.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
@@ -46,6 +46,8 @@ __all__ = [
 
 # A client may choose an auditID and repeat it as often as it likes.
 SAME_ID_MAX = 10
+# An API server ends a write that takes longer than a minute (--request-timeout); clocks may differ.
+_ANSWERED_WITHIN = timedelta(hours=1)
 # How far back the version before a request is looked for: near first, because it mostly is.
 _LOOK_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=30))
 
@@ -139,11 +141,19 @@ def request_details(source: Source, cluster: str, audit_id: str) -> list[Request
     """The requests of one auditID, newest first, with bodies; usually one, because clients may choose an auditID and repeat it."""
     parameters = Parameters()
     where = f"WHERE cluster = {parameters.bind(cluster)} AND audit_id = {parameters.bind(audit_id)}"
-    # The times first, from an index of auditIDs: with them the views have to look at little else.
-    times = rows_of(source, f"SELECT DISTINCT ts FROM events {where} ORDER BY ts DESC LIMIT {SAME_ID_MAX}", parameters)
+    # The times first, from an index of auditIDs: with them the views have to look at few files, and at little else there.
+    text = f"SELECT ts, min(stage_ts) AS first, max(stage_ts) AS last FROM events {where} GROUP BY ts"
+    times = rows_of(source, f"{text} ORDER BY ts DESC LIMIT {SAME_ID_MAX}", parameters)
     if not times:
         return []
     where += f" AND ts IN ({', '.join(parameters.bind(row['ts']) for row in times)})"
+    with source.reader.between(min(row["first"] for row in times), max(row["last"] for row in times)) as near:
+        found, events, violations = _recorded(replace(source, reader=near), where, parameters)
+    return [_detail(source, row, events, violations) for row in found]
+
+
+def _recorded(source: Source, where: str, parameters: Parameters) -> tuple[list[dict[str, Any]], ...]:
+    """The requests of some conditions with bodies, newest first, their events, and their violations."""
     found = rows_of(
         source,
         f"SELECT *, recorded_object(response_object, request_object) AS recorded FROM requests {where} "
@@ -155,7 +165,7 @@ def request_details(source: Source, cluster: str, audit_id: str) -> list[Request
     violations = rows_of(
         source, f"SELECT * FROM violations {where} ORDER BY policy, binding, expression_index LIMIT 500", parameters
     )
-    return [_detail(source, row, events, violations) for row in found]
+    return found, events, violations
 
 
 def _detail(
@@ -187,7 +197,9 @@ def _version_before(source: Source, request: Mapping[str, Any]) -> tuple[str | N
         history = f"object_history({', '.join(map(parameters.bind, named))})"
         bounds = f"ts < {parameters.bind(request['ts'])} AND ts >= {parameters.bind(request['ts'] - span)} AND NOT dry_run"
         text = f"SELECT object, ts, deleted FROM {history} WHERE {bounds} ORDER BY stage_ts DESC, position DESC LIMIT 1"
-        for row in rows_of(source, text, parameters):
+        with source.reader.between(request["ts"] - span - _ANSWERED_WITHIN, request["ts"] + _ANSWERED_WITHIN) as near:
+            rows = rows_of(replace(source, reader=near), text, parameters)
+        for row in rows:
             return (None, None) if row["deleted"] else (row["object"], row["ts"])
     return None, None
 

@@ -94,12 +94,24 @@ def parse_statement(kind: Kind, name: str, text: str) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class LakeFiles:
-    """The Parquet files of a lake's tables, and the files of its quarantine."""
+    """The Parquet files of a lake's tables, and the files of its quarantine.
+
+    `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty where they
+    are not known.
+    """
 
     events: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
     repeats: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
+    event_spans: tuple[tuple[int, int], ...] = ()
+
+    def events_between(self, first_us: int, last_us: int) -> tuple[str, ...]:
+        """The files that may hold events of this range of stage_ts; all where ranges are not known."""
+        if len(self.event_spans) != len(self.events):
+            return self.events
+        spans = zip(self.events, self.event_spans, strict=True)
+        return tuple(path for path, (low, high) in spans if high >= first_us and low <= last_us)
 
 
 def needed_by(texts: Iterable[str]) -> tuple[Statement, ...]:
@@ -144,18 +156,29 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
         ("objects", files.objects, OBJECTS),
         ("repeats", files.repeats, REPEATS),
     ):
-        if paths:
-            listed = ", ".join(file_literal(path) for path in paths)
-            source = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
-        else:
-            source = f"no_{name}"
-            _make_table(connection, source, schema.empty_table())
+        if not paths:
+            _make_table(connection, f"no_{name}", schema.empty_table())
         try:
-            connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {source}")
+            connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
         except duckdb.Error as error:
             raise _unreadable(connection, paths, error) from error
     heads = quarantine_heads(map(Path, files.quarantine)) if files.quarantine else HEADS.empty_table()
     _make_table(connection, "lake_quarantine", heads)
+
+
+def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
+    """Let every view show this cursor only the events of these files; other cursors are not concerned.
+
+    A temporary view comes before that of the database, also within its views.
+    """
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS FROM {_reading('events', paths)}")
+
+
+def _reading(name: str, paths: tuple[str, ...]) -> str:
+    """What stands behind FROM for the rows of these files."""
+    if not paths:
+        return f"no_{name}"
+    return f"read_parquet([{', '.join(map(file_literal, paths))}], union_by_name = true, hive_partitioning = false)"
 
 
 def _unreadable(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], error: duckdb.Error) -> LakeError:

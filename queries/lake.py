@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 
-from .catalog import LakeFiles, Statement, install, install_files, needed_by, statements
+from .catalog import LakeFiles, Statement, install, install_files, narrow_events, needed_by, statements
 from .rows import CheckResult
 
 Row = TypeVar("Row")
@@ -24,6 +24,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 # What `violation_rollup` can count by.
 DIMENSIONS = ("policy", "binding", "message", "namespace", "user", "resource", "workload", "day")
 _CHECK_ROWS_SHOWN = 5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_lake(path: str | Path, threads: int | None = None, texts: Iterable[str] | None = None) -> LakeReader:
@@ -37,11 +38,12 @@ def open_lake(path: str | Path, threads: int | None = None, texts: Iterable[str]
 
 
 def _files_of(lake: Lake) -> LakeFiles:
-    events, objects = (tuple(map(str, lake.files(kind))) for kind in ("events", "objects"))
-    # Most lakes have neither of these, and one that was made before they were has no empty file for its repeats.
-    repeats = tuple(str(lake.path / file.path) for file in lake.manifest.files("repeats"))
+    listed = lake.manifest.files("events")
+    objects = tuple(map(str, lake.files("objects")))
+    # Most lakes have no repeats, and one that was made before they were has no empty file for them.
+    events, repeats = (tuple(str(lake.path / file.path) for file in files) for files in (listed, lake.manifest.files("repeats")))
     quarantine = tuple(map(str, sorted((lake.path / "quarantine").glob("*.jsonl.zst"))))
-    return LakeFiles(events, objects, repeats, quarantine)
+    return LakeFiles(events, objects, repeats, quarantine, tuple((file.min_us, file.max_us) for file in listed))
 
 
 class LakeReader:
@@ -79,6 +81,18 @@ class LakeReader:
             yield other
         finally:
             other.connection.close()
+
+    @contextmanager
+    def between(self, first: datetime, last: datetime) -> Iterator[LakeReader]:
+        """A session that sees the events of only those files that may hold a stage reached from `first` to `last` (aware times).
+
+        For a question of which it is known that no other event matters to it: on a large lake it is answered many times quicker.
+        """
+        with self.session() as other:
+            paths = self._files.events_between(_microseconds(first), _microseconds(last))
+            if paths != self._files.events:
+                narrow_events(other.connection, paths)
+            yield other
 
     def close(self) -> None:
         """Give back the memory; relations of this reader cannot be fetched afterwards."""
@@ -182,6 +196,10 @@ class LakeReader:
         first = tuple(found.limit(_CHECK_ROWS_SHOWN).fetchall())
         rows = len(first) if len(first) < _CHECK_ROWS_SHOWN else int(found.aggregate("count(*)").fetchall()[0][0])
         return CheckResult(name, severity, meaning, rows, tuple(found.columns), first)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def rows_of(relation: duckdb.DuckDBPyRelation, row: Callable[..., Row]) -> list[Row]:

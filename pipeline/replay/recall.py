@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 from queries import LakeReader
 
 from ..history.event import Event
 from ..history.kinds import by_resource
+from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests
 from ..history.snapshots import ResourceName, snapshot_versions
 from ..history.versions import LogVersions, ObjectKey
 from ..history.writes import key_of, record
-from ..request import AdmissionRequest
+from ..request import AdmissionRequest, Known
 from .past import rows_of_query, snapshot_rows
 
 # Clients may repeat an auditID, and an object may be written for years: both are bounded, the newest count.
 SAME_ID_MAX = 10
 WRITES_MAX = 500
+_NEAR = timedelta(days=1)
+_EVER = datetime.min.replace(tzinfo=UTC)
 
 
 def recall(reader: LakeReader, cluster: str, audit_id: str) -> Iterator[tuple[Event, list[AdmissionRequest] | NotReplayed]]:
@@ -28,11 +32,23 @@ def recall(reader: LakeReader, cluster: str, audit_id: str) -> Iterator[tuple[Ev
     asked = {"cluster": cluster, "audit_id": audit_id, "rows": SAME_ID_MAX}
     for row in list(rows_of_query(reader, "recalled", asked)):
         event = Event.from_row(row)
-        yield event, admission_requests(event, _versions(reader, event))
+        yield event, _recalled(reader, event)
 
 
-def _versions(reader: LakeReader, event: Event) -> LogVersions:
-    """The versions of the object that a request is about, up to its answer."""
+def _recalled(reader: LakeReader, event: Event) -> list[AdmissionRequest] | NotReplayed:
+    """What a request gave. The last day mostly tells the old object; only where it does not, all files are looked through."""
+    since = event.ts - _NEAR
+    with reader.between(since, event.stage_ts) as near:
+        found = admission_requests(event, _versions(near, event, since))
+    if isinstance(found, NotReplayed):
+        is_settled = found.admission is Admission.NOT_REACHED
+    else:
+        is_settled = all(isinstance(item.old_object, Known) for item in found)
+    return found if is_settled else admission_requests(event, _versions(reader, event, _EVER))
+
+
+def _versions(reader: LakeReader, event: Event, since: datetime) -> LogVersions:
+    """The versions of the object that a request is about, from some moment up to its answer."""
     versions = LogVersions()
     key = key_of(event, event.response_head)
     if not key.resource:
@@ -47,11 +63,11 @@ def _versions(reader: LakeReader, event: Event) -> LogVersions:
     }
     for row in list(rows_of_query(reader, "recalled_writes", parameters)):
         record(Event.from_row(row), versions)
-    _add_snapshots(reader, event, key, versions)
+    _add_snapshots(reader, event, key, versions, since)
     return versions
 
 
-def _add_snapshots(reader: LakeReader, event: Event, key: ObjectKey, versions: LogVersions) -> None:
+def _add_snapshots(reader: LakeReader, event: Event, key: ObjectKey, versions: LogVersions, since: datetime) -> None:
     built_in = by_resource(key.group, key.resource)
     kind = built_in.kind if built_in else event.request_head.kind or event.response_head.kind
     if not kind:
@@ -65,5 +81,7 @@ def _add_snapshots(reader: LakeReader, event: Event, key: ObjectKey, versions: L
         last_namespace=key.namespace,
         until=event.stage_ts,
     )
-    for found, version in snapshot_versions((row for row in rows if row["name"] == key.name), lambda group, name: resource):
+    # An older one would stand for the object's last version where that is between it and what was looked through.
+    ours = (row for row in rows if row["name"] == key.name and row["observed_ts"] >= since)
+    for found, version in snapshot_versions(ours, lambda group, name: resource):
         versions.add(found, version)

@@ -5,7 +5,7 @@
 -- namespace: empty for a cluster-scoped object
 -- name: metadata.name
 CREATE MACRO object_history(cluster_name, group_name, resource_name, namespace_name, object_name) AS TABLE
-FROM object_versions
+FROM versions_of(object_name)
 WHERE cluster = cluster_name AND api_group = group_name AND resource = resource_name
     AND namespace = namespace_name AND name = object_name
 ORDER BY stage_ts, position

@@ -9,7 +9,21 @@
 -- Policies run after authorization, decoding, mutation and the object's own validation, and before validating webhooks, quota and
 -- the write (kubernetes/kubernetes pkg/kubeapiserver/options/plugins.go). Requests that another API server served on behalf of this
 -- one are given to that server's admission, and nothing in the log tells them apart.
+--
+-- What only a body tells is asked of deletes alone, in branches of their own: whoever does not ask for bodies then reads few of them.
 WITH writes AS (
+    SELECT *, NULL AS swept, false AS dry_delete FROM requests WHERE verb NOT IN ('delete', 'deletecollection')
+    UNION ALL
+    SELECT *, NULL, coalesce(json_array_length(request_object, '$.dryRun'), 0) > 0 FROM requests WHERE verb = 'delete'
+    UNION ALL
+    SELECT
+        *,
+        CASE WHEN response_object IS NULL THEN 'unrecorded' WHEN json_array_length(response_object, '$.items') = 0 THEN 'nothing' END,
+        coalesce(json_array_length(request_object, '$.dryRun'), 0) > 0
+    FROM requests
+    WHERE verb = 'deletecollection'
+),
+operations AS (
     SELECT
         *,
         CASE
@@ -20,7 +34,7 @@ WITH writes AS (
             WHEN verb IN ('update', 'patch') THEN 'UPDATE'
             WHEN verb IN ('delete', 'deletecollection') THEN 'DELETE'
         END AS operation
-    FROM requests
+    FROM writes
     WHERE resource IS NOT NULL
 ),
 judged AS (
@@ -32,10 +46,8 @@ judged AS (
             -- The record of a request whose client left before anything was written (apiserver pkg/endpoints/filters/audit.go).
             WHEN outcome = 'allowed' AND operation <> 'CONNECT' AND status_message = 'Connection closed early'
                 THEN 'unknown: the handler answered nothing, so that its success was made up'
-            WHEN verb = 'deletecollection' AND outcome = 'allowed' AND response_object IS NULL
-                THEN 'unknown: the deleted objects were not recorded'
-            WHEN verb = 'deletecollection' AND outcome = 'allowed' AND json_array_length(response_object, '$.items') = 0
-                THEN 'no: there was nothing to delete'
+            WHEN swept = 'unrecorded' AND outcome = 'allowed' THEN 'unknown: the deleted objects were not recorded'
+            WHEN swept = 'nothing' AND outcome = 'allowed' THEN 'no: there was nothing to delete'
             WHEN outcome = 'allowed' THEN 'yes: it was admitted'
             WHEN outcome IN ('webhook', 'webhook_failure') THEN webhook_ran(annotations, status_message)
             WHEN outcome = 'quota' THEN 'yes: quota is checked afterwards'
@@ -55,14 +67,13 @@ judged AS (
             END
             ELSE 'no: refused before policies run'
         END AS verdict
-    FROM writes
+    FROM operations
     WHERE operation IS NOT NULL
 )
 SELECT
-    * EXCLUDE (verdict, complete, stages, outcome, operation),
+    * EXCLUDE (verdict, complete, stages, outcome, operation, swept, dry_delete),
     operation, outcome,
     split_part(verdict, ': ', 1) AS ran,
     substr(verdict, strpos(verdict, ': ') + 2) AS ran_reason,
-    regexp_matches(request_uri, '[?&]dryRun=[^&]')
-        OR (operation = 'DELETE' AND coalesce(json_array_length(request_object, '$.dryRun'), 0) > 0) AS dry_run
+    regexp_matches(request_uri, '[?&]dryRun=[^&]') OR (operation = 'DELETE' AND dry_delete) AS dry_run
 FROM judged

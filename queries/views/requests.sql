@@ -9,7 +9,9 @@
 --
 -- The two final stages exclude each other (kubernetes/apiserver pkg/endpoints/filters/audit.go), so the final rows need no
 -- folding; only rows of earlier stages are joined, and of those most audit policies omit the bulk.
--- NOT MATERIALIZED lets filters and columns of the question reach the files.
+-- NOT MATERIALIZED lets filters and columns of the question reach the files. How many earlier stages there were is asked by a subquery:
+-- of a LEFT JOIN, DuckDB may hash the larger side, which is every final event with its bodies. Requests without a final stage are looked
+-- for among the events of the times at which there is an earlier one; a bound on `ts` reaches both sides of that join.
 WITH early AS NOT MATERIALIZED (
     SELECT cluster, audit_id, ts, count(*) AS stages
     FROM events
@@ -17,12 +19,21 @@ WITH early AS NOT MATERIALIZED (
     GROUP BY ALL
 ),
 final AS NOT MATERIALIZED (
-    SELECT events.*, true AS complete, 1 + coalesce(early.stages, 0) AS stages
-    FROM events LEFT JOIN early USING (cluster, audit_id, ts)
+    SELECT
+        *,
+        true AS complete,
+        1 + coalesce((
+            SELECT stages FROM early
+            WHERE early.cluster = events.cluster AND early.audit_id = events.audit_id AND early.ts = events.ts
+        ), 0) AS stages
+    FROM events
     WHERE stage IN ('ResponseComplete', 'Panic')
 ),
 open AS NOT MATERIALIZED (
-    FROM early ANTI JOIN (FROM events WHERE stage IN ('ResponseComplete', 'Panic')) USING (cluster, audit_id, ts)
+    SELECT cluster, audit_id, ts, count(*) AS stages
+    FROM events JOIN (SELECT DISTINCT ts FROM events WHERE stage NOT IN ('ResponseComplete', 'Panic')) USING (ts)
+    GROUP BY ALL
+    HAVING count(*) FILTER (stage IN ('ResponseComplete', 'Panic')) = 0
 ),
 unfinished AS NOT MATERIALIZED (
     SELECT events.*, false AS complete, open.stages

@@ -12,21 +12,16 @@
 -- Up to Kubernetes 1.36 the server records only the FIRST failure of a request, and in no reproducible order: an absent row does not
 -- say that a policy passed. Bindings without the action Audit, and configuration errors, leave no row at all.
 -- A long-running request carries its annotations in two stages. Only the rows of a ResponseStarted stage whose request has no final
--- stage yet are added to those of the final stages; asking for `ts` first lets the engine skip almost all of that work.
-WITH started AS MATERIALIZED (
+-- stage yet are added to those of the final stages. They are looked for among the events of their times; a bound on `ts` reaches both
+-- sides of that join.
+WITH started AS NOT MATERIALIZED (
     SELECT * FROM events WHERE stage = 'ResponseStarted' AND len(vap_failures) > 0
 ),
-finished AS (
+open_requests AS NOT MATERIALIZED (
     SELECT cluster, audit_id, ts
-    FROM events
-    WHERE stage IN ('ResponseComplete', 'Panic') AND ts IN (SELECT ts FROM started)
-),
-open_requests AS (
-    FROM started
-    WHERE NOT EXISTS (
-        FROM finished
-        WHERE finished.cluster = started.cluster AND finished.audit_id = started.audit_id AND finished.ts = started.ts
-    )
+    FROM events JOIN (SELECT DISTINCT ts FROM started) USING (ts)
+    GROUP BY ALL
+    HAVING count(*) FILTER (stage IN ('ResponseComplete', 'Panic')) = 0
 ),
 failures AS (
     SELECT * EXCLUDE (vap_failures), unnest(vap_failures) AS failure
@@ -34,7 +29,11 @@ failures AS (
     WHERE stage <> 'ResponseStarted' AND len(vap_failures) > 0
     UNION ALL
     SELECT * EXCLUDE (vap_failures), unnest(vap_failures) AS failure
-    FROM open_requests
+    FROM started JOIN open_requests USING (cluster, audit_id, ts)
+    UNION ALL
+    SELECT * EXCLUDE (vap_failures), unnest(vap_failures) AS failure
+    FROM started
+    WHERE ts IS NULL
 )
 SELECT
     cluster, audit_id, ts,
