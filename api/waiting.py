@@ -1,12 +1,16 @@
 """Answers that take longer than a reader waits: worked out once for all who ask, beside all other questions, and kept.
 
-So a page always comes, and what it could not show is there at a later look.
+So a page always comes. What it could not show is there at a later look, and what is worked out anew because the lake has grown is
+shown as it was until then.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from ingest.errors import HindcastError
@@ -17,22 +21,29 @@ from .reads import Source
 
 Answer = TypeVar("Answer")
 
-PAGE_SECONDS = 4.0
+# So long a page waits for a part that was never worked out, and for a newer one of a part that was.
+PAGE_SECONDS = 2.0
+_NEWER_SECONDS = 0.25
+_ANSWERS_MAX = 128
 
-# What is being worked out, one of each name; the results are kept by the questions themselves, see kept.py.
-_working: dict[tuple[str, str], asyncio.Task[Any]] = {}
+Name = tuple[str, str]
+# What is being worked out, one of each name, and what came of it last. How long it holds is known to the questions, see kept.py.
+_working: dict[Name, asyncio.Task[Any]] = {}
+_last: OrderedDict[Name, Any] = OrderedDict()
 
 
 async def in_time(asker: Asker, name: str, question: Callable[[Source], Answer], seconds: float = PAGE_SECONDS) -> Answer | None:
-    """The answer, or None where it takes longer; it is then worked out all the same, for the next look."""
+    """The answer; where that takes longer, the one before, or None. The new one is worked out all the same, for the next look.
+
+    Questions of one name have answers of one kind.
+    """
     task = _task(asker, name, question)
-    await asyncio.wait([task], timeout=seconds)
-    if not task.done():
-        return None
-    try:
-        return task.result()
-    except (BusyError, TooCostlyError):
-        return None
+    key = (str(asker.lake), name)
+    await asyncio.wait([task], timeout=min(seconds, _NEWER_SECONDS) if key in _last else seconds)
+    if task.done():
+        with suppress(BusyError, TooCostlyError):
+            return task.result()
+    return _last.get(key)
 
 
 async def at_last(asker: Asker, name: str, question: Callable[[Source], Answer], seconds: float) -> Answer:
@@ -49,11 +60,19 @@ def _task(asker: Asker, name: str, question: Callable[[Source], Answer]) -> asyn
     task = _working.get(key)
     if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
         task = _working[key] = asyncio.create_task(asker.work_out(question))
-        task.add_done_callback(_look)
+        task.add_done_callback(partial(_end, key))
     return task
 
 
-def _look(task: asyncio.Task[Any]) -> None:
-    """An error of a task that nobody waits for any more is raised again for the next one who asks."""
-    if not task.cancelled() and isinstance(error := task.exception(), Exception) and not isinstance(error, HindcastError):
+def _end(key: Name, task: asyncio.Task[Any]) -> None:
+    """Remember an answer. An error of a task that nobody waits for any more is raised again for the next one who asks."""
+    if task.cancelled():
+        return
+    error = task.exception()
+    if error is None:
+        _last[key] = task.result()
+        _last.move_to_end(key)
+        while len(_last) > _ANSWERS_MAX:
+            _last.popitem(last=False)
+    elif isinstance(error, Exception) and not isinstance(error, HindcastError):
         task.get_loop().call_exception_handler({"message": "working out an answer failed", "exception": error, "task": task})

@@ -96,8 +96,8 @@ def parse_statement(kind: Kind, name: str, text: str) -> Statement:
 class LakeFiles:
     """The Parquet files of a lake's tables, and the files of its quarantine.
 
-    `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty where they
-    are not known.
+    `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty where
+    they are not known.
     """
 
     events: tuple[str, ...] = ()

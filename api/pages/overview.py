@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ RUNS_READ_MAX = 12
 RUNS_SHOWN = 15
 RECORDED_SHOWN = 12
 # A report of a large replay takes seconds, and is then kept. So long a page works on reports that nobody has asked for yet.
-_REPORTS_SECONDS = 5.0
+_REPORTS_SECONDS = 2.0
 # What needs a decision first.
 _ORDER = (Status.NOT_READY, Status.INSUFFICIENT_EVIDENCE, Status.READY_WITH_EXEMPTIONS, Status.READY)
 _LOST = "lost"
@@ -92,13 +93,17 @@ async def overview(asker: Asker, now: datetime) -> dict[str, Any]:
     """Everything that the first page shows. What would take too long is left out and said to be: the page itself always comes."""
     found = await asker.ask(extent)
     runs = run_reads.runs(asker.lake)
-    decided, awaited = await entries(asker, runs, found.last_ts)
+    (decided, awaited), ledger, log = await asyncio.gather(
+        entries(asker, runs, found.last_ts),
+        in_time(asker, "ledger", partial(findings, now=now)),
+        in_time(asker, "recorded", recorded),
+    )
     return {
         "extent": found,
         "entries": decided,
         "awaited": awaited,
-        "losses": await in_time(asker, "ledger", lambda source: losses(findings(source, now))),
-        "recorded": await in_time(asker, "recorded", recorded) or (),
+        "losses": None if ledger is None else losses(ledger),
+        "recorded": log,
         "runs": runs,
         "runs_shown": RUNS_SHOWN,
         "recorded_shown": RECORDED_SHOWN,
@@ -156,8 +161,9 @@ async def entries(asker: Asker, runs: Sequence[Run], newest: datetime | None) ->
         if all((item.policy, item.binding) in found for item in summaries):
             continue
         report = None
-        if time.monotonic() - started < _REPORTS_SECONDS or await asker.ask(has_report, run.run_id):
-            report = await in_time(asker, run.run_id, partial(report_of, run_id=run.run_id))
+        left = _REPORTS_SECONDS - (time.monotonic() - started)
+        if left > 0 or await asker.ask(has_report, run.run_id):
+            report = await in_time(asker, run.run_id, partial(report_of, run_id=run.run_id), max(left, 0.1))
         if report is None:
             for item in summaries:
                 href = policy_address(run.run_id, item.policy, item.binding)

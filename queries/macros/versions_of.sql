@@ -1,7 +1,8 @@
 -- one row per whole object that a response carried; the columns are those of object_versions
 -- asked: a name: objects that their requests name otherwise are passed over before any body is read; null for all
 --
--- NOT MATERIALIZED lets time and resource of a question reach the files. What was created under a generated name, and what a deletecollection deleted, is named by bodies alone and never passed over.
+-- NOT MATERIALIZED lets time and resource of a question reach the files. What was created under a generated name, and what a
+-- deletecollection deleted, is named by bodies alone: where they hold the name it is not passed over.
 CREATE MACRO versions_of(asked) AS TABLE
 WITH answers AS NOT MATERIALIZED (
     SELECT

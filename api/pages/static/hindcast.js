@@ -33,6 +33,24 @@ if (progress) {
   setTimeout(follow, 1000);
 }
 
+/* Parts of a page that are still being worked out take their place when they are there. */
+const arrive = async () => {
+  const awaited = document.querySelectorAll("[data-awaited]");
+  if (!awaited.length) return;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of awaited) {
+      const fresh = answer.ok && found.getElementById(part.id);
+      if (fresh && !fresh.hasAttribute("data-awaited")) part.replaceWith(fresh);
+    }
+  } catch {
+    /* The server may be busy or away for a moment. */
+  }
+  setTimeout(arrive, 3000);
+};
+setTimeout(arrive, 2000);
+
 /* A chosen file is shown in the text field, where it can still be changed. */
 const file = document.querySelector("input[type=file][data-into]");
 if (file) {
