@@ -1,4 +1,4 @@
-"""Requests and violations are what a plain walk over all events gives, whatever stages are recorded, and in the files of their time alone."""
+"""Requests and violations are what a plain walk over all events gives, also where only the files of their time are seen."""
 
 from __future__ import annotations
 

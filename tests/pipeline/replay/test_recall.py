@@ -65,6 +65,7 @@ def test_the_old_object_is_the_last_version(rows: list[dict[str, Any]], snapshot
     ((_, found),) = recall(reader, "lab", rows[-1]["audit_id"])
     assert isinstance(found, list), found
     old = found[0].old_object
-    assert isinstance(old, Known) and old.value is not None, old
+    assert isinstance(old, Known), old
+    assert old.value is not None
     assert old.value["spec"] == {"version": met}
     reader.close()
