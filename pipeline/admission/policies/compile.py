@@ -166,6 +166,7 @@ class _Compiler:
         self._version = version
         self._types: dict[str, Type] = {}
         self._environments: dict[bool, Environment] = {}
+        self._programs: dict[tuple[str, Sequence[Type] | None, bool], Program | str] = {}
         self.variables: dict[str, CompiledExpression] = {}
         for variable in policy.variables:
             compiled = self.named(variable, None)
@@ -173,6 +174,7 @@ class _Compiler:
             self.variables[variable.name] = compiled
             self._types[variable.name] = compiled.program.result_type if compiled.program else DYN
             self._environments.clear()
+            self._programs.clear()
 
     def validations(self) -> tuple[CompiledValidation, ...]:
         """spec.validations. A messageExpression is compiled without the authorizer."""
@@ -195,15 +197,24 @@ class _Compiler:
     def _compile(
         self, text: str, expected: Sequence[Type] | None, source: str, name: str = "", *, has_authorizer: bool = True
     ) -> CompiledExpression:
+        key = (text, expected, has_authorizer)
+        if key not in self._programs:
+            self._programs[key] = self._program(text, expected, has_authorizer)
+        found = self._programs[key]
+        if isinstance(found, str):
+            return CompiledExpression(text, source, name, error=found)
+        return CompiledExpression(text, source, name, found)
+
+    def _program(self, text: str, expected: Sequence[Type] | None, has_authorizer: bool) -> Program | str:
+        """The program, or why there is none. A policy may repeat an expression hundreds of times."""
         try:
-            program = self._environment(has_authorizer).compile(text, expected)
+            return self._environment(has_authorizer).compile(text, expected)
         except ResultTypeError as error:
-            return CompiledExpression(text, source, name, error=str(error))
+            return str(error)
         except ProgramError as error:
-            return CompiledExpression(text, source, name, error=f"program instantiation failed: {error}")
+            return f"program instantiation failed: {error}"
         except CompileError as error:
-            return CompiledExpression(text, source, name, error=f"compilation failed: {error}")
-        return CompiledExpression(text, source, name, program)
+            return f"compilation failed: {error}"
 
     def _environment(self, has_authorizer: bool) -> Environment:
         found = self._environments.get(has_authorizer)

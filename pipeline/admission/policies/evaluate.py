@@ -123,8 +123,16 @@ class Case:
     def _is_within(self, doubt: Doubt, names: frozenset[str]) -> bool:
         """Whether programs in doubt turn out to cost no more than they may. What variables cost is not in doubt."""
         step = self.step(names, None, has_authorizer=True)
-        costs = [program.evaluate_with_cost(step.roots)[1] for program in doubt.programs]
-        return max(costs) <= PROGRAM_LIMIT and sum(costs) <= doubt.spare
+        costs: dict[str, int] = {}
+        spent = 0
+        for program in doubt.programs:
+            cost = costs.get(program.text)
+            if cost is None:
+                cost = costs[program.text] = program.evaluate_with_cost(step.roots)[1]
+            spent += cost
+            if cost > PROGRAM_LIMIT or spent > doubt.spare:
+                return False
+        return True
 
     def step(self, names: frozenset[str], budget: int | None, view: View = View.PLAIN, *, has_authorizer: bool = False) -> Step:
         """A new context over these roots. Without a budget nothing is counted. Raises NamespaceNotFoundError."""
