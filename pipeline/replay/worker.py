@@ -92,6 +92,10 @@ class Replayer:
                 builder.add(index, verdicts, pass_index)
         return PartResult(builder.table(self._run_id, table), evaluated, not_evaluated)
 
+    def close(self) -> None:
+        """Give back the lake; no part can be evaluated afterwards."""
+        self._reader.close()
+
     def _judge(self, event: Event, versions: LogVersions) -> Judged:
         """What the policies make of each pass of a request."""
         found = admission_requests(event, versions, self._history)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -178,12 +180,32 @@ def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: Polic
 
     with pytest.raises(KeyboardInterrupt):
         run_replay(plan, lake, progress=interrupt)
-    kept = {path.name: path.stat().st_mtime_ns for path in (folder / "parts").iterdir()}
+    kept = list((folder / "parts").glob("*.arrow"))
     assert len(kept) == 1
     seen: list[tuple[int, int]] = []
     run_replay(plan, lake, progress=lambda done, planned: seen.append((done, planned)))
     assert len(seen) == len(plan.parts) - 1
     assert seen[-1] == (plan.requests, plan.requests)
+    assert files(folder) == whole
+
+
+def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies, part_requests=1)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    whole = files(folder)
+    shutil.rmtree(folder)
+
+    def kill_others(done: int, planned: int) -> None:
+        for process in active_children():
+            process.kill()
+            process.join()
+            time.sleep(1)  # until this one has been told
+
+    with pytest.raises(LakeError, match="a process of the replay ended before its part was done"):
+        run_replay(plan, lake, workers=2, progress=kill_others)
+    assert list((folder / "parts").glob("*.arrow"))
+    run_replay(plan, lake, workers=2)
     assert files(folder) == whole
 
 
@@ -220,7 +242,7 @@ def test_a_part_that_other_code_left_is_made_anew(lake: Path, policies: PolicySe
 
     with pytest.raises(KeyboardInterrupt):
         run_replay(plan, lake, progress=stop_early)
-    left = sorted((folder / "parts").iterdir())
+    left = sorted((folder / "parts").glob("*.arrow"))
     assert len(left) > 1
     damage(left[0])
     run_replay(plan, lake)

@@ -1,0 +1,86 @@
+"""The further processes of replays. They are started when they are first needed and kept: a command may replay several plans.
+
+A process holds what it needs for one plan until it is given a part of another. It is told everything; what its parent had loaded,
+a command line or a notebook, it never loads.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from .parts import part_file, take, write_part
+from .plan import Part, ReplayPlan
+from .worker import Replayer, open_for_replay
+
+# What a replay makes it keeps until its part is done, or drops at once. Looking for cycles among the newest every 700 objects, and
+# now and then through all of them, as Python does by default, finds nothing and takes long.
+COLLECTING = (500_000, 10, 100)
+
+_lock = threading.Lock()
+_pools: dict[int, ProcessPoolExecutor] = {}  # by the number of processes: one
+_held: dict[tuple[str, Path], Replayer] = {}  # of such a process: one
+
+
+def pool_of(processes: int) -> ProcessPoolExecutor:
+    """This many processes; they start with the first work that is submitted."""
+    with _lock:
+        if processes not in _pools:
+            _drop()
+            # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
+            _pools[processes] = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare)
+        return _pools[processes]
+
+
+def drop_pool() -> None:
+    """Begin no further parts, and wait for those that were begun. For a replay that was interrupted, or lost a process."""
+    with _lock:
+        _drop()
+
+
+def _drop() -> None:
+    for pool in _pools.values():
+        pool.shutdown(wait=True, cancel_futures=True)
+    _pools.clear()
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Processes that start here do not load the main module of this one, as `spawn` has it: they need nothing of it."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def work(run_id: str, plan: ReplayPlan, lake: Path, parts: Sequence[Part], folder: Path) -> None:
+    """Evaluate parts, in such a process, until all are taken."""
+    key = (run_id, lake)
+    if key not in _held:
+        for replayer in _held.values():
+            replayer.close()
+        _held.clear()
+        _held[key] = Replayer(plan, open_for_replay(lake))
+    for _ in work_through(_held[key], parts, folder):
+        pass
+
+
+def work_through(replayer: Replayer, parts: Iterable[Part], folder: Path) -> Iterator[Part]:
+    """Evaluate the parts that nobody else takes; yields each when its file is in place."""
+    for part in parts:
+        if take(folder, part):
+            write_part(replayer.replay(part), part_file(folder, part))
+            yield part
+
+
+def _prepare() -> None:
+    gc.set_threshold(*COLLECTING)
