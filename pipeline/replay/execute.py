@@ -91,7 +91,9 @@ def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, p
     if min(workers, len(parts)) > 1:
         with without_main():
             pool = pool_of(workers - 1)
-            others = [pool.submit(work, plan.run_id, plan, lake, ordered, folder) for _ in range(min(workers, len(parts)) - 1)]
+            # They may have started in another folder than this process is in now.
+            task = (plan.run_id, plan, lake.absolute(), ordered, folder.absolute())
+            others = [pool.submit(work, *task) for _ in range(min(workers, len(parts)) - 1)]
     try:
         yield from _work_beside(others, Replayer(plan, reader), ordered, folder)
     except BrokenProcessPool as error:

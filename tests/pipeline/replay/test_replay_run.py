@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections import Counter
@@ -187,6 +188,16 @@ def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: Polic
     assert len(seen) == len(plan.parts) - 1
     assert seen[-1] == (plan.requests, plan.requests)
     assert files(folder) == whole
+
+
+def test_other_processes_find_a_lake_that_is_named_from_here(
+    lake: Path, policies: PolicySet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(lake, policies, part_requests=5)
+    for folder in (tmp_path, lake.parent):
+        monkeypatch.chdir(folder)
+        run_replay(plan, os.path.relpath(lake), workers=2)
+        shutil.rmtree(runs_folder(lake) / plan.run_id)
 
 
 def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, policies: PolicySet) -> None:
