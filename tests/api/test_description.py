@@ -1,14 +1,18 @@
 """The read API as its OpenAPI description promises it: what fits the description, or nearly does, is never answered with 5xx.
 
-The generated cases are here. What is left to a hand, because it takes minutes: the phases `examples`, `coverage` and `stateful` of
-`schemathesis run http://127.0.0.1:7444/api/v1/openapi.json --exclude-path-regex '/events$'` beside `hindcast serve --no-sink`.
+Left to a hand, because it takes a minute, beside `hindcast serve --no-sink`: `schemathesis run --phases coverage --mode all
+--exclude-path-regex '/events$' http://127.0.0.1:7444/api/v1/openapi.json`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -77,6 +81,28 @@ def test_no_question_breaks_the_server(case: schemathesis.Case, served: tuple[st
 @settings(quickly, max_examples=max(2, EXAMPLES // 4))
 def test_no_order_breaks_the_server(case: schemathesis.Case, served: tuple[str, str]) -> None:
     case.call_and_validate(base_url=served[0], checks=[not_a_server_error], timeout=_PATIENCE_SECONDS)
+
+
+# Every value at and beyond its limit, one after the other; and orders whose answers are asked for further.
+PHASES = {"coverage": ("--mode", "negative"), "stateful": ("--max-examples", "10")}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_no_phase_of_its_runner_finds_a_fault(phase: str, served: tuple[str, str], tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "schemathesis.cli",
+        "run",
+        f"{served[0]}/api/v1/openapi.json",
+        "--exclude-path-regex",
+        "/events$",
+    ]
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+    options = ["--phases", phase, *PHASES[phase], "--checks", checks, "--suppress-health-check", "all", "--seed", "1", "--no-color"]
+    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert re.search(r"[1-9]\d* generated, [1-9]\d* passed", done.stdout), done.stdout[-5000:]
 
 
 def test_the_server_still_answers_and_ends_in_order(served: tuple[str, str]) -> None:
