@@ -7,7 +7,8 @@ shrinks with it, and on a phone it could not be read.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import vl_convert
@@ -32,6 +33,8 @@ _VARIABLES = {
 }
 _TEXT, _GRID, _ADMITTED, _DENIED, _UNKNOWN, _INK, _CARD, _EMPTY = _VARIABLES
 _OUTCOMES = {"domain": ["would be denied", "not known", "admitted"], "range": [_DENIED, _UNKNOWN, _ADMITTED]}
+_LABEL_MAX = 100
+_SUBTITLE = {"anchor": "start", "color": _TEXT, "fontSize": 12, "fontWeight": "normal"}
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 _ID = re.compile(r"\b(?:clip|gradient_)\d+\b")
 _CONFIG: dict[str, Any] = {
@@ -62,133 +65,116 @@ def timeline(name: str, days: Sequence[DayCount], width: int = WIDE) -> str:
     """
     if not days:
         return ""
-    values = [
-        {"day": f"{entry.day.isoformat()}T00:00:00Z", "requests": count, "outcome": outcome}
+    stacked = [
+        {"day": _midnight(entry), "requests": count, "outcome": outcome}
         for entry in days
         for outcome, count in (("would be denied", entry.denied), ("not known", entry.unknown))
     ]
-    span = (days[-1].day - days[0].day).days + 1
-    matched = [{"day": f"{entry.day.isoformat()}T00:00:00Z", "requests": entry.matched} for entry in days]
-    day: dict[str, Any] = {
-        "field": "day",
-        "type": "temporal",
-        "timeUnit": "utcyearmonthdate",
-        "title": None,
-        "axis": {
-            "format": "%b %d",
-            "grid": False,
-            "labelOverlap": True,
-            "tickCount": {"interval": "day", "step": -(-span // (12 if width == WIDE else 5))},
-        },
-        "scale": {"type": "utc"},
-    }
-    color = {
-        "field": "outcome",
-        "type": "nominal",
-        "scale": _OUTCOMES,
-        "legend": {"orient": "top", "title": None, "values": _OUTCOMES["domain"][:2]},
-    }
-    count: dict[str, Any] = {
-        "field": "requests",
-        "type": "quantitative",
-        "axis": {"tickCount": 3, "tickMinStep": 1, "minExtent": 40, "maxExtent": 40},
-    }
+    matched = [{"day": _midnight(entry), "requests": entry.matched} for entry in days]
+    x = _day_axis((days[-1].day - days[0].day).days + 1, 12 if width == WIDE else 5)
+    y = {"field": "requests", "type": "quantitative", "title": None}
+    axis = {"tickMinStep": 1, "minExtent": 40, "maxExtent": 40}
+    legend = {"orient": "top", "title": None, "values": _OUTCOMES["domain"][:2]}
     bar = {"type": "bar", "binSpacing": 2}
-    denied = {
-        "data": {"values": values},
+    upper = {
+        "data": {"values": stacked},
         "width": width - 80,
         "height": 110,
         "mark": bar,
         "encoding": {
-            "x": {**day, "axis": {**day["axis"], "labels": False, "ticks": False}},
-            "y": {**count, "title": None, "stack": "zero"},
-            "color": color,
+            "x": {**x, "axis": {**x["axis"], "labels": False, "ticks": False}},
+            "y": {**y, "stack": "zero", "axis": {**axis, "tickCount": 3}},
+            "color": {"field": "outcome", "type": "nominal", "scale": _OUTCOMES, "legend": legend},
         },
     }
-    all_matched = {
+    lower = {
         "data": {"values": matched},
         "width": width - 80,
         "height": 46,
         "mark": {**bar, "color": _ADMITTED},
-        "encoding": {"x": day, "y": {**count, "title": None, "axis": {**count["axis"], "tickCount": 2}}},
-        "title": {
-            "text": "all requests that the policy matched",
-            "anchor": "start",
-            "color": _TEXT,
-            "fontSize": 12,
-            "fontWeight": "normal",
-        },
+        "encoding": {"x": x, "y": {**y, "axis": {**axis, "tickCount": 2}}},
+        "title": {"text": "all requests that the policy matched", **_SUBTITLE},
     }
-    return _drawn(name, {"vconcat": [denied, all_matched], "spacing": 14})
+    return _drawn(name, {"vconcat": [upper, lower], "spacing": 14})
+
+
+def _midnight(entry: DayCount) -> str:
+    return f"{entry.day.isoformat()}T00:00:00Z"
+
+
+def _day_axis(days: int, ticks_max: int) -> dict[str, Any]:
+    """UTC days from left to right, with no more ticks than there is room for."""
+    ticks = {"interval": "day", "step": -(-days // ticks_max)}
+    axis = {"format": "%b %d", "grid": False, "labelOverlap": True, "tickCount": ticks}
+    return {
+        "field": "day",
+        "type": "temporal",
+        "timeUnit": "utcyearmonthdate",
+        "title": None,
+        "axis": axis,
+        "scale": {"type": "utc"},
+    }
 
 
 def heat_map(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) -> str:
     """Would-be denied requests by namespace and policy, the stronger the larger their share of what matched; empty without any."""
-    cells: list[dict[str, Any]] = [
-        {
-            "policy": policy_name(entry),
-            "namespace": row.namespace or "(cluster)",
-            "denied": row.denied,
-            "share": row.denied / row.matched,
-            "words": f"{row.denied:,}",
-        }
-        for entry in policies
-        for row in entry.namespaces
-        if row.matched
-    ]
-    totals: dict[str, int] = {}
+    cells = list(_cells(policies))
+    totals = Counter[str]()
     for cell in cells:
-        totals[cell["namespace"]] = totals.get(cell["namespace"], 0) + cell["denied"]
-    rows = sorted(totals, key=lambda namespace: (-totals[namespace], namespace))[:ROWS_MAX]
-    if not any(totals.values()):
+        totals[cell["namespace"]] += cell["denied"]
+    if not totals.total():
         return ""
-    columns = [policy_name(entry) for entry in policies]
+    rows = sorted(totals, key=lambda namespace: (-totals[namespace], namespace))[:ROWS_MAX]
+    columns = [_label(policy_name(entry)) for entry in policies]
     step = min(190, (width - 130) // len(columns))
-    encoding = {
-        "x": {
-            "field": "policy",
-            "type": "nominal",
-            "sort": columns,
-            "title": None,
-            "axis": {
-                "orient": "top",
-                "labelAngle": 0 if step > 7 * max(map(len, columns)) else -40,
-                "labelLimit": 200 if width == WIDE else 130,
-                "ticks": False,
-            },
-        },
-        "y": {
-            "field": "namespace",
-            "type": "nominal",
-            "sort": rows,
-            "title": None,
-            "axis": {"labelLimit": 190 if width == WIDE else 100, "ticks": False, "domain": False},
-        },
-    }
     share = {"field": "share", "type": "quantitative", "scale": {"domain": [0, 1], "range": [0.14, 1]}, "legend": None}
+    color = {"condition": {"test": "datum.share > 0.55", "value": _CARD}, "value": _INK}
     denied = [{"filter": "datum.denied > 0"}]
     rect = {"type": "rect", "stroke": _CARD, "strokeWidth": 2, "cornerRadius": 3}
+    text = {"type": "text", "fontSize": 12}
     return _drawn(
         name,
         {
             "data": {"values": [cell for cell in cells if cell["namespace"] in rows]},
             "width": {"step": step},
             "height": {"step": 26},
-            "encoding": encoding,
+            "encoding": _grid(rows, columns, step, width),
             "layer": [
                 {"mark": {**rect, "color": _EMPTY}},
                 {"transform": denied, "mark": {**rect, "color": _DENIED}, "encoding": {"fillOpacity": share}},
-                {
-                    "transform": denied,
-                    "mark": {"type": "text", "fontSize": 12},
-                    "encoding": {
-                        "text": {"field": "words", "type": "nominal"},
-                        "color": {"condition": {"test": "datum.share > 0.55", "value": _CARD}, "value": _INK},
-                    },
-                },
+                {"transform": denied, "mark": text, "encoding": {"text": {"field": "words", "type": "nominal"}, "color": color}},
             ],
         },
     )
+
+
+def _cells(policies: Sequence[PolicyReadiness]) -> Iterator[dict[str, Any]]:
+    """One for each policy and namespace with matched requests."""
+    for entry in policies:
+        for row in entry.namespaces:
+            if row.matched:
+                yield {
+                    "policy": _label(policy_name(entry)),
+                    "namespace": _label(row.namespace or "(cluster)"),
+                    "denied": row.denied,
+                    "share": row.denied / row.matched,
+                    "words": f"{row.denied:,}",
+                }
+
+
+def _grid(rows: list[str], columns: list[str], step: int, width: int) -> dict[str, Any]:
+    """Namespaces downwards, policies to the right; their names stand upright only where they fit above their column."""
+    above = {
+        "orient": "top",
+        "labelAngle": 0 if step > 7 * max(map(len, columns)) else -40,
+        "labelLimit": 200 if width == WIDE else 130,
+        "ticks": False,
+    }
+    beside = {"labelLimit": 190 if width == WIDE else 100, "ticks": False, "domain": False}
+    return {
+        "x": {"field": "policy", "type": "nominal", "sort": columns, "title": None, "axis": above},
+        "y": {"field": "namespace", "type": "nominal", "sort": rows, "title": None, "axis": beside},
+    }
 
 
 def exposure(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) -> str:
@@ -198,7 +184,7 @@ def exposure(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) 
         admitted = entry.exposure.requests_judged - entry.denials.requests
         counts = (entry.denials.requests, entry.exposure.requests_unknown, admitted)
         for order, (outcome, count) in enumerate(zip(_OUTCOMES["domain"], counts, strict=True)):
-            values.append({"policy": policy_name(entry), "outcome": outcome, "requests": count, "order": order})
+            values.append({"policy": _label(policy_name(entry)), "outcome": outcome, "requests": count, "order": order})
     if not any(value["requests"] for value in values):
         return ""
     spec = {
@@ -210,7 +196,7 @@ def exposure(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) 
             "y": {
                 "field": "policy",
                 "type": "nominal",
-                "sort": [policy_name(entry) for entry in policies],
+                "sort": [_label(policy_name(entry)) for entry in policies],
                 "title": None,
                 "axis": {"labelLimit": 230 if width == WIDE else 110, "ticks": False, "domain": False},
             },
@@ -235,10 +221,9 @@ def exposure(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) 
 
 def owners(name: str, found: Sequence[Owner], width: int = WIDE) -> str:
     """The workloads with the most would-be denied requests, by acting identity; empty for fewer than two."""
-    totals: dict[str, int] = {}
+    totals = Counter[str]()
     for owner in found:
-        label = f"{owner.namespace}/{owner.unit}".strip("/")
-        totals[label] = totals.get(label, 0) + owner.requests
+        totals[_label(f"{owner.namespace}/{owner.unit}".strip("/"))] += owner.requests
     rows = sorted(totals, key=lambda label: (-totals[label], label))[:12]
     if len(rows) < 2:
         return ""
@@ -261,6 +246,12 @@ def owners(name: str, found: Sequence[Owner], width: int = WIDE) -> str:
         ],
     }
     return _drawn(name, spec)
+
+
+def _label(text: str) -> str:
+    """A name as a chart can hold it: Vega takes no line separators, and nobody reads a line of signs."""
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text[:_LABEL_MAX])
+    return shown if len(text) <= _LABEL_MAX else f"{shown}…"
 
 
 def _drawn(name: str, spec: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
         skipped=str(counts["skipped"]),
         time="0",
         timestamp=_timestamp(report.last_ts),
-        hostname=_text(" ".join(report.clusters)) or "localhost",
+        hostname=_text(" ".join(report.clusters)).strip() or "localhost",
     )
     properties = Xml.SubElement(suite, "properties")
     for key, value in (("run", report.run_id), ("kubernetes", report.kubernetes_version), ("status", str(entry.status))):
@@ -60,7 +60,7 @@ def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
 
 
 def _case(entry: PolicyReadiness, name: str, element: str | None, kind: str, words: tuple[str, ...]) -> Xml.Element:
-    case = Xml.Element("testcase", name=_text(name), classname=_text(policy_name(entry)), time="0")
+    case = Xml.Element("testcase", name=_text(name).strip(), classname=_text(policy_name(entry)), time="0")
     if element is not None:
         found = Xml.SubElement(case, element, message=_text(words[0]))
         if element != "skipped":

@@ -7,6 +7,7 @@ namespace is in that namespace's own report.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from .words import policy_name
 
 _RESULTS = ("pass", "fail", "warn", "error", "skip")
 _SOURCE = "hindcast"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ def _documents(report: Report, dialect: _Dialect) -> str:
     found: dict[str, list[dict[str, Any]]] = {"": [_verdict(report, entry) for entry in report.policies]}
     for entry in report.policies:
         for owner in entry.owners:
-            found.setdefault(owner.namespace, []).append(_denied(entry, owner))
+            # A report can only be put into a namespace that there can be; a refused request may name another.
+            home = owner.namespace if _NAMESPACE.fullmatch(owner.namespace) else ""
+            found.setdefault(home, []).append(_denied(entry, owner))
     objects = [_object(report, dialect, namespace, results) for namespace, results in sorted(found.items())]
     return yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True, width=120)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, date, datetime
+from enum import Enum
+from typing import Any
 
 import pytest
 
@@ -149,8 +151,38 @@ def report() -> Report:
     return REPORT
 
 
-@pytest.fixture(params=["full", "empty"])
+# What a client may put into names and messages of a request that is refused, and what an expression may answer.
+ODD = {
+    "controls": f"{''.join(map(chr, range(32)))}\x7f\x85\u2028\u2029\u202e\ufeff\ufffe\uffff",
+    "long": "x" * 3_000,
+    "foreign": "ü é 中文 😀 \U0010ffff",
+    "signs": "\"'`<>&]]>--><![CDATA[ {{7*7}} %s %SRCROOT% ../../etc \\ |",
+    "yaml": "- a: &x *x !!python/object {[\n---\n...\n# x: 0755",
+    "blank": " ",
+}
+# A policy was taken by an API server or by our own loader, so that its names and files are what they may be.
+OURS = {"policy", "binding", "file", "run_id", "kubernetes_version", "sql", "label", "of", "target", "title"}
+
+
+def odd(value: Any, text: str) -> Any:
+    """A part of a report in which everything that others choose is one text."""
+    if isinstance(value, (Enum, ReadinessRules)):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value) if field.name not in OURS]
+        return replace(value, **{name: odd(getattr(value, name), text) for name in names})
+    if isinstance(value, tuple):
+        return tuple(odd(item, text) for item in value)
+    if isinstance(value, dict):
+        return {name: odd(item, text) for name, item in value.items()}
+    return text if isinstance(value, str) else value
+
+
+@pytest.fixture(params=["full", "empty", *ODD])
 def any_report(request: pytest.FixtureRequest) -> Report:
+    if request.param in ODD:
+        changed: Report = odd(REPORT, ODD[request.param])
+        return changed
     return REPORT if request.param == "full" else EMPTY
 
 

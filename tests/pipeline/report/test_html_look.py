@@ -32,8 +32,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.mark.parametrize("scheme", BACKGROUND)
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("any_report", ["full", "empty", "long", "controls"], indirect=True)
 def test_it_fits_the_window_can_be_read_and_loads_nothing(
-    any_report: Report, browser: Browser, size: str, scheme: str, tmp_path: Path
+    any_report: Report, browser: Browser, size: str, scheme: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     page = tmp_path / "report.html"
     page.write_text(to_html(any_report), encoding="utf-8")
@@ -43,7 +44,7 @@ def test_it_fits_the_window_can_be_read_and_loads_nothing(
     browser.open(page.as_uri())
     picture = browser.screenshot()
     folder = Path(os.environ.get("HINDCAST_SCREENSHOTS") or tmp_path)
-    (folder / f"report-{size}-{scheme}.png").write_bytes(picture)
+    (folder / f"report-{request.node.callspec.params['any_report']}-{size}-{scheme}.png").write_bytes(picture)
     assert struct.unpack(">II", picture[16:24]) == (width, height)
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.ask(TOO_WIDE) == []
