@@ -5,7 +5,7 @@ Objects may be decoded only when they are asked for, so nothing here touches a v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias
@@ -58,7 +58,7 @@ class Inputs:
         self._measures: dict[str, Measured] = {}
         self._measured: dict[frozenset[str], Together] = {}
         self._values: dict[object, Any] = {}
-        self._grades: dict[frozenset[str], Grade] = {}
+        self._grades: dict[str, Grade] = {}
         self._namespace: Evidence[Object | None] | None = None
 
     def plain(self, names: frozenset[str]) -> dict[str, Any]:
@@ -83,13 +83,17 @@ class Inputs:
                 return self._request(match, view)
         return None if view is View.CONDITIONS else self._namespace_object(view is View.RAW)
 
-    def grade(self, names: frozenset[str]) -> Grade:
+    def grade(self, names: Iterable[str]) -> Grade:
         """The grade of the weakest piece of evidence behind some roots."""
-        found = self._grades.get(names)
-        if found is None:
-            pieces = (piece for name in names for piece in self._evidence(name))
-            found = self._grades[names] = worst(*(piece.grade for piece in pieces if isinstance(piece, Known)))
-        return found
+        weakest = Grade.EXACT
+        for name in names:
+            found = self._grades.get(name)
+            if found is None:
+                pieces = self._evidence(name)
+                found = self._grades[name] = worst(*[piece.grade for piece in pieces if isinstance(piece, Known)])
+            if found is not Grade.EXACT:
+                weakest = worst(weakest, found)
+        return weakest
 
     def namespace(self) -> Evidence[Object | None]:
         """The stored namespace; Known(None) for cluster-scoped requests and for Namespaces themselves."""
