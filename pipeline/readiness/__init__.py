@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .ask import outcomes_of, readiness, verdicts_of
     from .rules import ReadinessRules
+    from .verdict import decide_again
 
 # Loaded when asked for: the renderers need this room's model, and it must not bring in the lake.
-_PUBLIC = {"ReadinessRules": ".rules", "outcomes_of": ".ask", "readiness": ".ask", "verdicts_of": ".ask"}
+_PUBLIC = {
+    "ReadinessRules": ".rules",
+    "decide_again": ".verdict",
+    "outcomes_of": ".ask",
+    "readiness": ".ask",
+    "verdicts_of": ".ask",
+}
 
-__all__ = ["ReadinessRules", "outcomes_of", "readiness", "verdicts_of"]
+__all__ = ["ReadinessRules", "decide_again", "outcomes_of", "readiness", "verdicts_of"]
 
 
 def __getattr__(name: str) -> Any:

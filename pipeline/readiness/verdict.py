@@ -44,6 +44,15 @@ def decide(
     return Status.READY, (*_grounds(exposure, denials, fidelity, latent, rules), *excused)
 
 
+def decide_again(entry: PolicyReadiness, rules: ReadinessRules) -> tuple[Status, tuple[str, ...]]:
+    """The verdict on the figures of a report under other rules, without exemptions.
+
+    Bounds and trend stay as they were computed, at the confidence of the report's own rules.
+    """
+    hit = {(row.kind, row.subject): row.denied for row in entry.critical if row.denied}
+    return decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent)
+
+
 def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rules: ReadinessRules) -> PolicyReadiness:
     """The readiness of a policy under exemptions with which its replay is clean, or unchanged where there are none.
 
