@@ -14,6 +14,7 @@ from ingest.lake import Lake
 from pipeline.admission.policies import load_policy_set
 from pipeline.replay import plan_replay, plan_replay_from_log, run_replay
 from queries import open_lake
+from tests.sharing import shared_lake
 
 MARKUP = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>&amp;{{7*7}}"
 DEMO = Path(__file__).parents[2] / "api" / "demo"
@@ -66,20 +67,19 @@ def hostile_events() -> list[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def replayed_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake with two replays of given policies and one of what was bound. Tests may add replays, and nothing else."""
-    folder = tmp_path_factory.mktemp("replayed")
-    path = folder / "lake"
-    shutil.copytree(demo_lake, path)
-    log = folder / "hostile.jsonl"
-    log.write_text("".join(json.dumps(event) + "\n" for event in hostile_events()), encoding="utf-8")
-    lake = Lake.open(path)
-    ingest_files(lake, [log], "demo", 2.0)
-    lake.close()
-    reader = open_lake(path)
-    try:
+
+    def make(path: Path) -> None:
+        shutil.copytree(demo_lake, path)
+        log = path.with_name("hostile.jsonl")
+        log.write_text("".join(json.dumps(event) + "\n" for event in hostile_events()), encoding="utf-8")
+        lake = Lake.open(path)
+        ingest_files(lake, [log], "demo", 2.0)
+        lake.close()
+        reader = open_lake(path)
         plans = [plan_replay(reader, load_policy_set([files])) for files in (DEMO / "policies", CASES / "policies.yaml")]
         plans.append(plan_replay_from_log(reader))
-    finally:
         reader.close()
-    for plan in plans:
-        run_replay(plan, path)
-    return path
+        for plan in plans:
+            run_replay(plan, path)
+
+    return shared_lake(tmp_path_factory, "replayed", make)

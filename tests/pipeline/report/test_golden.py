@@ -19,7 +19,6 @@ import pytest
 from markupsafe import escape
 
 from pipeline import RunSummary, load_policy_set, plan_replay, run_replay
-from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness import outcomes_of, readiness, verdicts_of
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.sql import rows_of
@@ -31,11 +30,10 @@ from pipeline.report.markdown import to_markdown
 from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 from queries.ledger import LOSS_KINDS, Severity
+from tests.sharing import STRETCHED_DELAY
 
 CASES = Path(__file__).parents[2] / "cases" / "report"
 POLICIES = Path(__file__).parents[3] / "api" / "demo" / "policies"
-# Times are stretched by so much, and with them how long a written policy may not have been in force yet.
-DELAY = CHANGE_DELAY * 6_520
 Object = dict[str, Any]
 
 
@@ -54,8 +52,8 @@ def made(stretched_lake: Path) -> Iterator[Made]:
     reader = open_lake(stretched_lake)
     plan = plan_replay(reader, load_policy_set([POLICIES]))
     summary = run_replay(plan, stretched_lake)
-    report = readiness(stretched_lake, plan, summary, change_delay=DELAY)
-    bound = run_replay(plan_replay_from_log(reader, change_delay=DELAY), stretched_lake)
+    report = readiness(stretched_lake, plan, summary, change_delay=STRETCHED_DELAY)
+    bound = run_replay(plan_replay_from_log(reader, change_delay=STRETCHED_DELAY), stretched_lake)
     compare_with_log(reader, verdicts_of(stretched_lake, bound))
     outcomes_of(reader, stretched_lake, summary)
     yield Made(stretched_lake, reader, summary, report)

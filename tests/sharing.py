@@ -1,0 +1,33 @@
+"""Lakes that take seconds to make: made once for all processes of a test run, and copied for each that asks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.history.in_force import CHANGE_DELAY
+
+# The demonstration's times are stretched, and with them how long a written policy may not have been in force yet.
+STRETCHED_DELAY = CHANGE_DELAY * 6_520
+
+
+def shared_lake(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A copy of its own of the lake that `make` puts at a path, which only the first process of the run is given."""
+    base = factory.getbasetemp()
+    # Under pytest-xdist each process has a folder of its own in that of the run.
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "made").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make(folder / "lake")
+            (folder / "made").touch()
+    path = factory.mktemp(name) / "lake"
+    shutil.copytree(folder / "lake", path)
+    return path
