@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from .worker import Replayer, open_for_replay
 # What a replay makes it keeps until its part is done, or drops at once. Looking for cycles among the newest every 700 objects, and
 # now and then through all of them, as Python does by default, finds nothing and takes long.
 COLLECTING = (500_000, 10, 100)
+_LOOK_SECONDS = 1.0  # how often to look whether the parent is still there
 
 _lock = threading.Lock()
 _pools: dict[int, ProcessPoolExecutor] = {}  # by the number of processes: one
@@ -35,7 +38,7 @@ def pool_of(processes: int) -> ProcessPoolExecutor:
         if processes not in _pools:
             _drop()
             # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
-            _pools[processes] = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare)
+            _pools[processes] = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare, (os.getpid(),))
         return _pools[processes]
 
 
@@ -82,5 +85,13 @@ def work_through(replayer: Replayer, parts: Iterable[Part], folder: Path) -> Ite
             yield part
 
 
-def _prepare() -> None:
+def _prepare(parent: int) -> None:
     gc.set_threshold(*COLLECTING)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """A process whose parent was killed is told nothing, and would wait for ever."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)

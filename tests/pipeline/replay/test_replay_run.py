@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -21,6 +24,8 @@ from pipeline import Window, plan_replay, run_replay
 from pipeline.admission.policies import PolicySet
 from pipeline.replay import VERDICTS, ReplayPlan, runs_folder
 from queries import open_lake
+
+from .conftest import CASES
 
 # The audit events of a small cluster, and what takes them into a lake: see conftest.py.
 Cluster = Any
@@ -218,6 +223,38 @@ def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, pol
     assert list((folder / "parts").glob("*.arrow"))
     run_replay(plan, lake, workers=2)
     assert files(folder) == whole
+
+
+# Plans a replay in the way of the tests above, and is killed when the first part is done.
+_KILLED = """
+import os, sys
+from multiprocessing import active_children
+from pathlib import Path
+from pipeline import load_policy_set, plan_replay, run_replay
+from queries import open_lake
+
+def end(done, planned):
+    print(active_children()[0].pid, flush=True)
+    os.kill(os.getpid(), 9)
+
+reader = open_lake(sys.argv[1])
+plan = plan_replay(reader, load_policy_set([Path(sys.argv[2])]), part_requests=5)
+run_replay(plan, sys.argv[1], workers=2, progress=end)
+"""
+
+
+def test_other_processes_end_with_their_parent(lake: Path) -> None:
+    command = [sys.executable, "-c", _KILLED, lake, CASES / "policies.yaml"]
+    killed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    other = int(killed.stdout)
+    for _ in range(300):
+        try:
+            os.kill(other, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"process {other} is still there")
 
 
 def rewritten(file: Path, metadata: dict[str, str] | None) -> None:
