@@ -9,8 +9,8 @@ WITH answers AS NOT MATERIALIZED (
         *, response_object ->> '$.kind' AS answer_kind
     FROM requests
     WHERE response_object IS NOT NULL AND outcome = 'allowed' AND resource IS NOT NULL
-        AND verb IN ('create', 'update', 'patch', 'delete', 'deletecollection', 'get')
-        AND (subresource IS NULL OR subresource IN ('status', 'ephemeralcontainers', 'resize', 'finalize', 'approval'))
+        AND list_position(['create', 'update', 'patch', 'delete', 'deletecollection', 'get'], verb) > 0
+        AND (subresource IS NULL OR list_position(['status', 'ephemeralcontainers', 'resize', 'finalize', 'approval'], subresource) > 0)
         AND (asked IS NULL OR name = asked OR name IS NULL)
         AND (asked IS NULL OR contains(response_object, asked))
 ),

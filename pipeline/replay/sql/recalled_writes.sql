@@ -10,7 +10,7 @@ WITH finished AS NOT MATERIALIZED (
 ),
 written AS NOT MATERIALIZED (
     FROM finished
-    WHERE verb IN ('create', 'update', 'patch', 'delete') AND code BETWEEN 200 AND 299
+    WHERE list_position(['create', 'update', 'patch', 'delete'], verb) > 0 AND code BETWEEN 200 AND 299
 ),
 meant AS (
     FROM written
