@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -23,18 +26,23 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 # What `violation_rollup` can count by.
 DIMENSIONS = ("policy", "binding", "message", "namespace", "user", "resource", "workload", "day")
+# What DuckDB may take by default; by itself it would take four fifths of the machine.
+MEMORY_BYTES_MAX = 2 * 1024**3
 _CHECK_ROWS_SHOWN = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def open_lake(path: str | Path, threads: int | None = None, texts: Iterable[str] | None = None) -> LakeReader:
+def open_lake(
+    path: str | Path, threads: int | None = None, texts: Iterable[str] | None = None, memory_bytes_max: int = MEMORY_BYTES_MAX
+) -> LakeReader:
     """A reader of the lake at `path`, over the files that it holds now; `refresh()` sees what was committed since.
 
     `threads` limits DuckDB's; by default it takes one per core. A reader that is only for some SQL `texts` has only the views and
-    macros that these name, which is quicker. Raises LakeError when there is no lake.
+    macros that these name, which is quicker. What sorts and joins need beyond `memory_bytes_max` goes to a private folder among the
+    system's temporary ones. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
-    return LakeReader(lambda: _files_of(lake), threads, None if texts is None else needed_by(texts))
+    return LakeReader(lambda: _files_of(lake), threads, None if texts is None else needed_by(texts), memory_bytes_max)
 
 
 def _files_of(lake: Lake) -> LakeFiles:
@@ -50,11 +58,19 @@ class LakeReader:
     """Questions that a lake answers. Not for several threads at once: give each its own `session()`."""
 
     def __init__(
-        self, list_files: Callable[[], LakeFiles], threads: int | None = None, needed: Iterable[Statement] | None = None
+        self,
+        list_files: Callable[[], LakeFiles],
+        threads: int | None = None,
+        needed: Iterable[Statement] | None = None,
+        memory_bytes_max: int = MEMORY_BYTES_MAX,
     ) -> None:
         self._list_files = list_files
         self._files = list_files()
-        self.connection = duckdb.connect(config={} if threads is None else {"threads": threads})
+        # Only the owner may read it: bodies may be in there. DuckDB itself would use the working directory.
+        spill = tempfile.mkdtemp(prefix="hindcast-")
+        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
+        config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
+        self.connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
         install(self.connection, self._files, needed)
 
     @property

@@ -27,7 +27,7 @@ from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.server_metrics import ServerMetrics, read_server_metrics
 from queries import open_lake, rows_of
-from queries.ledger import Severity
+from queries.ledger import Severity, losses_by_part
 from queries.rows import Loss, Source
 
 from . import options
@@ -69,7 +69,7 @@ def _examine(lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics]) 
     try:
         reader = open_lake(lake)
         try:
-            findings = ledger_findings(rows_of(reader.losses(), Loss), datetime.now(UTC))
+            findings = ledger_findings([Loss(**row) for row in losses_by_part(reader).to_pylist()], datetime.now(UTC))
             if scraped:
                 findings += metrics_findings(reader, cluster, scraped)
             return rows_of(reader.sources(), Source), findings

@@ -10,9 +10,17 @@ WITH missing AS MATERIALIZED (
     SELECT cluster, audit_id, stage, stage_ts FROM unshared_events WHERE missing_from = 'webhook'
 ),
 -- The events of the same time that were posted, or that no log file holds: what comes last before a missing one tells its stretch.
+-- What comes before all that is missing tells nothing apart.
+bounds AS (
+    SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts FROM missing GROUP BY cluster
+),
+among AS (
+    SELECT events.cluster, audit_id, stage, stage_ts
+    FROM events JOIN bounds ON bounds.cluster = events.cluster AND events.stage_ts BETWEEN bounds.first_ts AND bounds.last_ts
+),
 others AS (
     SELECT events.cluster, events.stage_ts
-    FROM events ANTI JOIN missing
+    FROM among AS events ANTI JOIN missing
     ON missing.audit_id = events.audit_id AND missing.stage_ts = events.stage_ts AND missing.stage = events.stage
         AND missing.cluster = events.cluster
 ),

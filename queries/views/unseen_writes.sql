@@ -33,22 +33,26 @@ told AS (
 ),
 writes AS MATERIALIZED (
     SELECT
-        cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource,
+        cluster, ts, stage_ts, verb, api_group, resource,
+        -- Only of updates is it told which request it was; this table is held in memory.
+        CASE WHEN verb = 'update' THEN audit_id END AS audit_id,
+        CASE WHEN verb = 'update' THEN subresource END AS subresource,
+        CASE WHEN verb = 'update' THEN user_name END AS user_name,
         -- The URL of a namespace names it twice, except when it is created.
         CASE WHEN resource = 'namespaces' AND api_group = '' THEN '' ELSE coalesce(namespace, '') END AS namespace,
         coalesce(name, CASE WHEN verb = 'create' THEN said[1] END, '') AS name,
-        user_name, obj_rv,
-        coalesce(said[2], said[3]) AS uid,
+        CASE WHEN verb = 'update' THEN obj_rv END AS obj_rv,
+        CASE WHEN verb = 'update' THEN coalesce(said[2], said[3]) END AS uid,
         -- A Table has it too: that of the one object in it.
         said[4] AS rv
     FROM told
 ),
-named AS (
+named AS NOT MATERIALIZED (
     SELECT cluster, api_group, resource, namespace, name, verb, obj_rv, uid, rv, ts, stage_ts, audit_id, subresource, user_name
     FROM writes
     WHERE verb = 'update' AND obj_rv <> '' AND obj_rv <> '0' AND uid IS NOT NULL
 ),
-known AS (
+known AS NOT MATERIALIZED (
     SELECT cluster, api_group, resource, namespace, name, rv, stage_ts AS known_ts FROM writes WHERE rv IS NOT NULL
     UNION ALL
     -- A snapshot names kinds and no resources, so its objects are found by their uid.

@@ -18,7 +18,7 @@ from ingest.quarantine import Quarantined, write_quarantine
 from ingest.store import EventStore, Lines
 from queries import LakeReader, open_lake
 from queries.catalog import statements
-from queries.ledger import LOSS_KINDS, Severity, loss_caveats
+from queries.ledger import LOSS_KINDS, LOSS_PARTS, Severity, loss_caveats, losses_by_part
 
 ROOT = Path(__file__).parents[2]
 # The batch that was never posted, because one of its 51 events could not be encoded; that one is in the log file neither.
@@ -135,8 +135,8 @@ def test_what_was_refused_is_in_the_ledger_until_it_is_removed(tmp_path: Path) -
 
 
 def test_every_kind_of_the_view_is_explained() -> None:
-    (body,) = (statement.body for statement in statements() if statement.name == "losses")
-    assert set(re.findall(r"'([a-z_]+)'", body)) - {"no", "webhook", "authentication"} == set(LOSS_KINDS)
+    (body,) = (statement.body for statement in statements() if statement.name == "losses_in")
+    assert set(re.findall(r"'([a-z_]+)'", body)) - {"no", "webhook", "authentication", *LOSS_PARTS} == set(LOSS_KINDS)
 
 
 def test_what_is_only_noted_is_no_caveat(tmp_path: Path) -> None:
@@ -144,3 +144,11 @@ def test_what_is_only_noted_is_no_caveat(tmp_path: Path) -> None:
     reader = reader_of(tmp_path / "lake", [Lines("c", "webhook", early, [event(1, 0.0)])])
     assert [LOSS_KINDS[kind].severity for kind in kinds(reader)] == [Severity.NOTE]
     assert loss_caveats(reader) == ()
+
+
+def test_the_ledger_by_parts_is_the_whole_ledger(demo_lake: Path) -> None:
+    reader = open_lake(demo_lake)
+    whole = reader.arrow("FROM losses")
+    assert whole.num_rows
+    assert losses_by_part(reader).to_pylist() == whole.to_pylist()
+    reader.close()
