@@ -20,7 +20,7 @@ from ..request import Object
 from .exclusions import Exposed, Kind
 from .exemptions import NOTHING, Choice, Chosen, choose_exclusions, exposed_rows
 from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
-from .model import Exemption, ExemptionKind
+from .measures import Exemption, ExemptionKind
 from .sql import statement
 from .trial import trial_run
 

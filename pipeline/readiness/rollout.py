@@ -14,7 +14,8 @@ from ..admission.policies.decode import BINDING
 from ..matching.namespaces import NAME_LABEL
 from ..request import Object
 from .manifests import Manifests, new_binding
-from .model import Denials, NamespaceCount, PolicyReadiness, RolloutStep, Status
+from .measures import RolloutStep
+from .model import Denials, NamespaceCount, PolicyReadiness, Status
 from .rules import ReadinessRules
 from .verdict import decide
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .model import CriticalKind, Denials, Exemption, Exposure, Fidelity, Latent, PolicyReadiness, Status
+from .measures import Exemption
+from .model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from .rules import ReadinessRules
 
 _NOT_ASSESSED = Latent()

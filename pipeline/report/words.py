@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pipeline.readiness.model import Owner, PolicyReadiness, RolloutStep, Status
+from pipeline.readiness.measures import RolloutStep
+from pipeline.readiness.model import Owner, PolicyReadiness, Status
 
 from .model import Report
 

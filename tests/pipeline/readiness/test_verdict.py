@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import InputError
-from pipeline.readiness.model import (
-    CriticalKind,
-    Denials,
-    Exemption,
-    ExemptionKind,
-    Exposure,
-    Fidelity,
-    Latent,
-    PolicyReadiness,
-    Status,
-)
+from pipeline.readiness.measures import Exemption, ExemptionKind
+from pipeline.readiness.model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.trend import trend_of
 from pipeline.readiness.verdict import decide, with_exemptions

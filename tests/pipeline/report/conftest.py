@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
+from pipeline.readiness.measures import Exemption, ExemptionKind, RolloutStep
 from pipeline.readiness.model import (
     Counterexample,
     CriticalKind,
     CriticalSubject,
     DayCount,
     Denials,
-    Exemption,
-    ExemptionKind,
     Exposure,
     Fidelity,
     HiddenDenial,
@@ -28,7 +27,6 @@ from pipeline.readiness.model import (
     Owner,
     PolicyReadiness,
     ResourceAgreement,
-    RolloutStep,
     Status,
     TemplateProjection,
     Trend,
