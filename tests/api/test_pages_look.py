@@ -60,6 +60,33 @@ TOO_WIDE = """
   .filter((element) => element.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
   .map((element) => `${element.tagName}.${element.className}`)
 """
+# What a screen reader or a keyboard stumbles over: headings out of order, fields without labels, boxes that no key can scroll.
+OBSTACLES = """
+(() => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const named = (element) => element.textContent.trim() || element.getAttribute("aria-label");
+  const headings = all("h1, h2, h3, h4, h5").filter((heading) => heading.checkVisibility());
+  const levels = headings.map((heading) => Number(heading.tagName[1]));
+  const ids = all("[id]").map((element) => element.id);
+  const known = (list) => list.split(" ").every((id) => document.getElementById(id));
+  const found = {
+    "one h1": levels.filter((level) => level === 1).length !== 1,
+    "a level of headings is left out": levels.some((level, at) => at && level > levels[at - 1] + 1),
+    "no main": all("main").length !== 1,
+    "no language": !document.documentElement.lang,
+    "a field without a label": all("input, select, textarea").some((field) => field.type !== "hidden" && !field.labels.length),
+    "a heading of a table without scope": all("th:not([scope])").length > 0,
+    "a table without a name": all("table").some((table) => !table.caption && !table.closest("[aria-label]")),
+    "a link without words": all("a, button, summary").some((element) => !named(element)),
+    "a section without a name": all("section:not([aria-label], [aria-labelledby])").length > 0,
+    "a reference to nothing": all("[aria-labelledby]").some((element) => !known(element.getAttribute("aria-labelledby"))),
+    "an identifier twice": ids.length !== new Set(ids).size,
+    "an order of its own": all("[tabindex]").some((element) => element.tabIndex > 0),
+    "a box that no key can scroll": all(".scroll").some((box) => box.scrollWidth > box.clientWidth && box.tabIndex < 0),
+  };
+  return Object.keys(found).filter((name) => found[name]);
+})()
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +185,7 @@ def test_a_page_fits_its_window_can_be_read_and_runs_nothing_else(
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.ask(TOO_WIDE) == []
     assert browser.ask(CONTRAST) == []
+    assert browser.ask(OBSTACLES) == []
     assert [text for text in browser.complaints if "404" not in text] == []
     # The style was loaded, and follows the reader's wish.
     background = browser.ask("getComputedStyle(document.body).backgroundColor")

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.report.html import to_html
 from pipeline.report.model import Report
-from tests.api.test_pages_look import CONTRAST, TOO_WIDE
+from tests.api.test_pages_look import CONTRAST, OBSTACLES, TOO_WIDE
 from tests.browsing import Browser, chromium
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium is installed")
@@ -49,6 +49,7 @@ def test_it_fits_the_window_can_be_read_and_loads_nothing(
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.ask(TOO_WIDE) == []
     assert browser.ask(CONTRAST) == []
+    assert browser.ask(OBSTACLES) == []
     assert browser.complaints == []
     assert browser.ask("performance.getEntriesByType('resource').length") == 0
     assert browser.ask("getComputedStyle(document.body).backgroundColor") == BACKGROUND[scheme]
