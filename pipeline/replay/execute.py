@@ -92,7 +92,7 @@ def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, p
         with without_main():
             pool = pool_of(workers - 1)
             # They may have started in another folder than this process is in now.
-            task = (plan.run_id, plan, lake.absolute(), ordered, folder.absolute())
+            task = (plan.run_id, plan, lake.absolute(), hash(reader.files), ordered, folder.absolute())
             others = [pool.submit(work, *task) for _ in range(min(workers, len(parts)) - 1)]
     try:
         yield from _work_beside(others, Replayer(plan, reader), ordered, folder)

@@ -29,7 +29,7 @@ _LOOK_SECONDS = 1.0  # how often to look whether the parent is still there
 
 _lock = threading.Lock()
 _pools: dict[int, ProcessPoolExecutor] = {}  # by the number of processes: one
-_held: dict[tuple[str, Path], Replayer] = {}  # of such a process: one
+_held: dict[tuple[str, Path, int], Replayer] = {}  # of such a process: one
 
 
 def pool_of(processes: int) -> ProcessPoolExecutor:
@@ -65,9 +65,12 @@ def without_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def work(run_id: str, plan: ReplayPlan, lake: Path, parts: Sequence[Part], folder: Path) -> None:
-    """Evaluate parts, in such a process, until all are taken."""
-    key = (run_id, lake)
+def work(run_id: str, plan: ReplayPlan, lake: Path, files: int, parts: Sequence[Part], folder: Path) -> None:
+    """Evaluate parts, in such a process, until all are taken.
+
+    `files` is a hash of the names of the lake's files: what they hold may be the same while they are others, merged or made anew.
+    """
+    key = (run_id, lake, files)
     if key not in _held:
         for replayer in _held.values():
             replayer.close()
