@@ -111,7 +111,9 @@ def report_tables(report: Report) -> list[Table]:
         Column("unit_rate_upper", "UPPER BOUND", number=True, wide=True),
         Column("last_denied", wide=True),
     ]
-    verdicts = Table("verdicts", columns, [_verdict_row(entry) for entry in report.policies], report.title)
+    rows = [_verdict_row(entry) for entry in report.policies]
+    notes = ("`hindcast readiness --export FOLDER` writes the query of every figure, and the rows to run it over",)
+    verdicts = Table("verdicts", columns, rows, report.title, notes if rows else ())
     return [verdicts, *(table for entry in report.policies for table in _policy_tables(entry))]
 
 
