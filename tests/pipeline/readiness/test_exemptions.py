@@ -258,6 +258,77 @@ def test_the_bundled_log(lake: Path) -> None:
         assert exemption.denied_requests <= exemption.hides_requests
 
 
+SHAPES = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: with-params}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, deployments/scale]}
+  validations: [{expression: "object.spec.replicas <= int(params.data.max)"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: strict}
+spec:
+  policyName: with-params
+  paramRef: {name: low, namespace: default, parameterNotFoundAction: Deny}
+  validationActions: [Deny]
+  matchResources:
+    namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [shop, pay]}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: lax}
+spec: {policyName: with-params, paramRef: {name: high, parameterNotFoundAction: Deny}, validationActions: [Warn, Audit]}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: low, namespace: default}, data: {max: "2"}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: high, namespace: shop}, data: {max: "8"}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: high, namespace: pay}, data: {max: "8"}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-deletes}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [DELETE], resources: ["*"]}]}
+  matchConditions: [{name: not-root, expression: request.userInfo.username != "root"}]
+  validations: [{expression: oldObject.spec.replicas == 0}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: cluster-scoped}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"], scope: Cluster}]}
+  validations: [{expression: "object == null || 'team' in object.metadata.?labels.orValue({})"}]
+"""
+
+
+def test_policies_of_every_shape(tmp_path: Path) -> None:
+    """Params, bindings with selectors, subresources, deletes, match conditions of its own, objects in no namespace."""
+    log = Log(timedelta(seconds=1))
+    for number in range(12):
+        namespace, user = ("shop", "pay")[number % 2], ("alice", "bob", "root")[number % 3]
+        web = deployment(f"web-{number}", number, namespace)
+        log.write("create", web, user=user)
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": web["metadata"], "spec": {"replicas": number + 1}}
+        log.write("update", scale | {"plural": "deployments", "apiVersion": "apps/v1"}, user=user, subresource="scale")
+        if number % 4 == 0:
+            log.write("delete", web, user=user)
+        labels = {"labels": {"team": "a"}} if number % 3 else {}
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": f"role-{number}", **labels},
+        }
+        log.write("create", role, user=user)
+    proposal = check(take_in(tmp_path / "lake", log.lines), parse_policy_set([("shapes", SHAPES)]))
+    assert {choice.policy for choice in proposal.choices if choice.chosen} == {"with-params", "no-deletes", "cluster-scoped"}
+
+
 def test_a_namespace_is_excluded_where_everything_in_it_fails(tmp_path: Path) -> None:
     traffic = [{"namespace": "legacy", "user": "alice", "name": f"a{number}", "replicas": 9} for number in range(5)]
     traffic += [{"namespace": "shop", "user": "alice", "name": f"b{number}", "replicas": 1} for number in range(5)]
