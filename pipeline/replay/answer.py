@@ -144,10 +144,15 @@ class Answer:
         return (bool(own) and not failed) or (is_denier and not any(row.rejects for row in failed))
 
 
+def needs_answer(rows: Iterable[PolicyVerdict]) -> bool:
+    """Whether something is left open that the answer to the request may settle."""
+    return any(row.decision is Decision.UNKNOWN or "auditAnnotation " in row.why for row in rows)
+
+
 def settled(rows: Iterable[PolicyVerdict], policy: CompiledPolicy, answer: Answer) -> list[PolicyVerdict]:
     """The rows of one policy, with what the answer proves in the place of what is not known."""
     found = list(rows)
-    if not any(row.decision is Decision.UNKNOWN or "auditAnnotation " in row.why for row in found):
+    if not needs_answer(found):
         return found
     if "redacted" in answer.event.flags and not answer.event.annotations:
         return found

@@ -20,7 +20,7 @@ from queries import LakeReader
 
 from .parts import counts_of, free, part_file, read_part
 from .plan import Part, ReplayPlan, lake_digest
-from .processes import COLLECTING, drop_pool, pool_of, without_main, work, work_through
+from .processes import COLLECTING, drop_pool, share_out, work_through
 from .summary import RunSummary, summarize, summary_from_json
 from .verdicts import VerdictFile
 from .worker import Replayer, open_for_replay
@@ -87,13 +87,8 @@ def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, p
         return
     # The largest first, so that no process is left alone with one at the end.
     ordered = sorted(parts, key=lambda part: (-part.requests, part.index))
-    others: list[Future[None]] = []
-    if min(workers, len(parts)) > 1:
-        with without_main():
-            pool = pool_of(workers - 1)
-            # They may have started in another folder than this process is in now.
-            task = (plan.run_id, plan, lake.absolute(), hash(reader.files), ordered, folder.absolute())
-            others = [pool.submit(work, *task) for _ in range(min(workers, len(parts)) - 1)]
+    processes = min(workers, len(parts)) - 1
+    others = share_out(processes, plan, reader, lake, ordered, folder) if processes > 0 else []
     try:
         yield from _work_beside(others, Replayer(plan, reader), ordered, folder)
     except BrokenProcessPool as error:

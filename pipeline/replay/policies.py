@@ -5,31 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice, product
-from typing import Any, Protocol
+from functools import cached_property
+from itertools import chain, groupby, islice, product
+from typing import Any, NamedTuple, Protocol
 
 from ingest.errors import InputError
 
 from ..admission.policies import (
     Binding,
+    CompiledPolicy,
     CompiledSet,
     Decision,
     Policy,
     PolicySet,
     PolicyVerdict,
     binding_from_object,
+    compile_policy,
     compile_set,
     evaluate_request,
     policy_from_object,
 )
+from ..admission.policies.dispatch import Memory
 from ..admission.policies.inputs import AuthorizeUser
+from ..admission.policies.params import GivenObjects
 from ..admission.policies.verdict import INSUFFICIENT, RECORDED
 from ..history.event import Event
 from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..history.world import BINDINGS, POLICIES, LogHistory
 from ..request import AdmissionRequest, Evidence, Known, Object
 from ..world import World
-from .answer import Answer, settled
+from .answer import Answer, needs_answer, settled
 
 # How many combinations of versions are tried of one policy and its bindings, when a request came while they changed.
 _VARIANTS_MAX = 16
@@ -38,6 +43,18 @@ IN_FLIGHT = "the policy or a binding of it was changed just before, and either v
 
 class Policies(Protocol):
     """The policies of a replay."""
+
+    @property
+    def considered(self) -> CompiledSet:
+        """All that some request may meet; names are not unique in it where policies changed."""
+        ...
+
+    def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
+        """What the policies make of every request like this one; None where more has to be known of each.
+
+        It holds for others at the same state of the cluster if what the policies that are considered read of them is the same.
+        """
+        ...
 
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """What the policies that the request met make of it. `authorize` answers what they ask of the authorizer.
@@ -51,11 +68,22 @@ class Policies(Protocol):
 class GivenPolicies:
     """The same policies for every request."""
 
-    compiled: CompiledSet
+    considered: CompiledSet
+
+    def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
+        """See Policies."""
+        return evaluate_request(self.considered, request, world, authorize)
 
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
-        return evaluate_request(self.compiled, request, world, authorize)
+        return evaluate_request(self.considered, request, world, authorize)
+
+
+class _InForce(NamedTuple):
+    """Policy by policy, the sets of one that may have been in force; and one set of all where each policy has one."""
+
+    variants: tuple[tuple[CompiledSet, ...], ...]
+    settled: CompiledSet | None
 
 
 class RecordedPolicies:
@@ -70,23 +98,61 @@ class RecordedPolicies:
         self._change_delay = change_delay
         self._version = version
         self._timelines: dict[str, PolicyTimeline] = {}
-        self._epochs: dict[tuple[str, int], tuple[tuple[CompiledSet, ...], ...]] = {}
+        self._epochs: dict[tuple[str, int], _InForce] = {}
         self._read: dict[int, Policy | Binding | None] = {}
         self._compiled: dict[tuple[int, ...], CompiledSet] = {}
+        self._programs: dict[int, CompiledPolicy] = {}
+        self._memory: Memory = {}
+
+    @cached_property
+    def considered(self) -> CompiledSet:
+        """See Policies."""
+        return compile_set(self.every_version(), self._version, compiler=self._compile_policy)
+
+    def every_version(self) -> PolicySet:
+        """Every version of every policy and binding in the history, one after the other. Names are not unique in it."""
+        policies: list[Policy] = []
+        bindings: list[Binding] = []
+        for key in sorted(self._history.versions.objects()):
+            if (key.group, key.resource) not in (POLICIES, BINDINGS):
+                continue
+            for version in self._history.versions.timeline(key):
+                found = self.parse(self._history.object_of(version))
+                if isinstance(found, Policy):
+                    policies.append(found)
+                elif isinstance(found, Binding):
+                    bindings.append(found)
+        return PolicySet(tuple(policies), tuple(bindings))
+
+    def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
+        """See Policies. What a request's own answer may settle is left to `evaluate`."""
+        in_force = self._in_force(request)
+        if in_force.settled is None:
+            return None
+        found = evaluate_request(in_force.settled, request, world, authorize)
+        return None if needs_answer(found) else found
 
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
+        in_force, answer = self._in_force(request), Answer(event, self._version)
+        if in_force.settled is not None:
+            found = evaluate_request(in_force.settled, request, world, authorize)
+            return self._settled(found, in_force.settled, answer) if needs_answer(found) else found
         rows: list[PolicyVerdict] = []
-        answer = Answer(event, self._version)
-        for variants in self._in_force(request):
-            found = []
+        for variants in in_force.variants:
+            tried = []
             for variant in variants:
                 verdicts = evaluate_request(variant, request, world, authorize)
-                found.append(settled(verdicts, variant.policies[0], answer) if verdicts else verdicts)
-            rows += found[0] if len(found) == 1 else _agreed(found, answer)
+                tried.append(settled(verdicts, variant.policies[0], answer) if verdicts else verdicts)
+            rows += tried[0] if len(tried) == 1 else _agreed(tried, answer)
         return rows
 
-    def _in_force(self, request: AdmissionRequest) -> tuple[tuple[CompiledSet, ...], ...]:
+    def _settled(self, rows: Iterable[PolicyVerdict], compiled: CompiledSet, answer: Answer) -> list[PolicyVerdict]:
+        policies = {policy.policy.name: policy for policy in compiled.policies}
+        by_policy = groupby(rows, key=lambda row: row.policy)
+        return [row for name, of_policy in by_policy for row in settled(of_policy, policies[name], answer)]
+
+    def _in_force(self, request: AdmissionRequest) -> _InForce:
         timeline = self._timelines.get(request.cluster)
         if timeline is None:
             timeline = self._timelines[request.cluster] = PolicyTimeline(self._history, request.cluster, self._change_delay)
@@ -94,8 +160,16 @@ class RecordedPolicies:
         found = self._epochs.get(epoch)
         if found is None:
             policies, bindings = timeline.policies_at(request.ts), timeline.bindings_at(request.ts)
-            found = self._epochs[epoch] = tuple(self._variants(policy, bindings) for policy in policies)
+            variants = tuple(self._variants(policy, bindings) for policy in policies)
+            found = self._epochs[epoch] = _InForce(variants, self._together(variants))
         return found
+
+    def _together(self, variants: Sequence[Sequence[CompiledSet]]) -> CompiledSet | None:
+        """One set of all policies, where each is known: they look at the same request, and what one finds out of it serves all."""
+        if any(len(versions) != 1 for versions in variants):
+            return None
+        entries = chain.from_iterable(versions[0].entries for versions in variants)
+        return CompiledSet(entries, GivenObjects(()), self._memory)
 
     def _variants(self, policy: InForce, bindings: Iterable[InForce]) -> tuple[CompiledSet, ...]:
         """One compiled set for each combination of versions of one policy and its bindings."""
@@ -131,8 +205,17 @@ class RecordedPolicies:
         if key not in self._compiled:
             policies = tuple(item for item in combination if isinstance(item, Policy))
             bindings = tuple(item for item in combination if isinstance(item, Binding))
-            self._compiled[key] = compile_set(PolicySet(policies, bindings), self._version, unbound=False)
+            self._compiled[key] = compile_set(
+                PolicySet(policies, bindings), self._version, unbound=False, compiler=self._compile_policy
+            )
         return self._compiled[key]
+
+    def _compile_policy(self, policy: Policy, version: tuple[int, int]) -> CompiledPolicy:
+        """A policy is compiled once, with however many versions of its bindings it was in force."""
+        found = self._programs.get(id(policy))
+        if found is None:
+            found = self._programs[id(policy)] = compile_policy(policy, version)
+        return found
 
 
 def _agreed(answers: list[list[PolicyVerdict]], answer: Answer) -> Iterator[PolicyVerdict]:
@@ -175,20 +258,5 @@ def _say_the_same(left: Sequence[PolicyVerdict], right: Sequence[PolicyVerdict])
 
 
 def recorded_policy_set(history: LogHistory) -> PolicySet:
-    """Every version of every policy and binding in a history, one after the other: what a plan over all of them has to consider.
-
-    Names are not unique in it, so it is not for evaluation.
-    """
-    policies: list[Policy] = []
-    bindings: list[Binding] = []
-    reader = RecordedPolicies(history, (1, 36))
-    for key in sorted(history.versions.objects()):
-        if (key.group, key.resource) not in (POLICIES, BINDINGS):
-            continue
-        for version in history.versions.timeline(key):
-            found = reader.parse(history.object_of(version))
-            if isinstance(found, Policy):
-                policies.append(found)
-            elif isinstance(found, Binding):
-                bindings.append(found)
-    return PolicySet(tuple(policies), tuple(bindings))
+    """Every version of every policy and binding in a history: what a plan over all of them has to consider."""
+    return RecordedPolicies(history, (1, 36)).every_version()

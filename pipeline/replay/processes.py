@@ -13,10 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+
+from queries import LakeReader
 
 from .parts import part_file, take, write_part
 from .plan import Part, ReplayPlan
@@ -32,14 +35,30 @@ _pools: dict[int, ProcessPoolExecutor] = {}  # by the number of processes: one
 _held: dict[tuple[str, Path, int], Replayer] = {}  # of such a process: one
 
 
-def pool_of(processes: int) -> ProcessPoolExecutor:
-    """This many processes; they start with the first work that is submitted."""
-    with _lock:
-        if processes not in _pools:
+def share_out(
+    processes: int, plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Sequence[Part], folder: Path
+) -> list[Future[None]]:
+    """Let this many processes take parts; each future is done when there are none left to take."""
+    # They may have started in another folder than this process is in now.
+    task = (plan.run_id, plan, lake.absolute(), hash(reader.files), parts, folder.absolute())
+    with _lock, _without_main():
+        try:
+            return [_pool_of(processes).submit(work, *task) for _ in range(processes)]
+        except BrokenProcessPool:  # one was killed since the last replay
             _drop()
-            # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
-            _pools[processes] = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _prepare, (os.getpid(),))
-        return _pools[processes]
+            return [_pool_of(processes).submit(work, *task) for _ in range(processes)]
+
+
+def _pool_of(processes: int) -> ProcessPoolExecutor:
+    """At least so many processes, which start with the first work that is submitted."""
+    for size, pool in _pools.items():
+        if size >= processes:
+            return pool
+    _drop()
+    # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
+    context = multiprocessing.get_context("spawn")
+    pool = _pools[processes] = ProcessPoolExecutor(processes, context, _prepare, (os.getpid(),))
+    return pool
 
 
 def drop_pool() -> None:
@@ -55,7 +74,7 @@ def _drop() -> None:
 
 
 @contextmanager
-def without_main() -> Iterator[None]:
+def _without_main() -> Iterator[None]:
     """Processes that start here do not load the main module of this one, as `spawn` has it: they need nothing of it."""
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")

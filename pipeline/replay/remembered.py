@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..admission.policies.dispatch import CompiledSet, evaluate_request
 from ..admission.policies.verdict import Decision, PolicyVerdict
 from ..authorization import RecordedRbac
 from ..request import Object
 from .lanes import Key, LaneName, lane_of
 from .past import rows_of
+from .policies import Policies
 from .verdicts import VerdictBuilder
 from .worlds import Worlds
 
@@ -32,10 +32,10 @@ Verdicts = Sequence[PolicyVerdict]
 class Remembered:
     """The verdicts of the distinct requests that one worker has met."""
 
-    def __init__(self, names: Iterable[LaneName], compiled: CompiledSet | None, worlds: Worlds, rbac: RecordedRbac) -> None:
-        """`names` are the classes of requests by number. Without `compiled`, policies change and nothing is remembered."""
-        self._compiled = compiled
-        self._lanes = [lane_of(name, compiled) if compiled else None for name in names]
+    def __init__(self, names: Iterable[LaneName], policies: Policies, worlds: Worlds, rbac: RecordedRbac) -> None:
+        """`names` are the classes of requests by number."""
+        self._policies = policies
+        self._lanes = [lane_of(name, policies.considered) for name in names]
         self._worlds = worlds
         self._rbac = rbac
         self._verdicts: dict[Key, Verdicts | None] = {}  # None: to be found out in the general way
@@ -90,13 +90,14 @@ class Remembered:
         """The verdicts of a request in its lane; None if the general way may know more."""
         lane = self._lanes[row["class"]]
         assert lane is not None
-        assert self._compiled is not None
         request = lane.request(value, row)
         world = self._worlds.at(request.cluster, request.ts)
         authorize = partial(self._rbac.authorize, request.cluster, request.ts)
         try:
-            verdicts = evaluate_request(self._compiled, request, world, authorize)
+            verdicts = self._policies.evaluate_alike(request, world, authorize)
         except RecursionError:
+            return None
+        if verdicts is None:
             return None
         is_unknown = any(verdict.decision is Decision.UNKNOWN for verdict in verdicts)
         return None if is_unknown and lane.may_know_more(request) else verdicts

@@ -18,6 +18,7 @@ from ..admission.policies import PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
 from ..history.event import TOO_DEEP, Event
+from ..history.in_force import CHANGE_DELAY
 from ..history.kinds import by_resource
 from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests
@@ -67,11 +68,10 @@ class Replayer:
         self._reader = reader
         self._classes = plan.classes
         self._history, self._policies = _past(plan, reader)
-        self._worlds = Worlds(self._history)
+        self._worlds = Worlds(self._history, {CHANGE_DELAY, plan.change_delay})
         self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
         names = register_classes(reader, plan.classes)
-        compiled = self._policies.compiled if isinstance(self._policies, GivenPolicies) else None
-        self._remembered = Remembered(names, compiled, self._worlds, self._rbac)
+        self._remembered = Remembered(names, self._policies, self._worlds, self._rbac)
 
     def replay(self, part: Part) -> PartResult:
         """Evaluate the requests of one part, in the order of their arrival."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -22,16 +22,16 @@ _MICROSECOND = timedelta(microseconds=1)
 class Worlds:
     """Worlds of a history, each made once and asked the same question once."""
 
-    def __init__(self, history: LogHistory, delay: timedelta = CHANGE_DELAY) -> None:
-        """`delay` is how long after its write a role or binding may not be in force yet."""
+    def __init__(self, history: LogHistory, delays: Iterable[timedelta] = (CHANGE_DELAY,)) -> None:
+        """`delays` are how long after its write a role, a policy or a binding may not be in force yet."""
         self._history = history
         moments: dict[str, set[datetime]] = {}
         for key in history.versions.objects():
             for version in history.versions.timeline(key):
                 told = [moment for moment in (version.began, version.since, version.created) if moment]
-                moments.setdefault(key.cluster, set()).update(told, [moment + delay for moment in told])
+                moments.setdefault(key.cluster, set()).update(told, [moment + delay for moment in told for delay in delays])
         for (cluster, _), listed in history.listed.items():
-            moments.setdefault(cluster, set()).update([listed, listed + delay])
+            moments.setdefault(cluster, set()).update([listed, *(listed + delay for delay in delays)])
         self._changes = {cluster: sorted(map(_microseconds, found)) for cluster, found in moments.items()}
         self._worlds: dict[tuple[str, int], RememberedWorld] = {}
 

@@ -6,7 +6,7 @@ namespace and state of the cluster once per such (`due.py`), and rows that say `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,7 +22,7 @@ from .decide import Rows, Subject
 from .due import Bound, Due, Entry, Prepared, prepare
 from .evaluate import Case, evaluate_policy
 from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
-from .model import Binding, PolicySet
+from .model import Binding, Policy, PolicySet
 from .outcome import Evaluation
 from .params import GivenObjects
 from .verdict import Decision, PolicyVerdict
@@ -50,10 +50,11 @@ class Candidate(NamedTuple):
 class CompiledSet:
     """Policies with their bindings, ready for many requests. Not for several threads at once."""
 
-    def __init__(self, entries: Iterable[Entry], given: GivenObjects) -> None:
+    def __init__(self, entries: Iterable[Entry], given: GivenObjects, memory: Memory | None = None) -> None:
+        """`memory` may be shared with sets of the same compiled policies, all of which outlive it."""
         self.entries = tuple(entries)
         self.given = given
-        self.memory: Memory = {}
+        self.memory: Memory = {} if memory is None else memory
         self._by_target: dict[Target, tuple[Candidate, ...]] = {}
         # The world is kept with what was found in it, or another one could get the same identity.
         self._prepared: dict[tuple[Target, str, int], tuple[World, dict[tuple[int, Labels], Prepared]]] = {}
@@ -136,6 +137,7 @@ def compile_set(
     *,
     unbound: bool = True,
     unbound_params: Mapping[str, Sequence[Object | None]] | None = None,
+    compiler: Callable[[Policy, tuple[int, int]], CompiledPolicy] = compile_policy,
 ) -> CompiledSet:
     """Compiles every policy for one Kubernetes minor version. Never raises for what a policy says; such errors are decisions.
 
@@ -146,7 +148,7 @@ def compile_set(
     chosen = unbound_params or {}
     entries = []
     for policy in policies.policies:
-        compiled = compile_policy(policy, version)
+        compiled = compiler(policy, version)
         bindings: Sequence[Binding | None] = policies.bindings_of(policy) or ((None,) if unbound else ())
         constraints = policy.match_constraints
         entries.append(

@@ -223,6 +223,10 @@ def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, pol
     assert list((folder / "parts").glob("*.arrow"))
     run_replay(plan, lake, workers=2)
     assert files(folder) == whole
+    kill_others(0, 0)  # while they have nothing to do
+    shutil.rmtree(folder)
+    run_replay(plan, lake, workers=2)
+    assert files(folder) == whole
 
 
 # Plans a replay in the way of the tests above, and is killed when the first part is done.
