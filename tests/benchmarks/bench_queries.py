@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import tempfile
 import time
@@ -14,14 +15,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from api import reads
+from api.listing import Source
+from api.pages.requests import request_view
+from api.questions import RequestFilters, TimePaging, ViolationFilters
 from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.schema import SORT_ORDER
+from pipeline.readiness.sql import rows_of
+from pipeline.replay import Window
+from pipeline.replay.past import load_history
 from queries import LakeReader, open_lake
+from queries.ledger import losses_by_part
 
 CHURN = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "churn" / "audit.jsonl.zst"
 COPIES = 18
 REPEATS = 5
+# An update of the middle of the lake's time, the one with the smallest name.
+_AN_UPDATE = """
+    SELECT min(audit_id) FROM events
+    WHERE verb = 'update' AND resource = 'deployments' AND code = 200
+        AND ts::DATE = (SELECT min(ts)::DATE + 9 FROM events)
+"""
 _TIMES = ("ts", "stage_ts", "ingest_ts")
 
 QUESTIONS: dict[str, Callable[[LakeReader], Any]] = {
@@ -34,6 +49,21 @@ QUESTIONS: dict[str, Callable[[LakeReader], Any]] = {
     "classes of a replay plan": lambda reader: reader.sql("FROM admission_classes(NULL, NULL)"),
 }
 
+# What a person waits for: pages, and the parts of pages that are worked out beside them.
+PAGES: dict[str, Callable[[Source, str], object]] = {
+    "page of one request": lambda source, audit_id: request_view(source, None, "churn", audit_id, ""),
+    "one request over HTTP": lambda source, audit_id: reads.request_details(source, "churn", audit_id),
+    "newest requests": lambda source, _: reads.view_page(source, "requests", RequestFilters(), TimePaging()),
+    "newest requests of a user": lambda source, _: reads.view_page(
+        source, "requests", RequestFilters(user=["alice"]), TimePaging()
+    ),
+    "newest violations": lambda source, _: reads.view_page(source, "violations", ViolationFilters(), TimePaging()),
+    "overview: extent": lambda source, _: reads.clusters(source),
+    "overview: recorded policies": lambda source, _: rows_of(source.reader.connection, "recorded"),
+    "policies in force, first time": lambda source, _: load_history(source.reader, (), Window()),
+    "ledger": lambda source, _: losses_by_part(source.reader),
+}
+
 
 def run() -> list[dict[str, Any]]:
     """Median milliseconds of each question, fetched in full, files in the page cache."""
@@ -44,9 +74,22 @@ def run() -> list[dict[str, Any]]:
         events = _fill(lake, Path(folder))
         reader = open_lake(lake.path)
         rows = [
-            {"name": name, "value": _median_ms(reader, ask), "unit": "ms", "detail": f"{events:,} events, median of {REPEATS}"}
+            {
+                "name": name,
+                "value": _median_ms(lambda ask=ask: ask(reader).fetchall()),
+                "unit": "ms",
+                "detail": f"{events:,} events, median of {REPEATS}",
+            }
             for name, ask in QUESTIONS.items()
         ]
+        source = Source(reader, lake.path)
+        ((audit_id,),) = reader.sql(_AN_UPDATE).fetchall()
+        for name, page in PAGES.items():
+            times = REPEATS if name != "ledger" else 1
+            value = _median_ms(lambda page=page: page(source, audit_id), times)
+            rows.append({"name": name, "value": value, "unit": "ms", "detail": f"{events:,} events, median of {times}"})
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        rows.append({"name": "peak memory of all questions", "value": peak, "unit": "MB", "detail": f"{events:,} events"})
         reader.close()
         return rows
 
@@ -73,10 +116,10 @@ def _shifted(table: pa.Table, days: int) -> pa.Table:
     )
 
 
-def _median_ms(reader: LakeReader, ask: Callable[[LakeReader], Any]) -> float:
+def _median_ms(ask: Callable[[], object], repeats: int = REPEATS) -> float:
     times = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         started = time.perf_counter()
-        ask(reader).fetchall()
+        ask()
         times.append((time.perf_counter() - started) * 1000)
     return statistics.median(times)
