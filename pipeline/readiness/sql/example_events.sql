@@ -1,4 +1,4 @@
--- one row per event that ends a request in `examples`, or is an earlier write of the object of one
+-- one row per event that ends a request in `examples`, or is one of the last hundred writes of its object before it
 -- is_example: which of the two
 -- Which events are meant is found in narrow columns, and from bodies only where a request does not name its object; what is compared
 -- is carried through joins, and whole bodies must not be.
@@ -32,12 +32,17 @@ written AS NOT MATERIALIZED (
     UNION ALL
     FROM unnamed
 ),
-meant AS MATERIALIZED (
-    SELECT DISTINCT e.cluster, e.audit_id, e.stage_ts
+-- What an object was just before is told by its last writes; of years of them a hundred are enough.
+earlier AS (
+    SELECT e.cluster, e.audit_id, e.stage_ts
     FROM written AS e
     JOIN wanted AS w ON w.cluster = e.cluster AND w.api_group = e.api_group AND w.resource = e.resource
         AND w.namespace = coalesce(e.namespace, '') AND w.name = e.name AND e.ts <= w.ts
     WHERE w.name <> '' AND e.code < 300
+    QUALIFY row_number() OVER (PARTITION BY w.cluster, w.audit_id, w.ts ORDER BY e.stage_ts DESC, e.audit_id) <= 100
+),
+meant AS MATERIALIZED (
+    FROM earlier
     UNION
     -- An auditID may be repeated by its client, for the same resource too.
     SELECT DISTINCT e.cluster, e.audit_id, e.stage_ts
