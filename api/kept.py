@@ -55,6 +55,12 @@ class Kept:
         with self._lock:
             return (str(source.lake), *name) in self._entries
 
+    def is_behind(self, source: Source, name: tuple[object, ...]) -> bool:
+        """Whether the kept answer was made of other files than the lake has now."""
+        with self._lock:
+            entry = self._entries.get((str(source.lake), *name))
+        return entry is not None and entry.files != source.reader.files
+
     def get(self, source: Source, name: tuple[object, ...], seconds: float, make: Callable[[], Answer]) -> Answer:
         """The kept answer, or a new one. Two threads that ask at the same time may both make it."""
         key, files = (str(source.lake), *name), source.reader.files
@@ -91,6 +97,11 @@ def has_report(source: Source, run_id: str) -> bool:
 def about_lake(source: Source, name: str, make: Callable[[], Answer]) -> Answer:
     """An answer that speaks of the whole lake, such as the loss ledger."""
     return _kept.get(source, (name,), _LEDGER_SECONDS, make)
+
+
+def is_behind(source: Source, *names: str) -> bool:
+    """Whether one of these answers about the lake may lack its newest events."""
+    return any(_kept.is_behind(source, (name,)) for name in names)
 
 
 def view_of(source: Source, name: str) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..asking import Asker
 from ..checkup import Finding
-from ..kept import about_lake, view_of
+from ..kept import about_lake, is_behind, view_of
 from ..reads import Source
 from ..waiting import in_time
 from .overview import findings
@@ -42,7 +42,10 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """Everything that the page shows; `more_*` count what was left out. None is what is still being worked out."""
+    """Everything that the page shows; `more_*` count what was left out. None is what is still being worked out.
+
+    `is_behind`: some of it was worked out before the newest events came.
+    """
 
     findings: Sequence[Finding] | None
     levels: Rows | None
@@ -51,6 +54,7 @@ class EvidenceView:
     more_sources: int
     gaps: Rows | None
     more_gaps: int
+    is_behind: bool
 
     @property
     def is_whole(self) -> bool:
@@ -71,6 +75,7 @@ async def evidence_view(asker: Asker, now: datetime) -> EvidenceView:
         *_shown(levels, LEVELS_SHOWN),
         *_shown(sources, SOURCES_SHOWN),
         *_shown(gaps, GAPS_SHOWN),
+        await asker.ask(is_behind, "view losses", "view sources", _LEVELS, _GAPS),
     )
 
 

@@ -20,7 +20,7 @@ from .. import reads, run_reads
 from ..asking import Asker
 from ..checkup import Finding, ledger_findings
 from ..errors import NotFoundError
-from ..kept import about_lake, has_report, plan_of, report_of, took_what_was_bound, view_of
+from ..kept import about_lake, has_report, is_behind, plan_of, report_of, took_what_was_bound, view_of
 from ..reads import Source
 from ..run_reads import Run
 from ..waiting import in_time
@@ -104,6 +104,7 @@ async def overview(asker: Asker, now: datetime) -> dict[str, Any]:
         "awaited": awaited,
         "losses": None if ledger is None else losses(ledger),
         "recorded": log,
+        "is_behind": await asker.ask(is_behind, "view losses", "recorded"),
         "runs": runs,
         "runs_shown": RUNS_SHOWN,
         "recorded_shown": RECORDED_SHOWN,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from api.pages.html import ago, duration
@@ -331,6 +333,23 @@ def test_an_empty_lake_has_pages_too(tmp_path: Path) -> None:
         assert "no events yet" in main(empty.page("/"))
         for path in ("/try", "/violations", "/evidence"):
             empty.page(path)
+
+
+def test_what_was_worked_out_before_the_newest_events_is_said_to_be(
+    demo_lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(demo_lake, tmp_path / "lake")
+    monkeypatch.setattr("api.asking._LOOK_AGAIN_SECONDS", 0.0)
+    with QueryClient(Settings(lake=tmp_path / "lake", query_seconds_max=200)) as client:
+        found = Pages(client)
+        while "still being worked out" in (text := main(found.page("/evidence"))):
+            pass
+        assert "newest events" not in text
+        with Lake.open(tmp_path / "lake").writer() as writer:
+            table = pq.read_table(open_lake(tmp_path / "lake").files.events[0]).slice(0, 10)
+            writer.commit(writer.write("events", "new", table))
+        assert "The newest events are still being taken into it" in main(found.page("/evidence"))
+        assert "The newest events are still being taken into the loss ledger" in main(found.page("/"))
 
 
 def test_times_are_said_as_people_say_them() -> None:
