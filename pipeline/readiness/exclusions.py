@@ -68,6 +68,7 @@ class Exposed:
     `chain` is their object and its controllers up to the root owner, as in `Pod/web-x`, `ReplicaSet/web-5d`, `Deployment/web`.
     `outcome` is `deny`, `unknown` or `admit`; `name` None where the request has none; `labels` None where an objectSelector would
     look at something that the log's line does not hold. `is_configuration`: an error denied before match conditions were asked.
+    `generate_name` is what the server made the name from; empty where it made none.
     """
 
     policy: str
@@ -85,6 +86,7 @@ class Exposed:
     requests: int
     is_configuration: bool = False
     cluster: str = ""
+    generate_name: str = ""
 
     @property
     def workload(self) -> tuple[str, str, str]:
@@ -111,6 +113,7 @@ class Exposed:
             requests=row["requests"],
             is_configuration=row["is_configuration"],
             cluster=row["cluster"],
+            generate_name=row["generate_name"],
         )
 
 
@@ -225,12 +228,15 @@ def _of_policy(row: Exposed) -> Iterator[Exclusion]:
 def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
     """Whether an exclusion that hides a would-be denial would also hold for the next request of that workload."""
     makers = [step.partition("/")[2] for step in row.chain[1:]]
+    is_generated = bool(row.generate_name) and row.name is not None and row.name.startswith(row.generate_name)
     match exclusion.kind:
         case Kind.RESOURCE_NAME | Kind.OBJECT:
-            # The name of what a controller made will not come again.
-            return not makers
+            # The name of what a controller made, or of what the server named, will not come again.
+            return not makers and not is_generated
+        case Kind.WORKLOAD if makers:
+            return exclusion.subject in makers
         case Kind.WORKLOAD:
-            return exclusion.subject in makers if makers else exclusion.subject == row.name
+            return exclusion.subject == (row.generate_name.removesuffix("-") if is_generated else row.name)
         case Kind.GROUP:
             return exclusion.subject not in _BROAD_GROUPS
         case Kind.LABEL:

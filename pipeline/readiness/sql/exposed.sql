@@ -3,6 +3,7 @@
 -- namespace: as admission sees it: a request for a Namespace carries its own name
 -- name: null where the request has none (deletecollection), or it was not recorded
 -- chain: the object and its controllers up to the root owner, as in `roots`; the last of them is the unit that rates are computed on
+-- generate_name: what the server made the name of the object from, empty where a client named it, or where it is not told
 -- labels: JSON of the object's labels; null where a selector would look at something that is not in this request
 -- is_configuration: denied by an error of the configuration, before match conditions are asked
 -- is_behind: see exposed_behind; true throughout in a plain run
@@ -22,6 +23,7 @@ WITH described AS (
             WHEN s.verb IN ('create', 'update', 'patch') AND (s.object -> '$.metadata') IS NOT NULL
                 THEN coalesce(s.object ->> '$.metadata.labels', '{}')
         END AS labels,
+        s.object ->> '$.metadata.generateName' AS generate_name,
         roots.chain
     FROM subjects AS s
     JOIN requests AS r ON r.cluster = s.cluster AND r.audit_id = s.audit_id AND r.ts = s.ts
@@ -37,6 +39,7 @@ SELECT
     coalesce(subresource, '') AS subresource,
     coalesce(namespace, '') AS namespace,
     name, labels,
+    coalesce(generate_name, '') AS generate_name,
     coalesce(chain, ['']) AS chain,
     count(*) AS requests
 FROM judged LEFT JOIN described USING (cluster, audit_id, ts)

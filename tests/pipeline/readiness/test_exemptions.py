@@ -572,6 +572,14 @@ def test_what_a_controller_makes_is_exempted_by_its_workload() -> None:
     assert [item.exclusion.words for item in choice.chosen] == ["workload web in namespace shop"]
 
 
+def test_what_the_server_names_is_exempted_by_what_it_names_it_after() -> None:
+    made = {"resource": "pods", "api_group": "", "generate_name": "runner-"}
+    pods = [row(**made, name=f"runner-{tail}", chain=(f"Pod/runner-{tail}",)) for tail in "abc"]
+    passing = [row(resource="pods", api_group="", name=f"n{n}", chain=(f"Pod/n{n}",), outcome="admit") for n in range(9)]
+    choice = choose_exclusions([*pods, *passing])
+    assert [item.exclusion.words for item in choice.chosen] == ["workload runner in namespace shop"]
+
+
 def test_an_error_of_the_configuration_of_a_whole_policy_is_left() -> None:
     broken = row(binding=None, is_configuration=True)
     choice = choose_exclusions([broken, row()])
