@@ -24,12 +24,12 @@ from pipeline.replay import (
     RunSummary,
     Window,
     difference,
+    open_for_plan,
     plan_replay,
     request_difference,
     run_replay,
     runs_folder,
 )
-from queries import open_lake
 
 from . import options
 from .policies import chosen_policies, only
@@ -138,7 +138,7 @@ def plan_of(
     other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
     """The plan of given policies over the lake."""
-    reader = open_lake(own.lake)
+    reader = open_for_plan(own.lake)
     try:
         return plan_replay(reader, policies, window, version, other_authorizers=other_authorizers)
     finally:

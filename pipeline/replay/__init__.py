@@ -4,6 +4,7 @@ from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion,
 from .difference import ExpressionDifference, RequestDifference, difference, request_difference
 from .execute import run_replay, runs_folder
 from .plan import ReplayPlan, Window, plan_replay
+from .readers import open_for_plan
 from .recorded import plan_replay_from_log, policies_as_of
 from .summary import BindingSummary, RunSummary
 from .verdicts import VERDICTS
@@ -23,6 +24,7 @@ __all__ = [
     "confusion",
     "difference",
     "disagreements",
+    "open_for_plan",
     "plan_replay",
     "plan_replay_from_log",
     "policies_as_of",

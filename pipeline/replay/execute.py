@@ -21,9 +21,10 @@ from queries import LakeReader
 from .parts import counts_of, free, part_file, read_part
 from .plan import Part, ReplayPlan, lake_digest
 from .processes import COLLECTING, drop_pool, share_out, work_through
+from .readers import open_for_replay
 from .summary import RunSummary, summarize, summary_from_json
 from .verdicts import VerdictFile
-from .worker import Replayer, open_for_replay
+from .worker import Replayer
 
 Progress = Callable[[int, int], None]
 # How often to look whether other processes have finished parts, when there is nothing else to do.

@@ -6,6 +6,7 @@ a command line or a notebook, it never loads.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import multiprocessing
 import os
@@ -23,7 +24,8 @@ from queries import LakeReader
 
 from .parts import part_file, take, write_part
 from .plan import Part, ReplayPlan
-from .worker import Replayer, open_for_replay
+from .readers import open_for_replay
+from .worker import Replayer
 
 # What a replay makes it keeps until its part is done, or drops at once. Looking for cycles among the newest every 700 objects, and
 # now and then through all of them, as Python does by default, finds nothing and takes long.
@@ -91,9 +93,7 @@ def work(run_id: str, plan: ReplayPlan, lake: Path, files: int, parts: Sequence[
     """
     key = (run_id, lake, files)
     if key not in _held:
-        for replayer in _held.values():
-            replayer.close()
-        _held.clear()
+        _let_go()
         _held[key] = Replayer(plan, open_for_replay(lake))
     for _ in work_through(_held[key], parts, folder):
         pass
@@ -107,8 +107,15 @@ def work_through(replayer: Replayer, parts: Iterable[Part], folder: Path) -> Ite
             yield part
 
 
+def _let_go() -> None:
+    for replayer in _held.values():
+        replayer.close()
+    _held.clear()
+
+
 def _prepare(parent: int) -> None:
     gc.set_threshold(*COLLECTING)
+    atexit.register(_let_go)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

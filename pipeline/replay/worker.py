@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from queries import LakeReader, open_lake
+from queries import LakeReader
 
 from ..admission.policies import PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
@@ -40,14 +39,6 @@ Judged: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
 
 # Bodies are read as deep as a stack allows: what a sink had room for may be too deep here.
 _UNREAD: Judged = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
-
-# What is asked of the lake here: its reader needs to know no other views than these name.
-_ASKED = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest")
-
-
-def open_for_replay(lake: Path) -> LakeReader:
-    """A reader of the lake for a Replayer. Raises LakeError when there is no lake."""
-    return open_lake(lake, threads=1, texts=map(statement, _ASKED))
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.schema import SORT_ORDER
 from pipeline import load_policy_set, plan_replay, run_replay
-from pipeline.replay import runs_folder
-from queries import open_lake
+from pipeline.replay import open_for_plan, runs_folder
 
 CHURN = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "churn"
 
@@ -74,13 +73,19 @@ def _measure_here(lake: Path, policies: int, workers: int) -> dict[str, float]:
     # The number of workers is no part of a run's name: a finished run of the same plan would be returned and not measured.
     shutil.rmtree(runs_folder(lake), ignore_errors=True)
     started = time.perf_counter()
-    reader = open_lake(lake)
+    reader = open_for_plan(lake)
     plan = plan_replay(reader, load_policy_set([CHURN / f"perf-policies-{policies}.yaml"]))
     reader.close()
     summary = run_replay(plan, lake, workers)
     seconds = time.perf_counter() - started
-    peak_kb = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    peak_kb = max(map(_peak_kb, ["self", *(str(process.pid) for process in active_children())]))
     return {"seconds": seconds, "evaluated": summary.evaluated, "verdicts": summary.verdicts, "peak_mb": peak_kb / 1024}
+
+
+def _peak_kb(process: str) -> int:
+    """The most memory that a process had; what getrusage tells begins with what its parent had."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
 
 
 def _go(policies: int, cores: int) -> float:

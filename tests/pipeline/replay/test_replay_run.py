@@ -229,8 +229,8 @@ def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, pol
     assert files(folder) == whole
 
 
-# Plans a replay in the way of the tests above, and is killed when the first part is done.
-_KILLED = """
+# Plans a replay in the way of the tests above, and is killed when the first part is done if it is asked to.
+_SCRIPT = """
 import os, sys
 from multiprocessing import active_children
 from pathlib import Path
@@ -238,8 +238,9 @@ from pipeline import load_policy_set, plan_replay, run_replay
 from queries import open_lake
 
 def end(done, planned):
-    print(active_children()[0].pid, flush=True)
-    os.kill(os.getpid(), 9)
+    if "killed" in sys.argv:
+        print(active_children()[0].pid, flush=True)
+        os.kill(os.getpid(), 9)
 
 reader = open_lake(sys.argv[1])
 plan = plan_replay(reader, load_policy_set([Path(sys.argv[2])]), part_requests=5)
@@ -248,7 +249,7 @@ run_replay(plan, sys.argv[1], workers=2, progress=end)
 
 
 def test_other_processes_end_with_their_parent(lake: Path) -> None:
-    command = [sys.executable, "-c", _KILLED, lake, CASES / "policies.yaml"]
+    command = [sys.executable, "-c", _SCRIPT, lake, CASES / "policies.yaml", "killed"]
     killed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     other = int(killed.stdout)
@@ -259,6 +260,12 @@ def test_other_processes_end_with_their_parent(lake: Path) -> None:
             return
         time.sleep(0.1)
     pytest.fail(f"process {other} is still there")
+
+
+def test_processes_end_without_a_word(lake: Path) -> None:
+    command = [sys.executable, "-c", _SCRIPT, lake, CASES / "policies.yaml"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("", "")
 
 
 def rewritten(file: Path, metadata: dict[str, str] | None) -> None:

@@ -1,0 +1,22 @@
+"""Readers of a lake for what a replay asks of it: with no more views than its statements name, they open in a tenth of the time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from queries import LakeReader, open_lake
+
+from .sql import statement
+
+_OF_PLANS = ("authorizers", "digest", "names", "units")
+_OF_REPLAYS = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest")
+
+
+def open_for_plan(lake: Path) -> LakeReader:
+    """A reader for plan_replay. Raises LakeError when there is no lake."""
+    return open_lake(lake, texts=["admission_classes", *map(statement, _OF_PLANS)])
+
+
+def open_for_replay(lake: Path) -> LakeReader:
+    """A reader for a Replayer, which is one of several. Raises LakeError when there is no lake."""
+    return open_lake(lake, threads=1, texts=map(statement, _OF_REPLAYS))
