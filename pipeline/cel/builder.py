@@ -7,7 +7,7 @@ recognised where cel-go expands them, with cel-go's errors (cel-go parser/{parse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import lark
 
@@ -15,6 +15,8 @@ from . import ast, literals
 from .ast import Expr
 from .errors import RECURSION_MAX
 from .types import BOOL, BYTES, DOUBLE, INT, NULL, STRING, UINT
+
+Made = TypeVar("Made")
 
 RESERVED = frozenset(
     (
@@ -44,7 +46,7 @@ class Builder:
 
     # -- nodes
 
-    def made(self, make: Callable[..., Any], at: int, *parts: Any, below: Iterable[Expr] = (), deeper: int = 0) -> Any:
+    def made(self, make: Callable[..., Made], at: int, *parts: Any, below: Iterable[Expr] = (), deeper: int = 0) -> Made:
         """A node with a fresh id, one operation deeper than the nodes below it where `deeper` is 1."""
         self.count += 1
         node = make(self.count, at, *parts)
@@ -62,7 +64,7 @@ class Builder:
     def fail(self, at: int, message: str) -> Expr:
         """Notes a problem and stands in for the node, so that later problems are found too."""
         self.problems.append((at, message))
-        return self.made(ast.Literal, at, None, NULL)  # type: ignore[no-any-return]
+        return self.made(ast.Literal, at, None, NULL)
 
     def _pass(self, children: list[Any]) -> Any:
         return children[0]
@@ -77,7 +79,7 @@ class Builder:
     # -- operators
 
     def expr(self, children: list[Any]) -> Expr:
-        node = children[0]
+        node: Expr = children[0]
         if len(children) > 1:
             node = self.made(
                 ast.Conditional, _at(children[1]), node, children[2], children[4], below=(node, children[2], children[4]), deeper=1
@@ -86,17 +88,19 @@ class Builder:
         if rules >= RECURSION_MAX:
             raise TooDeepError(f"expression recursion limit exceeded: {RECURSION_MAX}")
         self.depths[node.id] = (rules + 1, operations)
-        return node  # type: ignore[no-any-return]
+        return node
 
     def _chain(self, kind: type[ast.And] | type[ast.Or], children: list[Any]) -> Expr:
+        first: Expr = children[0]
         if len(children) == 1:
-            return children[0]  # type: ignore[no-any-return]
+            return first
         left, operator, right = children
         terms = (*left.terms, right) if isinstance(left, kind) and left.id in self.open_chains else (left, right)
         at = left.offset if len(terms) > 2 else _at(operator)
-        node = self.made(kind, at, terms, below=(left, right))
+        make: Callable[..., ast.And | ast.Or] = kind
+        node = self.made(make, at, terms, below=(left, right))
         self.open_chains.add(node.id)
-        return node  # type: ignore[no-any-return]
+        return node
 
     def conditionalor(self, children: list[Any]) -> Expr:
         return self._chain(ast.Or, children)
@@ -105,11 +109,12 @@ class Builder:
         return self._chain(ast.And, children)
 
     def _binary(self, children: list[Any]) -> Expr:
+        first: Expr = children[0]
         if len(children) == 1:
-            return children[0]  # type: ignore[no-any-return]
+            return first
         (left, operator), right = children
         name = "@in" if operator == "in" else f"_{operator}_"
-        return self.made(ast.Call, _at(operator), name, None, (left, right), below=(left, right), deeper=1)  # type: ignore[no-any-return]
+        return self.made(ast.Call, _at(operator), name, None, (left, right), below=(left, right), deeper=1)
 
     relation = addition = multiplication = _binary
 
@@ -120,36 +125,38 @@ class Builder:
     addition_add = addition_sub = multiplication_mul = multiplication_div = multiplication_mod = _operand
 
     def unary(self, children: list[Any]) -> Expr:
+        first: Expr = children[0]
         if len(children) == 1:
-            return children[0]  # type: ignore[no-any-return]
+            return first
         sign, operand = children
         name = "!_" if sign == "!" else "-_"
         if operand.id in self.open_chains and isinstance(operand, ast.Call) and operand.function == name:
             return operand.arguments[0]  # An even number of signs is none (cel-go VisitLogicalNot, VisitNegate).
         if name == "-_" and isinstance(operand, ast.Literal) and operand.id in self.open_chains and operand.type in (INT, DOUBLE):
             # `- 1` is a literal as `-1` is, and of `--1` nothing is left but 1.
-            node = self.made(ast.Literal, _at(sign), -operand.value, operand.type)
-            self.open_chains.add(node.id)
-            return node  # type: ignore[no-any-return]
+            literal = self.made(ast.Literal, _at(sign), -operand.value, operand.type)
+            self.open_chains.add(literal.id)
+            return literal
         node = self.made(ast.Call, _at(sign), name, None, (operand,), below=(operand,))
         self.open_chains.add(node.id)
-        return node  # type: ignore[no-any-return]
+        return node
 
     def paren_expr(self, children: list[Any]) -> Expr:
         self.open_chains.discard(children[1].id)
-        return children[1]  # type: ignore[no-any-return]
+        inner: Expr = children[1]
+        return inner
 
     # -- names, fields and indexes
 
     def ident(self, children: list[Any]) -> Expr:
         if children[0] in RESERVED:
             return self.fail(_at(children[0]), f"reserved identifier: {children[0]}")
-        return self.made(ast.Ident, _at(children[0]), str(children[0]))  # type: ignore[no-any-return]
+        return self.made(ast.Ident, _at(children[0]), str(children[0]))
 
     def dot_ident(self, children: list[Any]) -> Expr:
         if children[1] in RESERVED:
             return self.fail(_at(children[0]), f"reserved identifier: {children[1]}")
-        return self.made(ast.Ident, _at(children[1]), f".{children[1]}")  # type: ignore[no-any-return]
+        return self.made(ast.Ident, _at(children[1]), f".{children[1]}")
 
     def _name(self, token: lark.Token) -> str:
         """A field's name, which may be quoted in backquotes from the cel-go of Kubernetes 1.37 on."""
@@ -161,7 +168,7 @@ class Builder:
 
     def _select(self, children: list[Any], optional: bool) -> Expr:
         operand, dot, name = children
-        return self.made(ast.Select, _at(dot), operand, self._name(name), optional, below=(operand,), deeper=1)  # type: ignore[no-any-return]
+        return self.made(ast.Select, _at(dot), operand, self._name(name), optional, below=(operand,), deeper=1)
 
     def member_dot(self, children: list[Any]) -> Expr:
         return self._select(children, False)
@@ -171,7 +178,7 @@ class Builder:
 
     def _index(self, children: list[Any], optional: bool) -> Expr:
         operand, bracket, key = children[:3]
-        return self.made(ast.Index, _at(bracket), operand, key, optional, below=(operand, key), deeper=1)  # type: ignore[no-any-return]
+        return self.made(ast.Index, _at(bracket), operand, key, optional, below=(operand, key), deeper=1)
 
     def member_index(self, children: list[Any]) -> Expr:
         return self._index(children, False)
@@ -201,19 +208,19 @@ class Builder:
         if f"{name}:{len(arguments)}:{'false' if target is None else 'true'}" in self.macros:
             return self._macro(at, name, target, arguments)
         below = arguments if target is None else (target, *arguments)
-        return self.made(ast.Call, at, name, target, arguments, below=below, deeper=0 if target is None else 1)  # type: ignore[no-any-return]
+        return self.made(ast.Call, at, name, target, arguments, below=below, deeper=0 if target is None else 1)
 
     def _macro(self, at: int, name: str, target: Expr | None, arguments: tuple[Expr, ...]) -> Expr:
         first = arguments[0]
         if target is None:
             if not isinstance(first, ast.Select) or first.optional:
                 return self.fail(first.offset, "invalid argument to has() macro")
-            return self.made(ast.Has, at, first.operand, first.field, below=(first,))  # type: ignore[no-any-return]
+            return self.made(ast.Has, at, first.operand, first.field, below=(first,))
         if name in ("optMap", "optFlatMap"):
             if not isinstance(first, ast.Ident):
                 return self.fail(first.offset, f"{name}() variable name must be a simple identifier")
             flat = name == "optFlatMap"
-            return self.made(ast.OptionalMap, at, target, first.name, arguments[1], flat, below=(target, arguments[1]), deeper=1)  # type: ignore[no-any-return]
+            return self.made(ast.OptionalMap, at, target, first.name, arguments[1], flat, below=(target, arguments[1]), deeper=1)
         return self._comprehension(at, name, target, arguments)
 
     def _comprehension(self, at: int, name: str, over: Expr, arguments: tuple[Expr, ...]) -> Expr:
@@ -234,7 +241,7 @@ class Builder:
             message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
             return self.fail(over.offset, message)
         kind = "exists_one" if name == "existsOne" else name
-        return self.made(  # type: ignore[no-any-return]
+        return self.made(
             ast.Comprehension, at, kind, over, tuple(variables), arguments[1 + two :], below=(over, *arguments), deeper=1
         )
 
@@ -249,7 +256,7 @@ class Builder:
         except literals.LiteralError as problem:
             return self.fail(at, str(problem))
         self.open_chains.add(node.id)
-        return node  # type: ignore[no-any-return]
+        return node
 
     def element(self, children: list[Any]) -> tuple[Expr, bool]:
         return children[-1], len(children) == 2
@@ -259,7 +266,7 @@ class Builder:
         elements = [part if isinstance(part, tuple) else (part, True) for part in parts]
         optional = frozenset(index for index, (_, is_optional) in enumerate(elements) if is_optional)
         nodes = tuple(node for node, _ in elements)
-        return self.made(ast.ListLiteral, _at(children[0]), nodes, optional, below=nodes)  # type: ignore[no-any-return]
+        return self.made(ast.ListLiteral, _at(children[0]), nodes, optional, below=nodes)
 
     def map_entry(self, children: list[Any]) -> ast.Entry:
         key, colon, value = children[-3:]
@@ -278,16 +285,14 @@ class Builder:
     def map_lit(self, children: list[Any]) -> Expr:
         entries = tuple(children[1]) if len(children) == 3 and isinstance(children[1], list) else ()
         below = [node for entry in entries for node in (entry.key, entry.value)]
-        return self.made(ast.MapLiteral, _at(children[0]), entries, below=below)  # type: ignore[no-any-return]
+        return self.made(ast.MapLiteral, _at(children[0]), entries, below=below)
 
     def member_object(self, children: list[Any]) -> Expr:
         name = _qualified_name(children[0])
         if name is None:
             return self.fail(_at(children[1]), "Syntax error: extraneous input '{' expecting <EOF>")
         entries = tuple(children[2]) if isinstance(children[2], list) else ()
-        return self.made(  # type: ignore[no-any-return]
-            ast.Struct, _at(children[1]), name, entries, below=[entry.value for entry in entries]
-        )
+        return self.made(ast.Struct, _at(children[1]), name, entries, below=[entry.value for entry in entries])
 
 
 def _at(token: lark.Token) -> int:

@@ -83,7 +83,7 @@ class _InForce(NamedTuple):
     """Policy by policy, the sets of one that may have been in force; and one set of all where each policy has one."""
 
     variants: tuple[tuple[CompiledSet, ...], ...]
-    settled: CompiledSet | None
+    together: CompiledSet | None
 
 
 class RecordedPolicies:
@@ -127,17 +127,17 @@ class RecordedPolicies:
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
         """See Policies. What a request's own answer may settle is left to `evaluate`."""
         in_force = self._in_force(request)
-        if in_force.settled is None:
+        if in_force.together is None:
             return None
-        found = evaluate_request(in_force.settled, request, world, authorize)
+        found = evaluate_request(in_force.together, request, world, authorize)
         return None if needs_answer(found) else found
 
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
         in_force, answer = self._in_force(request), Answer(event, self._version)
-        if in_force.settled is not None:
-            found = evaluate_request(in_force.settled, request, world, authorize)
-            return self._settled(found, in_force.settled, answer) if needs_answer(found) else found
+        if in_force.together is not None:
+            found = evaluate_request(in_force.together, request, world, authorize)
+            return self._settled(found, in_force.together, answer) if needs_answer(found) else found
         rows: list[PolicyVerdict] = []
         for variants in in_force.variants:
             tried = []

@@ -1,4 +1,4 @@
-"""Readers of a lake for what a replay asks of it: with no more views than its statements name, they open in a tenth of the time."""
+"""Readers of a lake for what a replay asks of it: with no more views than its statements name, they open sooner."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ class Together:
 
     def __init__(self, parts: Sequence[Measured]) -> None:
         self._parts = parts
-        sizes = tuple([part.size for part in parts])
-        self.whole: Sizes = None if None in sizes else sizes  # type: ignore[assignment]
+        sizes = tuple([part.size for part in parts if part.size is not None])
+        self.whole: Sizes = sizes if len(sizes) == len(parts) else None
         self._sizes: Sizes = None
 
     @property
