@@ -3,7 +3,8 @@
 from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements
 from .difference import ExpressionDifference, RequestDifference, difference, request_difference
 from .execute import run_replay, runs_folder
-from .plan import ReplayPlan, Window, plan_replay
+from .plan import ReplayPlan, Window
+from .planning import plan_replay
 from .readers import open_for_plan
 from .recorded import plan_replay_from_log, policies_as_of
 from .summary import BindingSummary, RunSummary

@@ -19,7 +19,8 @@ from ingest.errors import LakeError
 from queries import LakeReader
 
 from .parts import counts_of, free, part_file, read_part
-from .plan import Part, ReplayPlan, lake_digest
+from .plan import Part, ReplayPlan
+from .planning import lake_digest
 from .processes import COLLECTING, drop_pool, share_out, work_through
 from .readers import open_for_replay
 from .summary import RunSummary, summarize, summary_from_json

@@ -19,7 +19,8 @@ from ..history.world import NEEDED, LogHistory
 from .plan import Window
 from .sql import statement
 
-_BATCH_ROWS = 1024
+# How many rows of the lake are held at a time.
+BATCH_ROWS = 1024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -64,7 +65,7 @@ def snapshot_rows(
 def rows_of_query(reader: LakeReader, name: str, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows of one of this room's statements, batch by batch, as dictionaries."""
     relation: duckdb.DuckDBPyRelation = reader.sql(statement(name), parameters)
-    for batch in relation.to_arrow_reader(_BATCH_ROWS):
+    for batch in relation.to_arrow_reader(BATCH_ROWS):
         yield from rows_of(batch)
 
 

@@ -15,7 +15,8 @@ from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..request import Evidence, Object
 from .past import load_history
-from .plan import ReplayPlan, Window, make_plan
+from .plan import ReplayPlan, Window
+from .planning import make_plan
 from .policies import RecordedPolicies, recorded_policy_set
 
 # Reads a recorded policy or binding; None where there was none.

@@ -40,17 +40,17 @@ class Remembered:
         self._rbac = rbac
         self._verdicts: dict[Key, Verdicts | None] = {}  # None: to be found out in the general way
 
-    def take(self, table: pa.Table, builder: VerdictBuilder) -> list[int]:
-        """Add the verdicts of all requests that need no more than their own record; returns the rows that are left.
+    def take(self, batch: pa.RecordBatch, builder: VerdictBuilder, first: int) -> list[int]:
+        """Add the verdicts of all requests that need no more than their own record; returns the rows of the batch that are left.
 
-        `table` has the columns of `planned.sql`.
+        `batch` has the columns of `planned.sql`, and `first` is the number of its first row in the builder.
         """
         if not any(self._lanes):
-            return list(range(table.num_rows))
+            return list(range(batch.num_rows))
         if len(self._verdicts) > REMEMBERED_MAX:
             self._verdicts.clear()
-        left, keys, new = self._keys(table)
-        rows = rows_of(table.select(_COLUMNS).take(pa.array([index for index, _ in new.values()], pa.int64())))
+        left, keys, new = self._keys(batch)
+        rows = rows_of(batch.select(_COLUMNS).take(pa.array([index for index, _ in new.values()], pa.int64())))
         for (key, (_, value)), row in zip(new.items(), rows, strict=True):
             self._verdicts[key] = self._find(value, row)
         for index, key in keys:
@@ -58,18 +58,18 @@ class Remembered:
             if verdicts is None:
                 left.append(index)
             else:
-                builder.add(index, verdicts)
+                builder.add(first + index, verdicts)
         return sorted(left)
 
-    def _keys(self, table: pa.Table) -> tuple[list[int], list[tuple[int, Key]], dict[Key, tuple[int, Object]]]:
+    def _keys(self, batch: pa.RecordBatch) -> tuple[list[int], list[tuple[int, Key]], dict[Key, tuple[int, Object]]]:
         """The rows without a key, the keys of the others, and the first row of each key that is new with what is read of it."""
         left: list[int] = []
         keys: list[tuple[int, Key]] = []
         new: dict[Key, tuple[int, Object]] = {}
         names = {name for lane in self._lanes if lane for name in lane.columns}
-        own = {name: list(map(_hashable, table.column(name).to_pylist())) for name in names}
-        read = [table.column(name).to_pylist() for name in ("class", "is_plain", "code", "namespace", "response_object")]
-        epochs = self._worlds.epochs(table.column("cluster"), table.column("ts"))
+        own = {name: list(map(_hashable, batch.column(name).to_pylist())) for name in names}
+        read = [batch.column(name).to_pylist() for name in ("class", "is_plain", "code", "namespace", "response_object")]
+        epochs = self._worlds.epochs(batch.column("cluster"), batch.column("ts"))
         for index, (number, is_plain, code, namespace, response, epoch) in enumerate(zip(*read, epochs, strict=True)):
             lane = self._lanes[number] if is_plain else None
             value = lane.value(response) if lane is not None else None

@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..admission.policies.verdict import PolicyVerdict
@@ -45,6 +46,9 @@ _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
 ENCODED = pa.schema(
     field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in _TEXTS else field for field in VERDICTS
 )
+# What a table of verdicts is told of each request, and what orders it: requests arrive in the order of `ts`.
+IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
+_ARRIVAL: list[tuple[str, Literal["ascending"]]] = [("ts", "ascending"), ("stage_ts", "ascending"), ("audit_id", "ascending")]
 _OF_VERDICT = _FIELDS[5:]  # from `policy` on, in the order of `_values`
 
 
@@ -97,15 +101,17 @@ class VerdictBuilder:
         return index
 
     def table(self, run_id: str, requests: pa.Table) -> pa.Table:
-        """The verdicts as a table with the columns VERDICTS, in the order of `requests`, which has cluster, audit_id and ts.
+        """The verdicts as a table with the columns VERDICTS, in the order in which the requests arrived.
 
-        Texts are dictionary-encoded, so that each is held and written once.
+        `requests` has the columns IDENTITY, row by row as verdicts were added. Texts are dictionary-encoded, so that each is held
+        and written once.
         """
         rows: list[int] = []
         passes: list[int] = []
         found: list[int] = []
-        for row in sorted(self._passes):
-            for pass_index, indices in self._passes[row]:
+        arrived: list[Any] = pc.sort_indices(requests, sort_keys=_ARRIVAL).to_pylist()
+        for row in arrived:
+            for pass_index, indices in self._passes.get(row, ()):
                 found += indices
                 rows += [row] * len(indices)
                 passes += [pass_index] * len(indices)

@@ -43,7 +43,7 @@ class Worlds:
             world = self._worlds[key] = RememberedWorld(self._history.at(cluster, ts))
         return world
 
-    def epochs(self, clusters: pa.ChunkedArray[Any], moments: pa.ChunkedArray[Any]) -> list[int]:
+    def epochs(self, clusters: pa.Array[Any], moments: pa.Array[Any]) -> list[int]:
         """For each (cluster, timestamp with microseconds) a number that is the same where the world and its roles are."""
         times: list[Any] = moments.cast(pa.int64()).to_pylist()
         names: list[Any] = clusters.to_pylist()

@@ -1,4 +1,4 @@
--- one row per request of a part of a replay, in the order of arrival
+-- one row per request of a part of a replay, in the order of the files: sorting bodies takes longer than reading them
 -- class: the number of its class of requests
 -- is_plain: the write succeeded and its answer may show the object as it was written, with nothing taken out
 -- asks: an earlier state of the object may be asked for, by a policy or because the answer does not show the object
@@ -31,4 +31,3 @@ WHERE stage = 'ResponseComplete' AND events.cluster = $cluster
     AND ($since IS NULL OR events.ts >= $since) AND ($until IS NULL OR events.ts < $until)
     AND ($after_name IS NULL OR object_name(events.name, events.verb, response_object) > $after_name)
     AND ($last_name IS NULL OR object_name(events.name, events.verb, response_object) <= $last_name)
-ORDER BY events.ts, stage_ts, audit_id

@@ -22,7 +22,7 @@ import pytest
 from ingest.errors import LakeError
 from pipeline import Window, plan_replay, run_replay
 from pipeline.admission.policies import PolicySet
-from pipeline.replay import VERDICTS, ReplayPlan, runs_folder
+from pipeline.replay import VERDICTS, ReplayPlan, runs_folder, worker
 from queries import open_lake
 
 from .conftest import CASES
@@ -172,6 +172,18 @@ def test_parts_change_nothing_but_the_order(lake: Path, policies: PolicySet, par
 
     assert len(cut.parts) > len(whole.parts)
     assert rows(cut) == rows(whole)
+
+
+def test_how_much_is_held_at_a_time_changes_nothing(lake: Path, policies: PolicySet, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(lake, policies)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    first = files(folder)
+    shutil.rmtree(folder)
+    monkeypatch.setattr(worker, "BATCH_ROWS", 2)
+    monkeypatch.setattr(worker, "WAITING_BYTES_MAX", 0)
+    run_replay(plan, lake)
+    assert files(folder) == first
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: PolicySet) -> None:

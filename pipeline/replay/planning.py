@@ -1,0 +1,223 @@
+"""How a plan is made: requests are counted by class, and policies are asked about classes, before any body is read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from queries import LakeReader
+
+from ..admission.policies.dispatch import CompiledSet, compile_set
+from ..admission.policies.due import Entry
+from ..admission.policies.model import PolicySet
+from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
+from .lanes import LaneName
+from .plan import Part, PlannedBinding, ReplayPlan, RequestClass, Window
+from .sql import statement
+
+# Requests per part: enough that opening the lake costs little, few enough that a run that was interrupted lost little.
+PART_REQUESTS = 4_000
+# Of requests that are not looked at whatever the policies are.
+_NO_LANE = LaneName("", "", "", "", "", "")
+
+
+class Unit(NamedTuple):
+    """The requests for one resource in one namespace."""
+
+    cluster: str
+    resource: str
+    namespace: str
+    requests: int
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return (self.resource, self.namespace)
+
+
+def plan_replay(
+    reader: LakeReader,
+    policy_set: PolicySet,
+    window: Window | None = None,
+    kubernetes_version: tuple[int, int] = (1, 36),
+    *,
+    part_requests: int = PART_REQUESTS,
+    other_authorizers: OtherAuthorizers | None = None,
+) -> ReplayPlan:
+    """Plan the replay of given policies over what the lake holds now.
+
+    Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
+    `part_requests` is how many requests a worker takes at a time, and holds in memory. `other_authorizers` is what the clusters
+    have beside RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
+    """
+    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_requests, other_authorizers)
+
+
+def make_plan(
+    reader: LakeReader,
+    policies: PolicySet | None,
+    considered: PolicySet,
+    window: Window,
+    kubernetes_version: tuple[int, int],
+    part_requests: int = PART_REQUESTS,
+    other_authorizers: OtherAuthorizers | None = None,
+) -> ReplayPlan:
+    """A plan for `policies`, with the requests that concern any of `considered`."""
+    compiled = compile_set(considered, kubernetes_version)
+    concerned, others = _split(_classes(reader, window), compiled)
+    return ReplayPlan(
+        kubernetes_version=kubernetes_version,
+        window=window,
+        policies=policies,
+        lake_digest=lake_digest(reader, window),
+        classes=concerned,
+        excluded=others,
+        bindings=tuple(_bindings(compiled, considered, concerned)),
+        parts=tuple(plan_parts(reader, concerned, window, part_requests)),
+        other_authorizers=tuple(_authorizers(reader, window, compiled, other_authorizers)),
+    )
+
+
+def _authorizers(
+    reader: LakeReader, window: Window, compiled: CompiledSet, given: OtherAuthorizers | None
+) -> Iterator[tuple[str, OtherAuthorizers]]:
+    """What each cluster has beside RBAC: as given, or as the log shows."""
+    if any(policy.reads_authorizer for policy in compiled.policies):
+        rows = reader.connection.execute(statement("authorizers"), {"until": window.until}).fetchall()
+        for cluster, found in others_of(RecordedDecisions(*row) for row in rows).items():
+            yield cluster, given or found
+
+
+def lake_digest(reader: LakeReader, window: Window) -> str:
+    """A digest of the events that a replay of this window can look at: those in it, and all before."""
+    events, digest = reader.connection.execute(statement("digest"), {"until": window.until}).fetchall()[0]
+    return f"{events}-{digest}"
+
+
+class _Recorded(NamedTuple):
+    """A class of recorded requests, whether policies ran for them and why, and whether their final stage was recorded."""
+
+    item: RequestClass
+    ran: str
+    why: str
+    is_final: bool
+
+
+def _classes(reader: LakeReader, window: Window) -> list[_Recorded]:
+    """Every class of recorded requests."""
+    rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
+    names = [field.name for field in dataclasses.fields(RequestClass) if field.name != "reads_old_object"]
+    return [
+        _Recorded(RequestClass(**{name: row[name] for name in names}), row["ran"], row["ran_reason"], row["is_final"])
+        for row in rows
+    ]
+
+
+def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[RequestClass, ...], tuple[tuple[str, int], ...]]:
+    """The classes that some policy concerns, and the reasons for leaving out the others.
+
+    Requests are looked at by resource and verb: others of a resource and verb that some policy concerns are not left out, and the
+    run says what it found of each.
+    """
+    concerned: Counter[RequestClass] = Counter()
+    others: list[tuple[LaneName, int, str]] = []
+    for item, ran, why, is_final in classes:
+        if not is_final:
+            others.append((_NO_LANE, item.requests, f"whether policies ran is not recorded: {why}"))
+            continue
+        entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)] if ran != "no" else []
+        if entries:
+            reads = any(_reads_old_object(entry) for entry in entries)
+            concerned[dataclasses.replace(item, requests=0, reads_old_object=reads)] += item.requests
+        else:
+            why = f"policies did not run: {why}" if ran == "no" else "no policy is for this resource and operation"
+            others.append((_lane_name(item), item.requests, why))
+    planned = tuple(sorted(dataclasses.replace(item, requests=count) for item, count in concerned.items()))
+    lanes = set(map(_lane_name, planned))
+    excluded: Counter[str] = Counter()
+    for lane, requests, why in others:
+        if lane not in lanes:
+            excluded[why] += requests
+    return planned, tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _lane_name(item: RequestClass) -> LaneName:
+    return LaneName(item.cluster, item.api_group, item.api_version, item.resource, item.subresource, item.verb)
+
+
+def _reads_old_object(entry: Entry) -> bool:
+    """Whether a policy or one of its bindings looks at oldObject, in an expression or with an objectSelector."""
+    matchers = [entry.matcher, *(bound.matcher for bound in entry.bound)]
+    selectors = [matcher.criteria.object_selector for matcher in matchers if matcher]
+    return "oldObject" in entry.policy.reads.roots or any(selector and selector.requirements for selector in selectors)
+
+
+def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
+    requests: Counter[str] = Counter()
+    for item in classes:
+        names = {entry.policy.policy.name for target in item.targets() for entry, _ in compiled.candidates(target)}
+        requests.update(dict.fromkeys(names, item.requests))
+    actions: dict[tuple[str, str | None], tuple[str, ...]] = {}
+    for policy in policies.policies:
+        for binding in policies.bindings_of(policy):
+            actions[policy.name, binding.name] = tuple(map(str, binding.validation_actions))
+        if not policies.bindings_of(policy):
+            actions[policy.name, None] = ()
+    for (name, bound), chosen in actions.items():
+        yield PlannedBinding(name, bound, chosen, requests[name])
+
+
+def plan_parts(reader: LakeReader, classes: Iterable[RequestClass], window: Window, part_requests: int) -> Iterator[Part]:
+    """Cut the requests into ranges of whole objects, so that one part holds all that is needed to know an object's history."""
+    register_classes(reader, classes)
+    pending: list[Unit] = []
+    index = 0
+    for row in reader.connection.execute(statement("units"), window.parameters).fetchall():
+        unit = Unit(*row)
+        if pending and (unit.cluster != pending[0].cluster or _requests(pending) + unit.requests > part_requests):
+            yield _part(index, pending)
+            pending, index = [], index + 1
+        if unit.requests <= part_requests:
+            pending.append(unit)
+            continue
+        for part in _split_unit(reader, unit, window, index, part_requests):
+            yield part
+            index += 1
+    if pending:
+        yield _part(index, pending)
+
+
+def _requests(units: Iterable[Unit]) -> int:
+    return sum(unit.requests for unit in units)
+
+
+def _part(index: int, units: Sequence[Unit]) -> Part:
+    return Part(index, units[0].cluster, units[0].place, units[-1].place, None, None, _requests(units))
+
+
+def _split_unit(reader: LakeReader, unit: Unit, window: Window, index: int, part_requests: int) -> Iterator[Part]:
+    parameters = {**window.parameters, "cluster": unit.cluster, "resource": unit.resource, "namespace": unit.namespace}
+    parts = reader.connection.execute(statement("names"), {**parameters, "part": part_requests}).fetchall()
+    after: str | None = None
+    for position, (last, requests) in enumerate(parts):
+        is_last = position == len(parts) - 1
+        yield Part(index + position, unit.cluster, unit.place, unit.place, after, None if is_last else last, requests)
+        after = last
+
+
+def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> list[LaneName]:
+    """Make the planned classes known to the reader's SQL, as a table `planned_classes`. Returns them by their number in it."""
+    old_objects: dict[LaneName, bool] = {}
+    for item in classes:
+        key = _lane_name(item)
+        old_objects[key] = old_objects.get(key, False) or item.reads_old_object
+    columns = [pa.array([key[position] for key in old_objects], pa.string()) for position in range(len(LaneName._fields))]
+    numbers, reads = pa.array(range(len(old_objects)), pa.int32()), pa.array(old_objects.values(), pa.bool_())
+    table = pa.Table.from_arrays([*columns, numbers, reads], names=[*LaneName._fields, "class", "reads_old_object"])
+    reader.connection.register("given_classes", table)
+    reader.connection.execute("CREATE OR REPLACE TEMP TABLE planned_classes AS FROM given_classes")
+    reader.connection.unregister("given_classes")
+    return list(old_objects)
