@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,37 +18,45 @@ import typer
 
 from ingest.errors import HindcastError, InputError
 
-from .commands import (
-    calibrate,
-    compact,
-    demo,
-    doctor,
-    exemptions,
-    expire,
-    gate,
-    ingest,
-    init,
-    readiness,
-    replay,
-    serve,
-    violations,
-    watch,
-)
 from .context import Context
 from .damage import ENGINE_ERRORS, explained
 
 EXIT_INTERRUPTED = 130
 
-app = typer.Typer(
-    name="hindcast",
-    help="Say whether a Kubernetes admission policy can go from Warn/Audit to Deny, from the audit log of your own cluster.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+# In the order in which `--help` lists them. Each is the function `command` of a module of api/commands.
+COMMANDS = (
+    "demo",
+    "init",
+    "ingest",
+    "serve",
+    "doctor",
+    "compact",
+    "expire",
+    "violations",
+    "replay",
+    "calibrate",
+    "readiness",
+    "exemptions",
+    "gate",
+    "watch",
 )
 
 
-@app.callback()
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with some of its commands. To load them all takes longer than most of them run."""
+    app = typer.Typer(
+        name="hindcast",
+        help="Say whether a Kubernetes admission policy can go from Warn/Audit to Deny, from the audit log of your own cluster.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        callback=_options,
+    )
+    for name in names:
+        app.command(name)(_finishing(import_module(f".commands.{name}", __package__).command))
+    return app
+
+
 def _options(
     context: typer.Context,
     lake: Annotated[
@@ -85,29 +94,17 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
     return finish
 
 
-for _command in (
-    demo,
-    init,
-    ingest,
-    serve,
-    doctor,
-    compact,
-    expire,
-    violations,
-    replay,
-    calibrate,
-    readiness,
-    exemptions,
-    gate,
-    watch,
-):
-    app.command(_command.__name__.rpartition(".")[2])(_finishing(_command.command))
+def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
+    """The commands that these arguments may mean: those that stand among them, or all for help and for what is none."""
+    named = [name for name in COMMANDS if name in arguments]
+    return named if named and arguments[0] != "--help" else COMMANDS
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for a user's mistake."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        app(args=list(arguments) if arguments is not None else None)
+        application(_asked_for(arguments))(args=arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except HindcastError as error:

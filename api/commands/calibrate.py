@@ -51,7 +51,7 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
-    other_authorizers: options.OtherAuthorizersOption = None,
+    other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     output: options.Output = Format.TABLE,
 ) -> int:

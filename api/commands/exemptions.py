@@ -54,7 +54,7 @@ def command(
         bool,
         typer.Option("--check", "--check-exemptions", help="Instead, say which of the exemptions that are there should go."),
     ] = False,
-    other_authorizers: options.OtherAuthorizersOption = None,
+    other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     output: Annotated[
         ExemptionFormat,

@@ -77,7 +77,7 @@ def command(
         typer.Option(help="Take this path out of the objects that are shown, as spec.containers[*].env; repeat it."),
     ] = None,
     counterexamples: Annotated[int, typer.Option(min=0, help="How many denied requests to show for each policy.")] = PER_POLICY_MAX,
-    other_authorizers: options.OtherAuthorizersOption = None,
+    other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     output: reports.Output = ReportFormat.TABLE,
     report_file: reports.Files = None,

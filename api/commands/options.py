@@ -11,7 +11,6 @@ import typer
 
 from api.output import Format
 from ingest.errors import InputError
-from pipeline.authorization import OtherAuthorizers
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -25,15 +24,6 @@ Policies = Annotated[
 ]
 KubernetesVersion = Annotated[
     str, typer.Option("--kubernetes-version", help="The API server's minor version, which decides what CEL knows.")
-]
-
-OtherAuthorizersOption = Annotated[
-    OtherAuthorizers | None,
-    typer.Option(
-        "--other-authorizers",
-        help="What the clusters have beside RBAC, for policies that ask the authorizer: nothing, Node, or any (a webhook or policy "
-        "file: then what RBAC does not allow is unknown). Default: what the log shows.",
-    ),
 ]
 
 

@@ -50,7 +50,7 @@ def command(
     check_exemptions: Annotated[
         bool, typer.Option("--check-exemptions", help="Instead, say which exemptions of the policies are too wide or not needed.")
     ] = False,
-    other_authorizers: options.OtherAuthorizersOption = None,
+    other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     output: reports.Output = ReportFormat.TABLE,
     report_file: reports.Files = None,

@@ -35,6 +35,14 @@ from . import options
 from .policies import chosen_policies, only
 
 Workers = Annotated[int | None, typer.Option(help="Worker processes; default: one per core.")]
+OtherAuthorizersOption = Annotated[
+    OtherAuthorizers | None,
+    typer.Option(
+        "--other-authorizers",
+        help="What the clusters have beside RBAC, for policies that ask the authorizer: nothing, Node, or any (a webhook or policy "
+        "file: then what RBAC does not allow is unknown). Default: what the log shows.",
+    ),
+]
 
 
 def command(
@@ -54,7 +62,7 @@ def command(
         str | None, typer.Option("--from-log", help="Replay the policies that the log shows in force at this time (RFC 3339).")
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Whose policies --from-log and --against-log mean.")] = None,
-    other_authorizers: options.OtherAuthorizersOption = None,
+    other_authorizers: OtherAuthorizersOption = None,
     workers: Workers = None,
     output: options.Output = Format.TABLE,
 ) -> int:
