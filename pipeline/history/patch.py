@@ -18,9 +18,9 @@ class PatchError(HindcastError):
 def apply_json_patch(document: Json, operations: Sequence[Mapping[str, Any]]) -> Json:
     """Apply a JSON Patch and return the new document; the given one stays as it was.
 
-    Raises PatchError if a path does not exist or a test fails. Two habits of the server's library (evanphx/json-patch, as
-    kubernetes/apiserver pkg/endpoints/handlers/patch.go sets it up) are kept: a negative array index counts from the end, and
-    removing what is not there is an error.
+    Raises PatchError if a path does not exist or a test fails. The habits of the server's library (evanphx/json-patch v4, as
+    kubernetes/apiserver pkg/endpoints/handlers/patch.go sets it up) are kept: a negative array index counts from the end, replacing
+    a member that is not there adds it, to a test it is null, and removing it is an error.
     """
     result = deepcopy(document)
     for index, operation in enumerate(operations):
@@ -38,9 +38,13 @@ def apply_json_patch(document: Json, operations: Sequence[Mapping[str, Any]]) ->
 
 
 def apply_merge_patch(document: Json, patch: Json) -> Json:
-    """Apply a JSON Merge Patch and return the new document: null removes, objects merge, everything else replaces."""
+    """Apply a JSON Merge Patch and return the new document: null removes, objects merge, everything else replaces.
+
+    As in the server's library (evanphx/json-patch v4, merge.go), objects in a list lose their nulls too, unless the list takes the
+    place of an object.
+    """
     if not isinstance(patch, dict):
-        return deepcopy(patch)
+        return deepcopy(patch) if isinstance(document, dict) else _without_nulls(patch)
     result = dict(document) if isinstance(document, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -48,6 +52,12 @@ def apply_merge_patch(document: Json, patch: Json) -> Json:
         else:
             result[key] = apply_merge_patch(result.get(key), value)
     return result
+
+
+def _without_nulls(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def tokens_of(pointer: str) -> list[str]:
@@ -110,8 +120,12 @@ def _remove(document: Json, pointer: str) -> Json:
 
 
 def _replace(document: Json, pointer: str, value: Json) -> Json:
-    _get(document, pointer)  # what is replaced must be there
-    return _add(_remove(document, pointer), pointer, value) if pointer else value
+    tokens = tokens_of(pointer)
+    if not tokens:
+        return value
+    parent = _parent(document, tokens)
+    parent[_index(parent, tokens[-1]) if isinstance(parent, list) else tokens[-1]] = value
+    return document
 
 
 def _move(document: Json, operation: Mapping[str, Any]) -> Json:
@@ -123,7 +137,10 @@ def _move(document: Json, operation: Mapping[str, Any]) -> Json:
 
 
 def _test(document: Json, operation: Mapping[str, Any]) -> Json:
-    if not json_equal(_get(document, operation["path"]), operation.get("value")):
+    tokens = tokens_of(operation["path"])
+    parent = _parent(document, tokens) if tokens else None
+    found = parent.get(tokens[-1]) if isinstance(parent, dict) else _get(document, operation["path"])
+    if not json_equal(found, operation.get("value")):
         raise ValueError("the tested value differs")
     return document
 

@@ -19,8 +19,9 @@ _ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"
 
 # Lists that merge instead of being replaced: the end of the path to the list -> the merge key ("" for a list of scalars).
-# A path that begins with a kind holds for that kind alone. Everything that is not here is replaced as a whole.
-_MERGE_LISTS: dict[tuple[str, ...], str] = {
+# A path that begins with a kind holds for that kind alone, and goes before a shorter one; None says that the list is replaced.
+# Everything that is not here is replaced as a whole.
+_MERGE_LISTS: dict[tuple[str, ...], str | None] = {
     ("metadata", "finalizers"): "",
     ("metadata", "ownerReferences"): "uid",
     ("spec", "containers"): "name",
@@ -45,6 +46,9 @@ _MERGE_LISTS: dict[tuple[str, ...], str] = {
     ("ephemeralContainers", "volumeMounts"): "mountPath",
     ("ephemeralContainers", "volumeDevices"): "devicePath",
     ("status", "conditions"): "type",
+    ("CertificateSigningRequest", "status", "conditions"): None,
+    ("CustomResourceDefinition", "status", "conditions"): None,
+    ("ValidatingAdmissionPolicy", "status", "conditions"): None,
     ("Pod", "status", "podIPs"): "ip",
     ("Pod", "status", "hostIPs"): "ip",
     ("Pod", "status", "resourceClaimStatuses"): "name",
@@ -53,6 +57,7 @@ _MERGE_LISTS: dict[tuple[str, ...], str] = {
     ("Service", "spec", "ports"): "port",
     ("ServiceAccount", "secrets"): "name",
     ("CSINode", "spec", "drivers"): "name",
+    ("ResourceClaim", "status", "reservedFor"): "uid",
     ("MutatingWebhookConfiguration", "webhooks"): "name",
     ("ValidatingWebhookConfiguration", "webhooks"): "name",
     ("webhooks", "matchConditions"): "name",
@@ -61,6 +66,8 @@ _MERGE_LISTS: dict[tuple[str, ...], str] = {
     ("MutatingAdmissionPolicy", "spec", "matchConditions"): "name",
     ("MutatingAdmissionPolicy", "spec", "variables"): "name",
 }
+# Objects that are replaced as a whole, although objects merge.
+_REPLACED_OBJECTS = frozenset({("PodDisruptionBudget", "spec", "selector")})
 
 
 def apply_strategic_merge_patch(document: Object, patch: Object) -> Object:
@@ -100,23 +107,22 @@ def _merge_map(original: Object, patch: Object, path: tuple[str, ...]) -> Object
             field = key.removeprefix(_DELETE)
             if field in original:
                 original[field] = [item for item in original[field] if item not in value]
-        elif value is None:
+        elif value is None or (key not in original and _is_special(value)):
             original.pop(key, None)
         elif key not in original:
-            original[key] = _without_directives(value)
+            original[key] = _as_new(value)
         else:
             original[key] = _merge_value(original[key], value, (*path, key))
     return original
 
 
 def _merge_value(original: Json, patch: Json, path: tuple[str, ...]) -> Json:
-    if isinstance(original, dict) and isinstance(patch, dict):
+    if isinstance(original, dict) and isinstance(patch, dict) and path not in _REPLACED_OBJECTS:
         return _merge_map(original, patch, path)
     key = merge_key_of(path) if isinstance(patch, list) else None
     if isinstance(original, list) and key is not None:
-        merged = _merge_list(original, patch, path, key)
-        return _in_order(merged, _without_directives(patch), original, key)
-    return _without_directives(patch)
+        return _in_order(_merge_list(original, patch, path, key), _as_new(patch), original, key)
+    return _as_new(patch)
 
 
 def _replaced_map(patch: Object) -> Object:
@@ -154,17 +160,18 @@ def _merge_ordered_lists(original: Object, patch: Object, path: tuple[str, ...])
 def _merge_list(original: list[Json], patch: list[Json], path: tuple[str, ...], key: str) -> list[Json]:
     if not key:
         return list(dict.fromkeys([*original, *patch]))
-    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
-        return [_without_directives(item) for item in patch if _DIRECTIVE not in item or len(item) > 1]
-    merged = list(original)
     for item in patch:
-        if key not in item:
+        if key not in item and item.get(_DIRECTIVE) != "replace":
             raise PatchError(f"an entry of {'.'.join(path[1:])} has no {key}, which is the merge key of that list")
+    plain = [item for item in patch if not _is_special(item)]
+    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [_as_new(item) for item in plain]
+    deleted = [item[key] for item in patch if _is_special(item)]
+    merged = [entry for entry in original if entry.get(key) not in deleted]
+    for item in plain:
         found = next((index for index, entry in enumerate(merged) if entry.get(key) == item[key]), None)
-        if item.get(_DIRECTIVE) == "delete":
-            merged = [entry for entry in merged if entry.get(key) != item[key]]
-        elif found is None:
-            merged.append(_without_directives(item))
+        if found is None:
+            merged.append(_as_new(item))
         else:
             merged[found] = _merge_map(merged[found], item, path)
     return merged
@@ -185,14 +192,21 @@ def _in_order(merged: list[Json], client_order: list[Json], server_order: list[J
     return woven + named + others
 
 
-def _without_directives(value: Json) -> Json:
+def _is_special(value: Json) -> bool:
+    """Whether a value is an instruction, and not what is to stand in the document."""
+    return isinstance(value, dict) and _DIRECTIVE in value
+
+
+def _as_new(value: Json) -> Json:
+    """What a patch says where the document says nothing: without instructions and without nulls (removeDirectives,
+    discardNullValuesFromPatch).
+    """
     if isinstance(value, dict):
-        return {key: _without_directives(entry) for key, entry in value.items() if not _is_directive(key)}
+        return {
+            key: _as_new(entry)
+            for key, entry in value.items()
+            if entry is not None and not _is_directive(key) and not _is_special(entry)
+        }
     if isinstance(value, list):
-        kept = [
-            item
-            for item in value
-            if not (isinstance(item, dict) and item.get(_DIRECTIVE) in ("delete", "replace") and len(item) <= 2)
-        ]
-        return [_without_directives(item) for item in kept]
+        return [_as_new(item) for item in value if not _is_special(item)]
     return value

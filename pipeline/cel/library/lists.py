@@ -9,9 +9,9 @@ from ..equality import equal
 from ..functions import Function, Library
 from ..operators import add, greater, less
 from ..types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
-from ..values import CelError, Duration, UInt, Value
+from ..values import CelError, Duration, UInt, Value, no_such_overload
 from .costs import traverse
-from .declare import COMPARABLE, Variant, function, member
+from .declare import COMPARABLE, COMPARABLE_CLASSES, Variant, function, member
 
 _SUMMABLE: tuple[tuple[Type, Value], ...] = ((INT, 0), (UINT, UInt(0)), (DOUBLE, 0.0), (DURATION, Duration(0)))
 # The names that overload ids use.
@@ -34,8 +34,15 @@ def same(left: Value, right: Value) -> bool:
         return False
 
 
+def _has_order(item: Value) -> Value:
+    """The item, where its type knows an order at all."""
+    if item.__class__ not in COMPARABLE_CLASSES:
+        raise no_such_overload()
+    return item
+
+
 def is_sorted(items: list[Value]) -> bool:
-    return all(order(left, right) != 1 for left, right in pairwise(items))
+    return all(order(left, _has_order(right)) != 1 for left, right in pairwise(items))
 
 
 def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
@@ -56,7 +63,7 @@ def _extreme(name: str, replaces: int) -> Callable[[list[Value]], Value]:
             raise CelError(f"{name} called on empty list")
         result = items[0]
         for item in items[1:]:
-            if order(result, item) == replaces:
+            if order(result, _has_order(item)) == replaces:
                 result = item
         return result
 

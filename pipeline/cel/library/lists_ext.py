@@ -7,7 +7,7 @@ from functools import cmp_to_key
 
 from ..functions import Function, Library
 from ..types import DYN, INT, list_of, parameter
-from ..values import CelError, Value
+from ..values import CelError, Value, runtime_type
 from .costs import STRING_FACTOR, Cost, allocate, size
 from .declare import COMPARABLE, COMPARABLE_CLASSES, Variant, dispatcher, function, member, plain
 from .lists import order, same
@@ -35,6 +35,14 @@ def flatten(items: list[Value], depth: int = 1) -> list[Value]:
         flat = [inner for item in flat for inner in (item if item.__class__ is list else (item,))]
         depth -= 1
     return flat
+
+
+def flatten_any(target: Value, *depth: Value) -> list[Value]:
+    """`flatten` of whatever it is called on: cel-go sets no guards before it, so that it also takes a list that is flat."""
+    if target.__class__ is not list or any(each.__class__ is not int for each in depth):
+        kinds = ", ".join(runtime_type(each).name for each in depth)
+        raise CelError(f"no such overload: {runtime_type(target).name}.flatten({kinds})")
+    return flatten(target, *depth)
 
 
 def distinct(items: list[Value]) -> list[Value]:
@@ -117,18 +125,17 @@ _SORTED = tuple(member(f"list_{kind.name}_sort", (list_of(kind),), list_of(kind)
 _SORTED_BY = tuple(
     member(f"list_{kind.name}_sortByAssociatedKeys", (_LIST, list_of(kind)), _LIST, sort_by_keys) for kind in COMPARABLE
 )
+_FLATTEN = (
+    member("list_flatten", (list_of(_LIST),), _LIST, flatten),
+    member("list_flatten_int", (list_of(DYN), INT), list_of(DYN), flatten),
+)
 _SORT, _SORT_BY = "sort", "@sortByAssociatedKeys"
 
 LIBRARY = Library(
     "lists 3",
     (
         function("slice", member("list_slice", (_LIST, INT, INT), _LIST, slice_), cost=_output_cost),
-        function(
-            "flatten",
-            member("list_flatten", (list_of(_LIST),), _LIST, flatten),
-            member("list_flatten_int", (list_of(DYN), INT), list_of(DYN), flatten),
-            cost=_flatten_cost,
-        ),
+        Function("flatten", tuple(variant.overload for variant in _FLATTEN), flatten_any, _flatten_cost),
         function("reverse", member("list_reverse", (_LIST,), _LIST, lambda items: items[::-1]), cost=_output_cost),
         function("distinct", member("list_distinct", (_LIST,), _LIST, distinct), cost=_pairs_cost(0)),
         function("lists.range", plain("lists_range", (INT,), list_of(INT), range_), cost=_output_cost),
