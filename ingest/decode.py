@@ -132,7 +132,7 @@ def _row(line: bytes) -> tuple[Any, ...]:
         version,
         ref.resource,
         ref.subresource,
-        ref.namespace,
+        ref.namespace if ref.namespace is None else _namespace(event, ref.namespace),
         ref.name,
         ref.uid,
         ref.resource_version,
@@ -146,6 +146,16 @@ def _row(line: bytes) -> tuple[Any, ...]:
         extra,
         flags,
     )
+
+
+def _namespace(event: Event, told: str) -> str | None:
+    """The namespace of the request.
+
+    The server fills in from the body what is missing in objectRef (kubernetes/apiserver pkg/audit/request.go, LogRequestObject), so
+    that a cluster-scoped object that names a namespace seems to be in it. The store, admission and authorizers go by the URL.
+    """
+    is_from_body = event.verb in ("create", "update") and event.request_uri and "/namespaces/" not in event.request_uri
+    return None if is_from_body else told
 
 
 def _utf8(line: bytes, flags: list[str]) -> bytes:

@@ -79,6 +79,19 @@ def _eviction_failed(event: Event) -> bool:
     return event.subresource == "eviction" and decided and (event.code == 429 or event.message.startswith("pods "))
 
 
+def _looked_up_too_late(event: Event) -> bool:
+    """A Binding is admitted before its pod is looked up, and a TokenRequest before what the token is to be bound to.
+
+    Follows kubernetes pkg/registry/core/pod/storage/storage.go (BindingREST) and pkg/registry/core/serviceaccount/storage/token.go.
+    """
+    if event.verb != "create" or event.code not in (404, 409):
+        return False
+    if event.subresource == "token":
+        return event.message.startswith(("pods ", "nodes ", "secrets "))
+    is_binding = event.subresource == "binding" or (event.resource.resource == "bindings" and not event.resource.group)
+    return is_binding and event.message.startswith(("pods ", "Operation cannot be fulfilled on pods"))
+
+
 def _mutating_webhook_refused(event: Event) -> bool:
     """A refusal by a webhook, or for want of its answer, that the log also shows among the called mutating ones."""
     found = _WEBHOOK.search(event.message)
@@ -120,10 +133,12 @@ _RULES = (
         lambda e: e.verb == "create" and e.code == 409 and e.reason == "AlreadyExists",
     ),
     _Rule("the eviction failed, which is tried after admission", _Y, _eviction_failed),
+    _Rule("what it is about was not there, which is found after admission", _Y, _looked_up_too_late),
     _Rule("policies recorded a failure, and it failed for another reason", Admission.ASKED, _left_a_failure),
     _Rule("priority and fairness refused it", _N, _code(429)),
     _Rule("the connection was admitted, and failed behind the API server", _Y, _connect_reached_backend),
     _Rule("the apply patch does not fit the schema", _N, _says("failed to create typed patch object")),
+    _Rule("another manager owns what was applied", _N, lambda e: e.code == 409 and e.message.startswith("Apply failed with ")),
     _Rule("a precondition did not hold", _N, lambda e: e.code == 409 and "in the precondition" in e.message),
     _Rule("the object had changed; the log does not tell whether that was found before or after", _U, _code(409)),
     _Rule("an admission plugin before it refused", _N, _code(403)),

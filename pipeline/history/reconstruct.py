@@ -171,9 +171,10 @@ class _Reconstruction:
         raw = self.event.request_raw
         if raw is None:
             return Unknown(f"the requested object was not recorded: {why_not_kept(self.event)}")
-        # Admission labels a Binding with the topology of its node, which no body shows.
-        grade = Grade.PARTIAL if self.event.subresource == "binding" else Grade.EXACT
-        return LazyKnown(lambda: self.decode(raw), "requestObject", self._grade(grade))
+        # No body shows the labels that admission gives a Binding, nor the audiences that the server gives a token without any.
+        grade = Grade.PARTIAL if self.event.subresource in ("binding", "token") else Grade.EXACT
+        complete = _with_account if self.event.subresource == "token" else _as_it_is
+        return LazyKnown(lambda: complete(self.decode(raw), self.event), "requestObject", self._grade(grade))
 
     def _updated(self, old: Evidence[Object | None], known_version: str) -> Evidence[Object | None]:
         event = self.event
@@ -238,6 +239,19 @@ class _Reconstruction:
             object=new,
             old_object=old,
         )
+
+
+def _as_it_is(value: Object, event: Event) -> Object:
+    return value
+
+
+def _with_account(value: Object, event: Event) -> Object:
+    """A TokenRequest as its storage hands it to admission (kubernetes pkg/registry/core/serviceaccount/storage/token.go)."""
+    metadata = value.setdefault("metadata", {})
+    metadata.update({"name": metadata.get("name") or event.name, "namespace": metadata.get("namespace") or event.namespace})
+    metadata["creationTimestamp"] = f"{event.ts:%Y-%m-%dT%H:%M:%SZ}"
+    value["status"] = {"token": "", "expirationTimestamp": None}
+    return value
 
 
 def as_created(value: Object) -> Object:

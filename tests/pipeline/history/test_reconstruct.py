@@ -160,6 +160,19 @@ def test_a_binding_is_a_version_of_its_pod(build: Any) -> None:
     assert request.object.source.endswith("resourceVersion not known")  # type: ignore[union-attr]
 
 
+def test_a_token_is_asked_for_in_the_name_of_its_account(build: Any) -> None:
+    asked = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {}, "spec": {"audiences": ["a"]}}
+    row = build(resource="serviceaccounts", subresource="token", name="robot", request=asked, response=None)
+    request = only(row)
+    assert known(request.object) == {
+        **asked,
+        "metadata": {"name": "robot", "namespace": "shop", "creationTimestamp": "2026-01-01T12:00:01Z"},
+        "status": {"token": "", "expirationTimestamp": None},
+    }
+    assert request.object.grade is Grade.PARTIAL  # type: ignore[union-attr]
+    assert request.kind == Known(GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest"), "built-in resources")
+
+
 def test_a_refused_patch_is_the_stored_object_patched(build: Any) -> None:
     refused = build(
         at=100,
