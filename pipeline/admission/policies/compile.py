@@ -84,6 +84,7 @@ class CompiledPolicy:
         variables = {name: each.program for name, each in self.variables.items() if each.program}
         read = partial(_reads, variables)
         self.reads = read((*self.match_conditions, *checks, *messages, *self.audit_annotations))
+        self.reads_managed_fields = self.reads.managed_fields
         self.project = projector(self.reads)
         self.condition_roots = read(self.match_conditions).roots & _REQUEST_ROOTS
         self.validation_roots = read(checks).roots & _REQUEST_ROOTS

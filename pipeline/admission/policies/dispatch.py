@@ -55,6 +55,7 @@ class CompiledSet:
         self.entries = tuple(entries)
         self.given = given
         self.memory: Memory = {} if memory is None else memory
+        self.reads_managed_fields = any(entry.policy.reads_managed_fields for entry in self.entries)
         self._by_target: dict[Target, tuple[Candidate, ...]] = {}
         # The world is kept with what was found in it, or another one could get the same identity.
         self._prepared: dict[tuple[Target, str, int], tuple[World, dict[tuple[int, Labels], Prepared]]] = {}
@@ -179,7 +180,8 @@ def evaluate_request(
     """
     if len(policies.memory) > MEMORY_MAX:
         policies.memory.clear()
-    run = _Run(Inputs(request, policies.given.over(world), authorize), policies.memory)
+    inputs = Inputs(request, policies.given.over(world), authorize, managed_fields=policies.reads_managed_fields)
+    run = _Run(inputs, policies.memory)
     for item in chain.from_iterable(policies.prepared(request, world)):
         if isinstance(item, Due):
             run.evaluate(item)

@@ -29,6 +29,7 @@ from ...request import (
 from ...world import World
 from .conversions import convert
 from .limits import Doubts, Limits, Measured, Together
+from .reads import MANAGED_FIELDS
 
 NULL_PARAM = Measured("params", None)
 # Who answers authorization checks: may this user do that?
@@ -48,10 +49,16 @@ class NamespaceNotFoundError(Exception):
 
 
 class Inputs:
-    """The values of one request, each made at most once. `authorize` is None where nobody can say who was allowed what."""
+    """The values of one request, each made at most once. `authorize` is None where nobody can say who was allowed what.
 
-    def __init__(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser | None = None) -> None:
+    `managed_fields` says that somebody reads metadata.managedFields, which stored objects have and audit logs leave out.
+    """
+
+    def __init__(
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser | None = None, *, managed_fields: bool = False
+    ) -> None:
         self.request = request
+        self._managed_fields = managed_fields
         self.world = world
         self._authorize = authorize or _nobody_knows
         self._plain: dict[str, Any] = {}
@@ -166,9 +173,12 @@ class Inputs:
     def _object(self, name: str, evidence: Evidence[Object | None], match: Match | None) -> Any:
         if isinstance(evidence, Unknown):
             return CelUnknown(f"{name}: {evidence.reason}")
+        value = evidence.value
+        if self._managed_fields:
+            value = self._once((name, MANAGED_FIELDS), lambda: with_managed_fields(name, evidence.value))
         if match is None or match.conversion is Conversion.NONE:
-            return evidence.value
-        value, kind = evidence.value, match.matched_kind
+            return value
+        kind = match.matched_kind
         if value is None or not isinstance(kind, Known):
             return value
         return self._once((name, kind.value), lambda: convert(name, value, kind.value, match.conversion))
@@ -218,6 +228,15 @@ def request_value(request: AdmissionRequest, resource: GroupVersionResource, kin
     if request.namespace:
         value["namespace"] = request.namespace
     return value
+
+
+def with_managed_fields(name: str, value: Object | None) -> Object | None:
+    """The object `name` with the managedFields that every stored object has: unknown where the record leaves them out."""
+    metadata = (value or {}).get("metadata")
+    if value is None or metadata.__class__ is not dict or MANAGED_FIELDS in metadata:
+        return value
+    left_out = CelUnknown(f"{name}.metadata.{MANAGED_FIELDS}: left out of the record")
+    return {**value, "metadata": {**metadata, MANAGED_FIELDS: left_out}}
 
 
 def namespace_value(namespace: Mapping[str, Any], raw: bool) -> dict[str, Any]:

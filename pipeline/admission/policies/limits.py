@@ -15,10 +15,10 @@ import msgspec
 
 from ...cel import Program
 from .cost_bound import CostBound, Extent, extent_of, is_bounded, largest
-from .reads import used_variables
+from .reads import MANAGED_FIELDS, reads_managed_fields, used_variables
 
 _encode = msgspec.json.Encoder().encode
-MANAGED_FIELDS = "managedFields"
+_WITH_METADATA = ("object", "oldObject", "params", "namespaceObject")
 PROGRAM_LIMIT = 1_000_000  # of each evaluation of one program: kubernetes/apiserver pkg/apis/cel/config.go PerCallLimit
 BUDGET = 10_000_000  # of validations with their messages, and of audit annotations: about one second each on an API server
 BUDGET_MATCH_CONDITIONS = 2_500_000
@@ -110,7 +110,8 @@ class Limits:
         trees = [*self._variables.values(), *(program for _, programs in steps for program in programs)]
         self._is_bounded = is_bounded(program.ast for program in trees)
         # Half of an object is often managedFields, which hardly any policy looks at.
-        self._skipped = "" if any(map(_reads_managed_fields, trees)) else MANAGED_FIELDS
+        read = any(reads_managed_fields(program.reads, name) for program in trees for name in _WITH_METADATA)
+        self._skipped = "" if read else MANAGED_FIELDS
         self._by_sizes: dict[Sizes, Doubts] = {None: None}
         self._by_extent: dict[Extent, Doubts] = {}
 
@@ -183,19 +184,6 @@ def _doubt(programs: Sequence[Program], costs: Sequence[float | None], budget: f
         doubtful.append(program)
         rest -= cost
     return Doubt(tuple(doubtful), budget - rest)
-
-
-def _reads_managed_fields(program: Program) -> bool:
-    for name in ("object", "oldObject", "params", "namespaceObject"):
-        reads = program.reads.of(name)
-        metadata = reads.fields.get("metadata")
-        if (
-            reads.whole
-            or reads.elements
-            or (metadata and (metadata.whole or metadata.elements or MANAGED_FIELDS in metadata.fields))
-        ):
-            return True
-    return False
 
 
 def _size_of(name: str, value: Any) -> Size | None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ...cel import Program, ReadSet
 
+MANAGED_FIELDS = "managedFields"
+
 
 class PolicyReads(ReadSet):
     """The read sets of several expressions together, traced through the `variables` that they use."""
@@ -14,6 +16,19 @@ class PolicyReads(ReadSet):
     def roots(self) -> frozenset[str]:
         """Which of object, oldObject, request, params, namespaceObject and authorizer are read."""
         return frozenset(name.partition(".")[0] for name in self.variables())
+
+    @property
+    def managed_fields(self) -> bool:
+        """Whether metadata.managedFields of the request's objects are read: by name, or with all of metadata."""
+        return any(reads_managed_fields(self, name) for name in ("object", "oldObject"))
+
+
+def reads_managed_fields(reads: ReadSet, variable: str) -> bool:
+    """Whether metadata.managedFields of a variable are read."""
+    of_variable = reads.of(variable)
+    metadata = of_variable.fields.get("metadata")
+    everything = of_variable.whole or of_variable.elements
+    return bool(everything or (metadata and (metadata.whole or metadata.elements or MANAGED_FIELDS in metadata.fields)))
 
 
 def reads_of(programs: Iterable[Program], variables: Mapping[str, Program]) -> PolicyReads:
