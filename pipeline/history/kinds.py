@@ -82,6 +82,14 @@ _SUBRESOURCES: dict[tuple[str, str, str], GroupVersionKind] = {
     ("", "serviceaccounts", "token"): GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest"),
 }
 
+# Every version of groups that have no alpha or beta left to switch on.
+_VERSIONS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("", "apps", "batch", "policy", "events.k8s.io", "discovery.k8s.io", "node.k8s.io"), frozenset({"v1"})),
+    **dict.fromkeys(("apiextensions.k8s.io", "apiregistration.k8s.io", "rbac.authorization.k8s.io"), frozenset({"v1"})),
+    "autoscaling": frozenset({"v1", "v2"}),
+    "extensions": frozenset(),
+}
+
 CONNECT_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy"})
 
 
@@ -95,6 +103,12 @@ def _rows() -> Iterator[Resource]:
 
 _BY_RESOURCE = {(row.group, row.resource): row for row in _rows()}
 _BY_KIND = {(row.group, row.kind): row for row in _rows()}
+
+
+def may_be_served(api_version: str) -> bool:
+    """Whether kube-apiserver serves an API version of a built-in group, or may do so where an operator switched it on."""
+    group, _, version = api_version.rpartition("/")
+    return version in _VERSIONS[group] if group in _VERSIONS else True
 
 
 def built_in_resources() -> Iterable[Resource]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from ..matching.namespaces import NAME_LABEL
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Unknown, worst
 from .event import Event, Row
-from .kinds import by_kind
+from .kinds import by_kind, may_be_served
 from .objects import object_of
 from .scale import ScalePaths, paths_of
 from .snapshots import ResourceName, empty_lists, snapshot_versions
@@ -128,8 +128,15 @@ class LogWorld:
     _crds: dict[tuple[str, str], Evidence[Object | None]] = field(default_factory=dict, compare=False, repr=False)
 
     def namespace(self, name: str) -> Evidence[Object | None]:
-        """See World. The label with the namespace's own name is always there: the server sets it."""
-        found = self.history.object_at(object_key(self.cluster, *NAMESPACES, "", name), self.ts)
+        """See World. The label with the namespace's own name is always there: the server sets it.
+
+        Controllers put objects into a new namespace before whoever created it has the answer.
+        """
+        key = object_key(self.cluster, *NAMESPACES, "", name)
+        found = self.history.object_at(key, self.ts)
+        first = next(iter(self.history.versions.timeline(key)), None)
+        if first is not None and first.creates and first.began <= self.ts < first.since:
+            found = self.history.object_of(first)
         if isinstance(found, Known) and found.value is not None:
             found.value["metadata"].setdefault("labels", {}).setdefault(NAME_LABEL, name)
         return found
@@ -170,7 +177,7 @@ class LogWorld:
         group = api_version.rpartition("/")[0]
         row = by_kind(group, kind)
         if row is not None:
-            return Known(row.namespaced, "built-in resources")
+            return Known(row.namespaced if may_be_served(api_version) else None, "built-in resources")
         found = self.custom_resource(group, kind)
         if isinstance(found, Unknown):
             return found
@@ -194,7 +201,7 @@ class LogWorld:
         group = api_version.rpartition("/")[0]
         row = by_kind(group, kind)
         if row is not None:
-            return Known(ResourceName(row.group, row.resource), "built-in resources")
+            return Known(ResourceName(row.group, row.resource) if may_be_served(api_version) else None, "built-in resources")
         found = self.custom_resource(group, kind)
         if isinstance(found, Unknown):
             return found

@@ -64,6 +64,12 @@ def test_a_namespace_has_the_labels_of_its_last_write(build: Any) -> None:
     assert labels_at(history, 35) is None
 
 
+def test_a_namespace_is_there_before_its_writer_has_the_answer(build: Any) -> None:
+    history = LogHistory.from_rows([build(at=10, took=1, **NAMESPACES, name="shop", response=namespace("1", env="dev"))])
+    assert labels_at(history, 9.9) is None
+    assert labels_at(history, 10.2) == {"env": "dev", NAME_LABEL: "shop"}, "what is written into it shows that it was there"
+
+
 def _ended() -> dict[str, Any]:
     value = namespace("3", env="prod")
     value["metadata"]["deletionTimestamp"] = "2026-01-01T12:00:30Z"
@@ -149,6 +155,11 @@ def test_a_param_in_another_version_is_told_apart(limits: LogHistory) -> None:
     [
         ("v1", "ConfigMap", True),
         ("v1", "Namespace", False),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", True),
+        ("autoscaling/v2beta2", "HorizontalPodAutoscaler", None),
+        ("apps/v1beta1", "Deployment", None),
+        ("extensions/v1beta1", "Ingress", None),
+        ("networking.k8s.io/v1beta1", "IPAddress", False),
         ("policy.example.com/v1", "Limit", True),
         ("policy.example.com/v0", "Limit", None),
         ("policy.example.com/v2", "Limit", None),
