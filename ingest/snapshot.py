@@ -19,6 +19,7 @@ import yaml
 
 from .content import Content, file_source
 from .errors import InputError
+from .extent import refuse_excess
 from .lake import Lake
 from .schema import OBJECTS
 
@@ -129,6 +130,7 @@ def _read(path: Path) -> bytes:
 def _objects(path: Path, data: bytes) -> Iterator[_Listed]:
     """What is in a list, in a single object, or in YAML documents of either."""
     if data.lstrip()[:1] != b"{":
+        refuse_excess(data, str(path))
         try:
             documents = [
                 document for document in yaml.load_all(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if document

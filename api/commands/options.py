@@ -51,7 +51,7 @@ def parse_window(since: str | None, until: str | None) -> tuple[datetime | None,
 
 def parse_version(text: str) -> tuple[int, int]:
     """`1.36` or `v1.36.2` as (1, 36). Raises InputError."""
-    match = re.match(r"v?(\d+)\.(\d+)(?:\.|$)", text)
+    match = re.match(r"v?1\.(\d{1,3})(?:\.|$)", text)
     if not match:
-        raise InputError(f"--kubernetes-version: {text!r} is no version", "give a minor version such as 1.36")
-    return int(match[1]), int(match[2])
+        raise InputError(f"--kubernetes-version: {text[:40]!r} is no version", "give a minor version such as 1.36")
+    return 1, int(match[1])

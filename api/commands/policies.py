@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import groupby
 from pathlib import Path
 
 from api.context import Context
 from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet, parse_policy_set, refused_expressions
-from pipeline.admission.policies.load import texts_of
+from pipeline.admission.policies.load import text_of, texts_of
 from pipeline.replay import policies_as_of
 from queries import open_lake
 
 from . import options
 
 STDIN = Path("-")
+_STDIN_NAME = "standard input"
+_KINDS_SHOWN = 3
 
 
 def chosen_policies(
     own: Context, paths: list[Path] | None, moment: str | None, cluster: str | None, version: tuple[int, int]
 ) -> PolicySet:
-    """The policies of `paths`, of the log as of `moment`, or both: then files win, and take from the log the bindings they lack.
+    """The policies of `paths`, of the log as of `moment`, or both.
 
+    Where there are both, files win: their policies take from the log the bindings they lack, and their bindings the policies.
     Raises InputError when nothing is given or a file's expression does not compile, EvidenceError when the log has no policy then.
     """
-    if moment is None:
-        given = read_policies(paths)
-        refuse_uncompilable(given, version)
-        return given
-    recorded = _recorded(own, moment, cluster)
-    if not paths:
+    recorded = None if moment is None else _recorded(own, moment, cluster)
+    if recorded is not None and not paths:
         return recorded
-    given = read_policies(paths)
+    given = read_policies(paths, recorded)
     refuse_uncompilable(given, version)
-    unbound = {policy.name for policy in given.policies} - {binding.policy_name for binding in given.bindings}
-    inherited = tuple(binding for binding in recorded.bindings if binding.policy_name in unbound)
-    return PolicySet(given.policies, given.bindings + inherited, given.objects)
+    names = {policy.name for policy in given.policies}
+    for binding in given.bindings:
+        if binding.policy_name not in names:
+            own.say(f"{binding.source}: {binding.name} binds {binding.policy_name}, which is not given: it does nothing")
+    return given
+
+
+def _joined(given: PolicySet, recorded: PolicySet) -> PolicySet:
+    named, bound = {policy.name for policy in given.policies}, {binding.policy_name for binding in given.bindings}
+    policies = tuple(policy for policy in recorded.policies if policy.name in bound - named)
+    bindings = tuple(binding for binding in recorded.bindings if binding.policy_name in named - bound)
+    return PolicySet(given.policies + policies, given.bindings + bindings, given.objects)
 
 
 def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
@@ -55,21 +64,35 @@ def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
         reader.close()
 
 
-def read_policies(paths: list[Path] | None) -> PolicySet:
-    """The policies of files, folders and standard input. Raises InputError where there is none."""
+def read_policies(paths: list[Path] | None, recorded: PolicySet | None = None) -> PolicySet:
+    """The policies of files, folders and standard input, over those of the log. Raises InputError where there is none."""
     if not paths:
         raise InputError("no policies are given", "give files or folders with -f")
-    found = parse_policy_set(chain.from_iterable(map(_texts, dict.fromkeys(paths))))
+    found = parse_policy_set(_texts(paths))
+    if recorded is not None:
+        found = _joined(found, recorded)
     if not found.policies:
         raise InputError(
-            f"{', '.join(map(str, paths))}: found no ValidatingAdmissionPolicy",
+            f"{', '.join(map(str, paths))}: found no ValidatingAdmissionPolicy{_in_place(found)}",
             "policies are admissionregistration.k8s.io/v1 or v1beta1",
         )
     return found
 
 
-def _texts(path: Path) -> Iterable[tuple[str, str]]:
-    return [("standard input", sys.stdin.read())] if path == STDIN else texts_of([path])
+def _in_place(found: PolicySet) -> str:
+    """What was given in place of policies."""
+    counted = Counter(f"{given.object.get('kind')} of {given.object.get('apiVersion')}" for given in found.objects)
+    counted += Counter({"ValidatingAdmissionPolicyBinding": len(found.bindings)})
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counted.most_common(_KINDS_SHOWN))
+    return f", but {kinds}" if kinds else ""
+
+
+def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    for is_stdin, group in groupby(dict.fromkeys(paths), key=lambda path: path == STDIN):
+        if is_stdin:
+            yield _STDIN_NAME, text_of(sys.stdin.buffer.read(), _STDIN_NAME)
+        else:
+            yield from texts_of(group)
 
 
 def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:

@@ -34,7 +34,7 @@ from pipeline.replay import (
 from . import options
 from .policies import chosen_policies, only
 
-Workers = Annotated[int | None, typer.Option(help="Worker processes; default: one per core.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
 OtherAuthorizersOption = Annotated[
     OtherAuthorizers | None,
     typer.Option(

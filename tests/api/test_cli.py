@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -248,7 +251,7 @@ def test_unknown_commands_and_options_are_usage_errors(capsys: pytest.CaptureFix
     ("text", "words"),
     [
         ("a: [", "policies.yaml"),
-        ("kind: Pod\napiVersion: v1\nmetadata: {name: x}\n", "found no ValidatingAdmissionPolicy"),
+        ("kind: Pod\napiVersion: v1\nmetadata: {name: x}\n", "found no ValidatingAdmissionPolicy, but 1 Pod of v1"),
         (POLICY.replace("[CREATE]", "[]"), "policies.yaml:"),
         (POLICY.replace("validations:", "validatons:"), "validatons"),
     ],
@@ -260,6 +263,40 @@ def test_bad_policies_are_named_with_file_and_line(
     file.write_text(text)
     assert run(["--lake", str(demo_lake), "replay", "-f", str(file), "--plan"]) == 2
     assert words in capsys.readouterr().err
+
+
+BINDING = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: another}
+spec: {policyName: POLICY, validationActions: [Deny]}
+"""
+
+
+def test_standard_input_is_utf_8(demo_lake: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"kind: Pod\n\xff")))
+    assert run(["--lake", str(demo_lake), "replay", "-f", "-", "--plan"]) == 2
+    assert "standard input:2: found the byte 0xff, wanted UTF-8" in capsys.readouterr().err
+
+
+def test_a_binding_of_a_policy_that_is_not_given_is_told(
+    demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(POLICY.replace("EXPRESSION", "'true'") + "---\n" + BINDING.replace("POLICY", "q"))
+    assert run(["--lake", str(demo_lake), "replay", "-f", str(file), "--plan"]) == 0
+    assert "policies.yaml:11: another binds q, which is not given: it does nothing" in capsys.readouterr().err
+
+
+def test_a_binding_is_tried_with_the_policy_that_the_log_shows(
+    demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "binding.yaml"
+    file.write_text(BINDING.replace("POLICY", "image-registry"))
+    at = ["--from-log", "2027-01-01T00:00:00Z", "--plan", "-o", "csv"]
+    assert run(["--lake", str(demo_lake), "replay", "-f", str(file), *at]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split(",")[:2] for row in rows[1:]] == [["image-registry", "another"]]
 
 
 def test_a_policy_that_does_not_compile_is_refused_with_its_place(

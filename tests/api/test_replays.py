@@ -201,15 +201,13 @@ def bomb(levels: int) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(
-    "text", [bomb(12), "[" * 5_000, "- " * 200, "a: &a [*a]\n" + "\n".join(f"b{n}: [1]" for n in range(150_000))]
-)
+@pytest.mark.parametrize("text", [bomb(12), "[" * 5_000, "- " * 200, "a: &a [*a]", "\n".join(f"b{n}: [1]" for n in range(150_000))])
 def test_a_text_that_stands_for_too_much_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"stand for more than|nested deeper"):
+    with pytest.raises(InputError, match=r"^policies:\d+: (stands for more than|nested deeper|the alias \*a stands inside)"):
         check_posted(text)
 
 
-@pytest.mark.parametrize("text", ["", "a: 1", registry(), "a: [b", bomb(3), "a: &a [*a]", "\0", "*nobody"])
+@pytest.mark.parametrize("text", ["", "a: 1", registry(), "a: [b", bomb(3), "\0", "*nobody"])
 def test_any_other_text_is_left_to_its_reader(text: str) -> None:
     check_posted(text)
 

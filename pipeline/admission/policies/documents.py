@@ -1,13 +1,8 @@
-"""YAML and JSON as Kubernetes reads them, with the line of every field.
-
-kubectl reads YAML through sigs.k8s.io/yaml: a date stays a string, `12:30` is a string and `1e3` a number, which PyYAML's own rules
-see otherwise. Keys become strings; a key given twice is an error.
-"""
+"""YAML and JSON as kubectl reads them, with the line of every field. Keys become strings; a key given twice is an error."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +10,9 @@ from typing import Any
 import yaml
 
 from ingest.errors import InputError
+from ingest.extent import refuse_excess
+
+from .yaml_values import JSON_TAGS, MERGE, NO_NUMBER, PLAIN, KubernetesLoader, as_stored
 
 Path = tuple[str | int, ...]
 
@@ -42,33 +40,72 @@ class Document:
 
 
 def read_documents(text: str, source: str) -> list[Document]:
-    """All non-empty documents of a YAML stream or of a JSON text. Raises InputError with `source:line`."""
+    """All non-empty documents of a YAML stream, or of one JSON text after another. Raises InputError with `source:line`."""
+    refuse_excess(text, source)
     try:
         return list(_yaml_documents(text, source))
     except yaml.YAMLError as error:
-        if "\t" in text and (document := _json_document(text, source)):
-            # YAML forbids tabs as indentation, JSON does not.
-            return [document]
+        # YAML forbids tabs as indentation and halves of surrogate pairs, and wants `---` between documents; JSON does not.
+        if text.lstrip()[:1] == "{" and (documents := _json_documents(text, source)):
+            return documents
+        raise _no_yaml(error, text, source) from None
+
+
+def _no_yaml(error: yaml.YAMLError, text: str, source: str) -> InputError:
+    """What is wrong with a text that is neither."""
+    if isinstance(error, yaml.reader.ReaderError):
+        position = next((index for index, letter in enumerate(text) if letter == chr(error.character)), 0)
+        line, problem = text.count("\n", 0, position) + 1, f"the character U+{error.character:04X} is not allowed"
+    else:
         mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        raise InputError(f"{source}:{line}: neither YAML nor JSON: {getattr(error, 'problem', error)}") from None
+        line, problem = mark.line + 1 if mark else 1, getattr(error, "problem", None) or str(error)
+    return InputError(f"{source}:{line}: neither YAML nor JSON: {problem}")
 
 
-def _json_document(text: str, source: str) -> Document | None:
+def _json_documents(text: str, source: str) -> list[Document]:
+    """Nothing if it is no JSON."""
+    decoder = json.JSONDecoder(parse_float=_json_number, parse_int=_json_number, object_pairs_hook=_json_object)
+    documents: list[Document] = []
+    position = 0
     try:
-        return Document(json.loads(text), source, {(): 1})
+        while (start := len(text) - len(text[position:].lstrip())) < len(text):
+            value, position = decoder.raw_decode(text, start)
+            documents.append(Document(value, source, {(): text.count("\n", 0, start) + 1}))
+    except InputError as error:
+        raise InputError(f"{source}:{text.count(chr(10), 0, start) + 1}: {error.message}", error.hint) from None
     except ValueError:
-        return None
+        return []
+    except RecursionError:
+        raise InputError(f"{source}: nested too deep", "no object of Kubernetes is") from None
+    return documents
+
+
+def _json_number(text: str) -> int | float:
+    return as_stored(float(text) if set(text) & set(".eE") or len(text) > 19 else int(text))
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = {_without_halves(key): _without_halves(value) if isinstance(value, str) else value for key, value in pairs}
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise InputError(f"key {twice!r} is there twice", "remove one of the two")
+    return found
+
+
+def _without_halves(text: str) -> str:
+    """A text in which half of a surrogate pair is the replacement character, as Go reads it."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _yaml_documents(text: str, source: str) -> Iterator[Document]:
-    loader = _KubernetesLoader(text)
+    loader = KubernetesLoader(text)
     try:
         while loader.check_node():
             node = loader.get_node()
             assert node is not None
-            _forbid_duplicates(node, source)
-            value = _as_json(loader.construct_document(node), source, node)
+            _refuse(node, source)
+            value = _with_texts_as_keys(loader.construct_document(node))
             if value is None:
                 continue
             lines: dict[Path, int] = {}
@@ -79,38 +116,26 @@ def _yaml_documents(text: str, source: str) -> Iterator[Document]:
         loader.dispose()
 
 
-class _KubernetesLoader(yaml.CSafeLoader):
-    """PyYAML's safe loader with the scalar types that Go's YAML reader knows."""
-
-
-_SCALARS = {
-    "tag:yaml.org,2002:int": (r"[-+]?(0b[01_]+|0o?[0-7_]*|0x[0-9a-fA-F_]+|[1-9][0-9_]*)", "-+0123456789"),
-    "tag:yaml.org,2002:float": (
-        r"[-+]?(([0-9][0-9_]*)?\.[0-9_]+|[0-9][0-9_]*\.)([eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
-        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-        "-+0123456789.",
-    ),
-}
-_KubernetesLoader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in _SCALARS and tag != "tag:yaml.org,2002:timestamp"]
-    for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-for _tag, (_pattern, _letters) in _SCALARS.items():
-    _KubernetesLoader.add_implicit_resolver(_tag, re.compile(f"(?:{_pattern})$"), list(_letters))
-
-
-def _forbid_duplicates(node: yaml.Node, source: str) -> None:
+def _refuse(node: yaml.Node, source: str) -> None:
+    """Raise InputError for what YAML allows and JSON does not, and for a key that is given twice."""
+    if node.tag not in JSON_TAGS or (node.tag == PLAIN and NO_NUMBER.match(node.value)):
+        found = node.value if node.tag == PLAIN else f"a value of type {node.tag.rpartition(':')[2]}"
+        raise InputError(f"{source}:{node.start_mark.line + 1}: {found} has no form in JSON", "quote it as a string")
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
+            where = f"{source}:{key.start_mark.line + 1}"
+            if not isinstance(key, yaml.ScalarNode):
+                raise InputError(f"{where}: a key must be a text", "a value in braces may be a template that was not filled in")
             if key.value in seen:
-                raise InputError(f"{source}:{key.start_mark.line + 1}: key {key.value!r} is already set; remove one of the two")
-            if key.tag != "tag:yaml.org,2002:merge":
+                raise InputError(f"{where}: key {key.value!r} is already set; remove one of the two")
+            if key.tag != MERGE:
+                _refuse(key, source)
                 seen.add(key.value)
-            _forbid_duplicates(value, source)
+            _refuse(value, source)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _forbid_duplicates(item, source)
+            _refuse(item, source)
 
 
 def _collect_lines(node: yaml.Node, path: Path, lines: dict[Path, int]) -> None:
@@ -125,17 +150,16 @@ def _collect_lines(node: yaml.Node, path: Path, lines: dict[Path, int]) -> None:
             _collect_lines(item, (*path, index), lines)
 
 
-def _as_json(value: Any, source: str, node: yaml.Node) -> Any:
+def _with_texts_as_keys(value: Any) -> Any:
     match value:
         case dict():
-            return {_as_key(key): _as_json(item, source, node) for key, item in value.items()}
+            return {_as_key(key): _with_texts_as_keys(item) for key, item in value.items()}
         case list():
-            return [_as_json(item, source, node) for item in value]
-        case None | bool() | int() | float() | str():
-            return value
-    kind = type(value).__name__
-    raise InputError(f"{source}:{node.start_mark.line + 1}: a value of type {kind} has no form in JSON; quote it as a string")
+            return [_with_texts_as_keys(item) for item in value]
+    return value
 
 
 def _as_key(key: Any) -> str:
+    if key is None:
+        return "null"
     return str(key).lower() if isinstance(key, bool) else str(key)

@@ -19,13 +19,13 @@ class Fields:
         self.path = path
         value = document.value if not path else value
         if not isinstance(value, dict):
-            raise self.error(f"must be an object, not {_kind(value)}")
+            raise self.error(f" must be an object, not {_kind(value)}")
         self.value: dict[str, Any] = value
 
     def error(self, message: str, field: str = "", hint: str = "") -> InputError:
         """What is wrong with this object, or with one of its fields."""
         path = (*self.path, field) if field else self.path
-        return InputError(f"{self.document.where(path)}: {dotted(path)}{message}", hint)
+        return InputError(f"{self.document.where(path)}: {(dotted(path) + message).lstrip()}", hint)
 
     def where(self, field: str = "") -> str:
         """`file:line` of this object or of one of its fields."""

@@ -36,12 +36,24 @@ def parse_objects(texts: Iterable[tuple[str, str]]) -> list[Object]:
 
 def texts_of(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """The path and the text of every such file, in the order of the paths. Raises InputError for one that cannot be read."""
+    seen: set[Path] = set()
     for path in paths:
         for file in _files(path):
             try:
-                yield str(file), file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
+                if (same := file.resolve()) not in seen:
+                    seen.add(same)
+                    yield str(file), text_of(file.read_bytes(), str(file))
+            except (OSError, RuntimeError) as error:  # the latter for a link to itself
                 raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def text_of(data: bytes, source: str) -> str:
+    """The text of a file. Raises InputError with the line of what is no UTF-8."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{source}:{line}: found the byte 0x{data[error.start]:02x}, wanted UTF-8", "save it as UTF-8") from None
 
 
 def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:
@@ -58,7 +70,7 @@ def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:
                 elif kind == BINDING:
                     bindings.append(binding_from_document(item))
                 else:
-                    objects.append(GivenObject(item.value, item.where()))
+                    objects.append(_given(item))
     _unique("ValidatingAdmissionPolicy", policies)
     _unique("ValidatingAdmissionPolicyBinding", bindings)
     return PolicySet(tuple(policies), tuple(bindings), tuple(objects))
@@ -66,7 +78,8 @@ def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:
 
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        yield from sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+        # A link that leads nowhere is not passed over: what it was to be may be a policy.
+        yield from sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and (file.is_file() or not file.exists()))
     elif path.exists():
         yield path
     else:
@@ -76,11 +89,26 @@ def _files(path: Path) -> Iterator[Path]:
 def _items(document: Document) -> Iterator[Document]:
     """The document itself, or what is in it if it is a List."""
     root = Fields(document)
-    if root.text("kind", "").endswith("List") and isinstance(document.value.get("items"), list):
+    kind = root.text("kind", "")
+    if kind.endswith("List") and isinstance(document.value.get("items"), list):
+        # The items of a list of one kind, as an API server answers, do not say again what they are.
+        implied = {} if kind == "List" else {"apiVersion": root.text("apiVersion", ""), "kind": kind.removesuffix("List")}
         for index, item in enumerate(document.value["items"]):
-            yield from _items(document.below(("items", index), item))
+            yield from _items(document.below(("items", index), {**implied, **item} if isinstance(item, dict) else item))
     else:
         yield document
+
+
+def _given(document: Document) -> GivenObject:
+    """An object beside policies. Raises InputError for what no object can have: its name and labels will be looked at."""
+    metadata = Fields(document).object("metadata")
+    if metadata is not None:
+        for field in ("name", "namespace"):
+            metadata.text(field, "")
+        if labels := metadata.object("labels"):
+            for label in labels.value:
+                labels.text(label, "")
+    return GivenObject(document.value, document.where())
 
 
 def _kind(document: Document) -> str | None:

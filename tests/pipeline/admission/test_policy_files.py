@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,58 @@ def test_refused(case: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
         parse_policy_set([("p.yaml", case["file"])])
     assert str(caught.value) == case["error"]
+
+
+SCALARS = yaml.safe_load((Path(__file__).parents[2] / "cases" / "policies_load" / "scalars.yaml").read_text())
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["text"]) for case in SCALARS])
+def test_plain_scalars(case: dict[str, Any]) -> None:
+    (given,) = parse_policy_set([("c.yaml", f"apiVersion: v1\nkind: ConfigMap\ndata: {{a: {case['text']}}}\n")]).objects
+    assert (given.object["data"]["a"], type(given.object["data"]["a"])) == (case["value"], type(case["value"]))
+
+
+def test_what_would_end_the_process_or_fill_the_memory_is_refused() -> None:
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    bomb += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
+    for text, found in ((bomb, "p.yaml:7: stands for more than 5,000,000 values"), ("[" * 100_000, "p.yaml:1: nested deeper")):
+        with pytest.raises(InputError, match=found):
+            parse_policy_set([("p.yaml", text)])
+
+
+def test_json_as_kubectl_takes_it() -> None:
+    policy = {**yaml.safe_load(PLAIN), "metadata": {"name": "plain", "labels": {"mood": "\U0001f600"}}}
+    param = '{\n\t"apiVersion": "v1", "kind": "ConfigMap", "data": {"half": "\\ud800", "one": 1.0, "big": 92233720368547758070}}'
+    found = parse_policy_set([("p.json", "\n".join((json.dumps(policy), param)))])
+    assert [policy.name for policy in found.policies] == ["plain"]
+    assert found.objects[0].object["data"] == {"half": "\ufffd", "one": 1, "big": 9.223372036854776e19}
+    assert found.objects[0].source == "p.json:2"
+    with pytest.raises(InputError, match=r"p.json:1: key 'kind' is there twice"):
+        parse_policy_set([("p.json", '{"kind": "A",\t"kind": "\\ud83d\\ude00"}')])
+
+
+def test_the_items_of_a_list_of_one_kind_are_of_it() -> None:
+    item = {key: value for key, value in yaml.safe_load(PLAIN).items() if key in ("metadata", "spec")}
+    listed = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyList", "items": [item]}
+    assert [policy.name for policy in parse_policy_set([("p.json", json.dumps(listed))]).policies] == ["plain"]
+
+
+def test_files_that_are_there_twice_are_read_once_and_links_to_nothing_are_told(tmp_path: Path) -> None:
+    # A mounted ConfigMap: the files are links into a hidden folder.
+    hidden = tmp_path / "policies" / "..data"
+    hidden.mkdir(parents=True)
+    (hidden / "a.yaml").write_bytes(b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode())
+    (tmp_path / "policies" / "a.yaml").symlink_to(hidden / "a.yaml")
+    assert len(load_policy_set([tmp_path / "policies", hidden / "a.yaml"]).policies) == 1
+    lost = tmp_path / "policies" / "b.yaml"
+    for target in ("nowhere", "b.yaml"):
+        lost.symlink_to(target)
+        with pytest.raises(InputError, match=r"b.yaml: cannot be read: "):
+            load_policy_set([tmp_path / "policies"])
+        lost.unlink()
+    lost.write_bytes(b"kind: A\nnote: \xe4")
+    with pytest.raises(InputError, match=r"b.yaml:2: found the byte 0xe4, wanted UTF-8"):
+        load_policy_set([lost])
 
 
 def test_resources_before_the_wildcard_that_covers_them_are_taken() -> None:
@@ -104,7 +157,7 @@ def test_scalars_are_read_as_kubectl_reads_them() -> None:
     assert given.object["data"] == {
         "day": "2026-11-21",
         "time": "12:30",
-        "big": 1000.0,
+        "big": 1000,
         "hex": 31,
         "flag": True,
         "1": "one",

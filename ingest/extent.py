@@ -1,0 +1,78 @@
+"""How large the tree is that a YAML text stands for, found out before anything builds it.
+
+An alias repeats a whole tree in a few characters, and aliases of aliases multiply: a kilobyte can stand for more values than memory
+holds. A parser written in C that builds nodes ends the process where they nest too deep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import yaml
+
+from .errors import InputError
+
+_STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How many values a text may stand for, and how deep they may nest."""
+
+    values: int
+    depth: int
+
+
+# Of a file that somebody gives: more than any manifest has, few enough to be held in memory.
+OF_FILES = Extent(values=5_000_000, depth=250)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A mapping, list or value, with the number of values in it so far."""
+
+    anchor: str | None
+    values: int
+
+
+def refuse_excess(text: str | bytes, source: str, extent: Extent = OF_FILES) -> None:
+    """Raise InputError with `source:line` for a text that stands for too much. What is no YAML is left to whoever reads it."""
+    try:
+        _refuse(text, source, extent)
+    except yaml.YAMLError:
+        return
+
+
+def _refuse(text: str | bytes, source: str, extent: Extent) -> None:
+    around = [_Node(None, 0)]  # the nodes around the current one; the first stands for the whole text
+    sizes: dict[str, int] = {}
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, _STARTS):
+            around.append(_Node(event.anchor, 1))
+            if len(around) > extent.depth:
+                raise InputError(f"{_place(source, event)}: nested deeper than {extent.depth} levels", "no object of Kubernetes is")
+            continue
+        if isinstance(event, _ENDS):
+            node = around.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            node = _Node(event.anchor, 1)
+        elif isinstance(event, yaml.AliasEvent):
+            name = str(event.anchor)
+            if any(outer.anchor == name for outer in around):
+                raise InputError(f"{_place(source, event)}: the alias *{name} stands inside of what it names")
+            node = _Node(None, sizes.get(name, 1))
+        else:
+            continue
+        if node.anchor is not None:
+            sizes[node.anchor] = node.values
+        around[-1].values += node.values
+        if around[-1].values > extent.values:
+            raise InputError(
+                f"{_place(source, event)}: stands for more than {extent.values:,} values",
+                "write less of it with aliases, or leave out what is no policy or param",
+            )
+
+
+def _place(source: str, event: yaml.Event) -> str:
+    return f"{source}:{event.start_mark.line + 1 if event.start_mark else 1}"
