@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...cel.values import SparseMap
 from ...cel.values import Unknown as CelUnknown
 from ...matching import Conversion
 from ...request import GroupVersionKind, Object
@@ -47,7 +48,28 @@ def _autoscaler_to_v1(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
     return {"metadata": {**metadata, **annotations}, "spec": new_spec, "status": missing}
 
 
+def _autoscaler_to_v2(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
+    """The way back: the field for CPU is a metric, and annotations of the server's own hold whatever else there is."""
+    spec, metadata = obj.get("spec") or {}, obj.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    shown = {key: value for key, value in annotations.items() if not key.startswith(_ROUND_TRIP)}
+    new_spec = {key: spec[key] for key in ("scaleTargetRef", "minReplicas", "maxReplicas") if key in spec}
+    if len(shown) < len(annotations):
+        new_spec = SparseMap(new_spec | {"metrics": missing, "behavior": missing})
+    elif (target := spec.get("targetCPUUtilizationPercentage")) is None:
+        new_spec["metrics"] = missing
+    else:
+        cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": target}}
+        new_spec["metrics"] = [{"type": "Resource", "resource": cpu}]
+    kept = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {"metadata": {**kept, **({"annotations": shown} if shown else {})}, "spec": new_spec, "status": missing}
+
+
+# What autoscaling/v1 has no field for is kept in annotations of this prefix.
+_ROUND_TRIP = "autoscaling.alpha.kubernetes.io/"
+
 # (kind, from, to): what becomes of the fields.
 _CONVERSIONS: dict[tuple[str, str, str], Callable[[Mapping[str, Any], CelUnknown], Object]] = {
     ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1"): _autoscaler_to_v1,
+    ("HorizontalPodAutoscaler", "autoscaling/v1", "autoscaling/v2"): _autoscaler_to_v2,
 }
