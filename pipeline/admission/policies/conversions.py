@@ -26,9 +26,8 @@ def convert(name: str, obj: Object, kind: GroupVersionKind, conversion: Conversi
         return {**obj, "apiVersion": api_version}
     missing = CelUnknown(f"{name}: its conversion from {obj.get('apiVersion')} to {api_version}")
     step = _CONVERSIONS.get((kind.kind, str(obj.get("apiVersion")), api_version))
-    changed = step(obj, missing) if step else {}
-    kept = {key: obj[key] if key in _KEPT else missing for key in obj}
-    return {**kept, **changed, "apiVersion": api_version}
+    converted = step(obj, missing) if step else {key: obj[key] if key in _KEPT else missing for key in obj}
+    return {**converted, "kind": kind.kind, "apiVersion": api_version}
 
 
 def _autoscaler_to_v1(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
@@ -65,11 +64,38 @@ def _autoscaler_to_v2(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
     return {"metadata": {**kept, **({"annotations": shown} if shown else {})}, "spec": new_spec, "status": missing}
 
 
+def _event_to_core(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
+    return {"reportingComponent": "", "reportingInstance": "", **_renamed(obj, _EVENT_FIELDS)}
+
+
+def _event_from_core(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
+    """Who reports is left out where it is empty, which the core group writes."""
+    renamed = _renamed(obj, {core: name for name, core in _EVENT_FIELDS.items()})
+    return {key: value for key, value in renamed.items() if value != "" or not key.startswith("reporting")}
+
+
+def _renamed(obj: Mapping[str, Any], names: Mapping[str, str]) -> Object:
+    return {names.get(key, key): value for key, value in obj.items()}
+
+
+# Fields of events.k8s.io by other names in the core group (kubernetes/api events/v1 and core/v1, types.go). The rest is the same.
+_EVENT_FIELDS = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+
 # What autoscaling/v1 has no field for is kept in annotations of this prefix.
 _ROUND_TRIP = "autoscaling.alpha.kubernetes.io/"
 
-# (kind, from, to): what becomes of the fields.
+# (kind, from, to): what becomes of the object.
 _CONVERSIONS: dict[tuple[str, str, str], Callable[[Mapping[str, Any], CelUnknown], Object]] = {
     ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1"): _autoscaler_to_v1,
     ("HorizontalPodAutoscaler", "autoscaling/v1", "autoscaling/v2"): _autoscaler_to_v2,
+    ("Event", "events.k8s.io/v1", "v1"): _event_to_core,
+    ("Event", "v1", "events.k8s.io/v1"): _event_from_core,
 }
