@@ -69,6 +69,8 @@ _OMITTED_WHEN_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
 _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+
 # Where a kind keeps its pod spec.
 _POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "pods"): ("spec",),
@@ -104,7 +106,7 @@ def prepare_for_create(value: Object, resource: GroupVersionResource) -> None:
         value["status"] = deepcopy(_FIRST_STATUS[place])
     if place in _PREPARED:
         _PREPARED[place](value)
-    default_containers(value, resource)
+    default_parts(value, resource)
     leave_out_empty(value, resource)
 
 
@@ -120,22 +122,38 @@ def counts_generation(value: Object, old: Object, resource: GroupVersionResource
     return bool(value.get("spec") != old.get("spec"))
 
 
-def default_containers(value: Object, resource: GroupVersionResource) -> None:
-    """Give containers that a patch or webhook added the defaults of the API (core/v1/defaults.go, SetDefaults_Container)."""
+def default_parts(value: Object, resource: GroupVersionResource) -> None:
+    """Give ports and containers that a patch or webhook added the defaults of the API (kubernetes pkg/apis/core/v1/defaults.go)."""
+    if (resource.group, resource.resource) == ("", "services"):
+        for port in (value.get("spec") or {}).get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
     spec: Any = value
     for name in _POD_SPECS.get((resource.group, resource.resource), ("",)):
         spec = spec.get(name) if isinstance(spec, dict) else None
-    if not isinstance(spec, dict):
-        return
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for container in spec.get(kind) or ():
-            image = str(container.get("image", ""))
-            tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-            latest = "@" not in image and tag in ("", "latest")
-            container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
-            container.setdefault("terminationMessagePath", "/dev/termination-log")
-            container.setdefault("terminationMessagePolicy", "File")
-            container.setdefault("resources", {})
+    if isinstance(spec, dict):
+        for kind in ("initContainers", "containers", "ephemeralContainers"):
+            for container in spec.get(kind) or ():
+                _default_container(container)
+
+
+def _default_container(container: Object) -> None:
+    image = str(container.get("image", ""))
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    latest = "@" not in image and tag in ("", "latest")
+    container.setdefault("imagePullPolicy", "Always" if latest else "IfNotPresent")
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault("resources", {})
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if isinstance(probe := container.get(name), dict):
+            for field, number in _PROBE.items():
+                probe.setdefault(field, number)
+            if isinstance(request := probe.get("httpGet"), dict):
+                request.setdefault("path", "/")
+                request.setdefault("scheme", "HTTP")
 
 
 def leave_out_empty(value: Object, resource: GroupVersionResource) -> None:

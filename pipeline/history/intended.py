@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from ..request import Evidence, Grade, Known, Object, Unknown
-from .creation import counts_generation, default_containers, keeps_status, leave_out_empty, prepare_for_create
+from .creation import counts_generation, default_parts, keeps_status, leave_out_empty, prepare_for_create
 from .event import Decode, Event, decode_json
 from .evidence import LazyKnown
 from .patch import apply_json_patch
@@ -135,7 +135,7 @@ def _prepared(value: Object, old: Object, event: Event) -> Object:
         if value.get("spec", {}).get("replicas") == 0:
             del value["spec"]["replicas"]
         return value
-    default_containers(value, event.resource)
+    default_parts(value, event.resource)
     leave_out_empty(value, event.resource)
     if not event.subresource and keeps_status(event.resource):
         value.pop("status", None)

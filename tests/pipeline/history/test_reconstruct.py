@@ -187,6 +187,26 @@ def test_a_refused_patch_is_the_stored_object_patched(build: Any) -> None:
     assert known(request.old_object)["metadata"]["labels"] == {"b": "y"}, "the stored object must stay as it was"
 
 
+def test_what_a_refused_patch_adds_has_the_defaults_of_the_api(build: Any) -> None:
+    spec = {"ports": [{"port": 80, "targetPort": 8080}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+    columns: dict[str, Any] = {"resource": "services", "request_uri": "/api/v1/namespaces/shop/services/web"}
+    added = {"spec": {"ports": [{"port": 443}]}}
+    refused = build(at=100, verb="patch", request=added, code=422, status_message=DENIED, response={"kind": "Status"}, **columns)
+    request = only(refused, build(response=service, **columns))
+    assert known(request.object)["spec"]["ports"] == [
+        {"port": 443, "protocol": "TCP", "targetPort": 443},
+        {"port": 80, "targetPort": 8080, "protocol": "TCP"},
+    ]
+    probed = {"name": "a", "image": "a:1", "ports": [{"containerPort": 80}], "startupProbe": {"httpGet": {}}}
+    added = {"spec": {"containers": [probed]}}
+    refused = build(at=100, verb="patch", request=added, code=422, status_message=DENIED, response={"kind": "Status"})
+    (container,) = known(only(refused, build(response=pod("5"))).object)["spec"]["containers"]
+    assert container["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+    numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+    assert container["startupProbe"] == {"httpGet": {"path": "/", "scheme": "HTTP"}, **numbers}
+
+
 def test_a_refused_update_keeps_what_the_server_keeps(build: Any) -> None:
     stored = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}, "status": {"replicas": 1}}
     stored["metadata"] = {"name": "web", "namespace": "shop", "uid": "u", "generation": 3, "resourceVersion": "5"}
