@@ -13,7 +13,7 @@ from .kinds import by_kind, may_be_served
 from .objects import object_of
 from .scale import ScalePaths, paths_of
 from .snapshots import ResourceName, empty_lists, snapshot_versions
-from .versions import LogVersions, ObjectKey, Version, object_key
+from .versions import Form, LogVersions, ObjectKey, Version, object_key
 from .writes import record
 
 CRDS = ResourceName("apiextensions.k8s.io", "customresourcedefinitions")
@@ -182,8 +182,24 @@ class LogWorld:
         if isinstance(found, Unknown):
             return found
         if found.value is None or not _serves(found.value, api_version):
-            return Known(None, found.source, found.grade)
+            return self._once_served(api_version, kind) or Known(None, found.source, found.grade)
         return Known(found.value["spec"]["scope"] == "Namespaced", found.source, found.grade)
+
+    def _once_served(self, api_version: str, kind: str) -> Known[bool | None] | None:
+        """The scope of a kind that was served before.
+
+        A server that has begun to watch the params of a policy does not ask again whether their kind is served: there are none then
+        (kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_source.go, ensureParamsForPolicyLocked).
+        """
+        for key in self.history.keys(self.cluster, CRDS):
+            if not key.name.endswith(f".{api_version.rpartition('/')[0]}"):
+                continue
+            for version in self.history.versions.timeline(key):
+                found = self.history.object_of(version) if version.form is Form.WHOLE and version.since <= self.ts else None
+                crd = found.value if isinstance(found, Known) else None
+                if crd is not None and crd["spec"]["names"]["kind"] == kind and _serves(crd, api_version):
+                    return Known(crd["spec"]["scope"] == "Namespaced", version.source, Grade.PARTIAL)
+        return None
 
     def objects(self, name: ResourceName) -> Evidence[Sequence[Object]]:
         """All recorded objects of a resource, ordered by namespace and name: roles and bindings for an authorizer."""

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.history.in_force import CHANGE_DELAY, PolicyTimeline
 from pipeline.history.world import CRDS, NAME_LABEL, LogHistory
-from pipeline.request import GroupVersionResource, Known, Unknown
+from pipeline.request import Grade, GroupVersionResource, Known, Unknown
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 NAMESPACES = {"resource": "namespaces", "namespace": None, "request_uri": "/api/v1/namespaces"}
@@ -169,6 +169,23 @@ def test_the_scope_of_a_kind(limits: LogHistory, api_version: str, kind: str, ex
     found = limits.at("c", second(15)).kind_is_namespaced(api_version, kind)
     assert isinstance(found, Known)
     assert found.value is expected
+
+
+def test_a_kind_that_is_served_no_more_has_its_scope_and_no_objects(build: Any) -> None:
+    crd: dict[str, Any] = {"api_group": CRDS.group, "api_version": "v1", "resource": CRDS.resource, "namespace": None}
+    crd["name"] = "limits.policy.example.com"
+    gone = build(at=20, **crd, verb="delete", response={"kind": "Status", "apiVersion": "v1", "status": "Success"})
+    history = LogHistory.from_rows([build(at=10, **crd, response=definition()), gone])
+    before, after = history.at("c", second(5)), history.at("c", second(25))
+    assert before.kind_is_namespaced("policy.example.com/v1", "Limit") == Known(None, "created later", Grade.INFERRED)
+    scope = after.kind_is_namespaced("policy.example.com/v1", "Limit")
+    assert isinstance(scope, Known)
+    assert (scope.value, scope.grade) == (True, Grade.PARTIAL), "a server goes on watching what it began to watch"
+    assert isinstance(found := after.param("policy.example.com/v1", "Limit", "shop", "a"), Known)
+    assert found.value is None
+    assert isinstance(several := after.params("policy.example.com/v1", "Limit", "shop"), Known)
+    assert several.value == ()
+    assert after.kind_is_namespaced("policy.example.com/v0", "Limit").value is None  # type: ignore[union-attr]
 
 
 def test_a_custom_kind_that_nobody_defined_is_unknown(limits: LogHistory) -> None:
