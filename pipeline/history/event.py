@@ -173,6 +173,11 @@ class Event(msgspec.Struct, frozen=True):
         return 200 <= self.code < 300
 
     @property
+    def write_id(self) -> tuple[str, datetime]:
+        """Which request: clients choose auditIDs, and may give several requests the same one."""
+        return self.audit_id, self.stage_ts
+
+    @property
     def label(self) -> str:
         """How a reason or source names this event."""
         moment = self.stage_ts.isoformat(timespec="microseconds").removesuffix("+00:00")

@@ -24,6 +24,7 @@ _PATCH_ANNOTATION = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)
 
 # What an update keeps of the stored metadata, whatever the client sends (kubernetes/apiserver pkg/registry/rest/update.go).
 _KEPT_METADATA = (
+    "namespace",
     "uid",
     "creationTimestamp",
     "generation",
@@ -45,6 +46,8 @@ def created_object(event: Event, name: Evidence[str], decode: Decode) -> Evidenc
         metadata = value.setdefault("metadata", {})
         if isinstance(name, Known) and name.value:
             metadata["name"] = name.value
+        # The namespace of the URL counts, also where there is none (kubernetes/apiserver pkg/registry/rest/meta.go).
+        metadata.pop("namespace", None)
         if event.namespace and event.resource.resource != "namespaces":
             metadata["namespace"] = event.namespace
         prepare_for_create(value, event.resource)

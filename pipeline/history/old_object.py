@@ -44,11 +44,11 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     """
     body = event.request_head
     sent = body.meta.resource_version if event.verb == "update" and body.meta.resource_version != "0" else ""
-    if sent and (version := versions.at(key, sent, but=event.audit_id) or _unchanged(event, key, sent, versions)):
+    if sent and (version := versions.at(key, sent, but=event.write_id) or _unchanged(event, key, sent, versions)):
         return Met(key, version, Grade.INFERRED)
     if event.succeeded and not was_dry_run(event):
-        crossed = versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id, numbered=False)
-        found = versions.before_write(key, event.audit_id)
+        crossed = versions.changed_between(key, event.ts, event.stage_ts, but=event.write_id, numbered=False)
+        found = versions.before_write(key, event.write_id)
         if sent and found and found.resource_version:
             found = None  # the client said which version it met, and that one was not recorded
         answered = event.response_head.meta.resource_version
@@ -56,7 +56,7 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
             # The lists of a snapshot are not of one moment: it may show what this write made, unless the write changed nothing.
             return Met(key, found.previous, Grade.PARTIAL)
         return Met(key, found, Grade.PARTIAL if crossed else Grade.INFERRED)
-    contended = versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id)
+    contended = versions.changed_between(key, event.ts, event.stage_ts, but=event.write_id)
     current = versions.current(key, event.ts)
     return Met(key, _undisturbed(event, current) if current else None, Grade.PARTIAL if contended else Grade.INFERRED)
 

@@ -191,7 +191,7 @@ class _Reconstruction:
         event = self.event
         meta = head_of(raw).meta
         key = object_key(event.cluster, event.resource.group, event.resource.resource, meta.namespace, meta.name)
-        changed = self.versions.changed_between(key, event.ts, event.stage_ts, but=event.audit_id)
+        changed = self.versions.changed_between(key, event.ts, event.stage_ts, but=event.write_id)
         version = f"{event.resource.group}/{event.resource.version}".lstrip("/")
         return LazyKnown(
             lambda: {"kind": kind, "apiVersion": version, **self.decode(raw)},

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -65,6 +65,10 @@ class Form(StrEnum):
     GONE = "gone"  # deleted
 
 
+# Which recorded write: clients choose auditIDs, and may give several requests the same one.
+WriteId: TypeAlias = tuple[str, datetime]
+
+
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One version of one object. `since` is when the write was answered, `began` when it was received."""
 
@@ -87,6 +91,11 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False  # of DISTURBED: what was deleted may have stayed, marked, whatever its finalizers were
 
     @property
+    def write_id(self) -> WriteId:
+        """Equal to that of the event that tells of this version."""
+        return self.audit_id, self.since
+
+    @property
     def resource_version_number(self) -> int | None:
         """The resourceVersion as a number, or None where it is absent or not one."""
         return int(self.resource_version) if self.resource_version.isdigit() else None
@@ -95,11 +104,11 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 class Versions(Protocol):
     """How reconstruction asks for versions. None means that nothing at all is known of the object at that point."""
 
-    def before_write(self, key: ObjectKey, audit_id: str) -> Version | None:
+    def before_write(self, key: ObjectKey, write: WriteId) -> Version | None:
         """The version that a recorded, successful write replaced."""
         ...
 
-    def at(self, key: ObjectKey, resource_version: str, *, but: str = "") -> Version | None:
+    def at(self, key: ObjectKey, resource_version: str, *, but: WriteId | None = None) -> Version | None:
         """The version with this resourceVersion, `but` not as one event tells it."""
         ...
 
@@ -107,7 +116,9 @@ class Versions(Protocol):
         """The last version whose write had been answered at a moment."""
         ...
 
-    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, *, but: str = "", numbered: bool = True) -> bool:
+    def changed_between(
+        self, key: ObjectKey, after: datetime, until: datetime, *, but: WriteId | None = None, numbered: bool = True
+    ) -> bool:
         """Whether a write of the object was answered after the one moment and received before the other.
 
         `but` leaves out one event, `numbered=False` the writes whose place in the order a resourceVersion tells.
@@ -157,15 +168,15 @@ class LogVersions:
             timeline = self._timelines[key] = Timeline(entries)
         return timeline
 
-    def before_write(self, key: ObjectKey, audit_id: str) -> Version | None:
+    def before_write(self, key: ObjectKey, write: WriteId) -> Version | None:
         """See Versions."""
-        version = self.timeline(key).by_audit_id.get(audit_id)
+        version = self.timeline(key).by_write_id.get(write)
         return version.previous if version else None
 
-    def at(self, key: ObjectKey, resource_version: str, *, but: str = "") -> Version | None:
+    def at(self, key: ObjectKey, resource_version: str, *, but: WriteId | None = None) -> Version | None:
         """See Versions. Of several records of one version, a whole body is the best."""
         same = self.timeline(key).by_resource_version.get(resource_version, ())
-        found = [version for version in same if not but or version.audit_id != but]
+        found = [version for version in same if version.write_id != but]
         whole = [version for version in found if version.form is Form.WHOLE]
         return next(iter(whole or found), None)
 
@@ -180,10 +191,12 @@ class LogVersions:
             return False
         return first.creates or (first.created is not None and first.created > moment)
 
-    def changed_between(self, key: ObjectKey, after: datetime, until: datetime, *, but: str = "", numbered: bool = True) -> bool:
+    def changed_between(
+        self, key: ObjectKey, after: datetime, until: datetime, *, but: WriteId | None = None, numbered: bool = True
+    ) -> bool:
         """See Versions."""
         for version in self.timeline(key).since_after(after):
-            crosses = version.began < until and version.audit_id not in ("", but)
+            crosses = version.began < until and version.audit_id and version.write_id != but
             if crosses and version.since > after and (numbered or version.resource_version_number is None):
                 return True
         return False
@@ -194,10 +207,10 @@ class Timeline:
 
     def __init__(self, entries: list[Version]) -> None:
         self.entries = _linked(_ordered(entries))
-        self.by_audit_id: dict[str, Version] = {}
+        self.by_write_id: dict[WriteId, Version] = {}
         self.by_resource_version: dict[str, list[Version]] = {}
         for version in self.entries:
-            self.by_audit_id.setdefault(version.audit_id, version)
+            self.by_write_id.setdefault(version.write_id, version)
             self.by_resource_version.setdefault(version.resource_version, []).append(version)
         # The order is not quite that of time. These are, so that a moment can be looked up by halving.
         self._latest_so_far = list(accumulate((version.since for version in self.entries), max))

@@ -74,6 +74,18 @@ def test_a_refused_create_is_its_body_with_the_recorded_patches_in_order(build: 
     assert request.object.grade is Grade.PARTIAL  # type: ignore[union-attr]
 
 
+def test_a_cluster_scoped_object_is_in_no_namespace_whatever_it_says(build: Any) -> None:
+    columns: dict[str, Any] = {"resource": "nodes", "namespace": None, "name": "n", "code": 422, "status_message": DENIED}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    said = {**node, "metadata": {"name": "n", "namespace": "shop"}}
+    request = only(build(request=said, **columns))
+    assert request.namespace == ""
+    assert known(request.object)["metadata"] == {"name": "n"}
+    stored = build(**{**columns, "code": 201, "status_message": ""}, response=node)
+    request = only(build(verb="update", request=said, **columns), stored)
+    assert known(request.object)["metadata"] == {"name": "n"}
+
+
 def test_an_update_meets_the_version_that_it_names(build: Any) -> None:
     rows = [
         build(response=pod("5", status={"phase": "Pending"})),
@@ -89,6 +101,14 @@ def test_an_update_of_a_version_that_nobody_recorded_has_no_old_object(build: An
     request = only(build(verb="update", request=pod("7"), response=pod("9")), build(response=pod("5")))
     assert isinstance(request.old_object, Unknown)
     assert known(request.object)["metadata"]["resourceVersion"] == "7"
+
+
+def test_requests_to_which_a_client_gave_one_audit_id_are_told_apart(build: Any) -> None:
+    earlier = [build(audit_id="mine" if number > 5 else "first", verb="patch", response=pod(str(number))) for number in (5, 6, 7)]
+    last = build(audit_id="mine", verb="patch", request={"metadata": {}}, response=pod("8"))
+    assert known(only(last, *earlier).old_object) == pod("7")
+    update = build(audit_id="mine", verb="update", request=pod("7"), response=pod("9"))
+    assert known(only(update, *earlier).old_object) == pod("7")
 
 
 def test_versions_are_ordered_by_number_where_the_log_is_not(build: Any) -> None:
