@@ -64,6 +64,21 @@ _COUNTS_GENERATIONS = frozenset(
     }
 )
 
+# Built-in resources to which the API adds nothing (kubernetes pkg/apis/*/*/defaults.go).
+_WITHOUT_DEFAULTS = frozenset(
+    {
+        ("", "configmaps"),
+        ("", "namespaces"),
+        ("", "resourcequotas"),
+        ("", "serviceaccounts"),
+        ("coordination.k8s.io", "leases"),
+        ("networking.k8s.io", "ingresses"),
+        ("policy", "poddisruptionbudgets"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "roles"),
+    }
+)
+
 # Lists and maps of metadata that Go leaves out when they are empty.
 _OMITTED_WHEN_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
@@ -88,6 +103,12 @@ _POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
         ("spec", "template", "spec"),
     ),
 }
+
+
+def has_defaults(resource: GroupVersionResource) -> bool:
+    """Whether the API may add fields to an object that leaves them out. Schemas of custom resources are not looked at."""
+    place = (resource.group, resource.resource)
+    return by_resource(*place) is not None and place not in _WITHOUT_DEFAULTS
 
 
 def keeps_status(resource: GroupVersionResource) -> bool:

@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from ..request import Evidence, Grade, Known, Object, Unknown
-from .creation import counts_generation, default_parts, keeps_status, leave_out_empty, prepare_for_create
+from .creation import counts_generation, default_parts, has_defaults, keeps_status, leave_out_empty, prepare_for_create
 from .event import Decode, Event, decode_json
 from .evidence import LazyKnown
 from .patch import apply_json_patch
@@ -39,6 +39,8 @@ def created_object(event: Event, name: Evidence[str], decode: Decode) -> Evidenc
     """The object of a create that left no whole response."""
     if event.request_raw is None:
         return Unknown(f"the requested object was not recorded: {why_no_request(event)}")
+    if event.verb == "patch" and not event.succeeded and has_defaults(event.resource):
+        return Unknown("an apply that was to create its object: what the API would have added is not recorded")
     raw, answered = event.request_raw, answered_metadata(event)
 
     def read() -> Object:

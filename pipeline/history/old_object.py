@@ -61,6 +61,13 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     return Met(key, _undisturbed(event, current) if current else None, Grade.PARTIAL if contended else Grade.INFERRED)
 
 
+def was_absent(event: Event, met: Met, versions: Versions) -> bool:
+    """Whether a refused apply was to create its object: it had been deleted before, or is seen to be created later."""
+    if met.grade is Grade.PARTIAL:
+        return False
+    return versions.absent_before(met.key, event.ts) if met.version is None else met.version.form is Form.GONE
+
+
 def _undisturbed(event: Event, version: Version) -> Version:
     """The version before a deletecollection refused halfway, if this request found the object and nothing can have marked it."""
     before = version.previous

@@ -17,7 +17,7 @@ from .event import BodyKind, Decode, Event, Raw, Row, body_kind, decode_json, he
 from .evidence import LazyKnown
 from .intended import created_object, is_apply, patched_object, updated_object
 from .kinds import kind_of, subresource_kind
-from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met
+from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met, was_absent
 from .options import connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
 from .versions import Version, Versions, object_key
@@ -126,6 +126,8 @@ class _Reconstruction:
         met = version_met(event, key_of(event, event.response_head), self.versions)
         old = old_object_of(event, met, self.decode)
         if isinstance(old, Unknown) and not event.succeeded and is_apply(event):
+            if not event.subresource and was_absent(event, met, self.versions):
+                return [self._create()]
             return NotReplayed("an apply of an object that nobody saw: create or update", Admission.UNKNOWN)
         if event.subresource == "scale":
             old = old_scale_of(old, scale_paths_of(event, self.discovery))

@@ -116,6 +116,10 @@ class Versions(Protocol):
         """The last version whose write had been answered at a moment."""
         ...
 
+    def absent_before(self, key: ObjectKey, moment: datetime) -> bool:
+        """Whether the first thing known of an object is that it came into being after a moment."""
+        ...
+
     def changed_between(
         self, key: ObjectKey, after: datetime, until: datetime, *, but: WriteId | None = None, numbered: bool = True
     ) -> bool:
@@ -185,7 +189,7 @@ class LogVersions:
         return self.timeline(key).current(moment)
 
     def absent_before(self, key: ObjectKey, moment: datetime) -> bool:
-        """Whether the first thing known of an object is that it came into being after a moment."""
+        """See Versions."""
         first = next(iter(self.timeline(key)), None)
         if first is None or first.since <= moment:
             return False

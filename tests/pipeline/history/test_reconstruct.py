@@ -259,6 +259,28 @@ def test_a_refused_apply_of_something_nobody_saw_may_be_either(build: Any) -> No
     assert found.admission is Admission.UNKNOWN
 
 
+def test_a_refused_apply_of_what_was_not_there_is_a_create(build: Any) -> None:
+    apply: dict[str, Any] = {"verb": "patch", "request_uri": "/x?fieldManager=m&force=true", "name": "web"}
+    refused = {**apply, "code": 422, "status_message": DENIED}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}, "data": {"a": "b"}}
+    maps = {"resource": "configmaps", "request_uri": "/api/v1/namespaces/shop/configmaps/web?fieldManager=m"}
+    row = build(at=10, request=settings, **{**refused, **maps})
+    later = build(at=20, code=201, **{**apply, **maps}, response={**settings, "metadata": {"name": "web", "resourceVersion": "7"}})
+    request = only(row, later)
+    assert request.operation is Operation.CREATE
+    assert known(request.object)["data"] == {"a": "b"}
+    assert request.object.grade is Grade.PARTIAL  # type: ignore[union-attr]
+    assert known(request.old_object) is None
+    assert known(request.options)["kind"] == "CreateOptions"
+    gone = build(at=5, verb="delete", **maps, response={"kind": "Status", "apiVersion": "v1", "status": "Success"})
+    assert only(row, gone).operation is Operation.CREATE
+    # What an apply leaves to the defaults of the API is not in its body.
+    created = build(at=20, code=201, **apply, response=pod("7"))
+    request = only(build(at=10, request=pod(), **refused), created)
+    assert request.operation is Operation.CREATE
+    assert isinstance(request.object, Unknown)
+
+
 def test_scale_is_made_from_its_object(build: Any) -> None:
     place = {"api_group": "apps", "api_version": "v1", "resource": "deployments"}
     parent = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}}
