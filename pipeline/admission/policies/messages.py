@@ -6,6 +6,7 @@ Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/dispatcher.g
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...request import AdmissionRequest, Known
@@ -17,6 +18,11 @@ ANNOTATION_BYTES_MAX = 10 * 1024
 RECORDED_FAILURES_MAX = 50
 FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 ALL_FAILURES_SINCE = (1, 37)  # up to 1.36 each failure writes the key itself, and the first writer wins
+
+WARNINGS_RUNES_MAX = 4 * 1024  # of all warnings of one answer; beyond it each is cut at WARNING_RUNES_MAX
+WARNING_RUNES_MAX = 256
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_QUOTED, _ESCAPED = re.compile(r'(["\\])'), r"\\\1"
 
 REASON_INVALID = "Invalid"
 CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422, "NotFound": 404}
@@ -68,6 +74,31 @@ def denial_message(request: AdmissionRequest, verdict: PolicyVerdict) -> str:
 def warning(verdict: PolicyVerdict) -> str:
     """The text of the Warning header."""
     return f"Validation failed for ValidatingAdmissionPolicy '{verdict.policy}' with binding '{verdict.binding}': {verdict.message}"
+
+
+def warning_headers(verdicts: Iterable[PolicyVerdict]) -> list[str]:
+    """The values of the Warning headers that the client gets, as far as policies are concerned.
+
+    Follows kubernetes/apiserver pkg/endpoints/filters/warning.go: each text once; one with a control character, such as the line
+    break of a long expression, never; and once all together are too long, every text cut.
+    """
+    texts: list[str] = []
+    shown: list[str] = []
+    is_cut = False
+    for text in dict.fromkeys(map(warning, warnings(verdicts))):
+        if is_cut and sum(map(len, shown)) >= WARNINGS_RUNES_MAX:
+            break
+        texts.append(text)
+        shown += _printable([text], is_cut)
+        if not is_cut and sum(map(len, shown)) > WARNINGS_RUNES_MAX:
+            is_cut = True
+            shown = _printable(texts, is_cut)
+    return [f'299 - "{_QUOTED.sub(_ESCAPED, text)}"' for text in shown]
+
+
+def _printable(texts: Iterable[str], is_cut: bool) -> list[str]:
+    cut = (text[:WARNING_RUNES_MAX] if is_cut else text for text in texts)
+    return [text for text in cut if not _CONTROL.search(text)]
 
 
 def denials(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:

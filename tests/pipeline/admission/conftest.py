@@ -78,7 +78,7 @@ def expanded(value: Any) -> Any:
     """A value with its long texts written out."""
     if isinstance(value, dict):
         if "$repeat" in value:
-            return value["$repeat"] * value["times"] + value.get("then", "")
+            return value["$repeat"] * value["times"] + str(expanded(value.get("then", "")))
         return {key: expanded(item) for key, item in value.items()}
     return [expanded(item) for item in value] if isinstance(value, list) else value
 

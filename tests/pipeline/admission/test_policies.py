@@ -22,6 +22,7 @@ from pipeline.admission.policies.messages import (
     failure_annotation,
     policy_annotations,
     warning,
+    warning_headers,
     warnings,
 )
 from pipeline.cel.library.authorizer import Answer
@@ -105,6 +106,8 @@ def test_case(folder: Path, case: dict[str, Any], cases: Any) -> None:
         assert [denial_message(request, row) for row in denials(rows)] == case["denied"]
     if "warned" in case:
         assert [warning(row) for row in warnings(rows)] == case["warned"]
+    if "headers" in case:
+        assert warning_headers(rows) == case["headers"]
     for version, text in (case.get("recorded") or {}).items():
         assert failure_annotation(rows, tuple(map(int, version.split(".")))) == text
     if "annotated" in case:
