@@ -8,14 +8,23 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ingest.errors import HindcastError, LakeError
 from ingest.lake import MANIFEST, Lake
 from ingest.maintain import verify
 
 # What DuckDB, Arrow, SQLite and the operating system raise. A mistake in our own SQL is of these types as well.
-ENGINE_ERRORS: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException, sqlite3.Error, OSError)
+ENGINE_ERRORS: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException, sqlite3.Error, OSError, MemoryError)
 _OURS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.InternalException)
+_OF_THE_MACHINE = {
+    errno.ENOSPC: ("the disk is full", "free some space, then run it again"),
+    errno.EDQUOT: ("the quota of the disk is used up", "free some space, then run it again"),
+    errno.EFBIG: ("a file would be larger than this process may write", "raise the limit (`ulimit -f`), then run it again"),
+    errno.EROFS: ("the disk is read-only", "a replay keeps its verdicts in the lake: copy it to where it can be written"),
+    errno.EIO: ("the disk cannot be read or written", "see what the kernel says of it; copy the lake to another one"),
+    errno.EMFILE: ("too many files are open", "raise the limit (`ulimit -n`), then run it again"),
+}
 _NEXT = "`hindcast doctor --verify` names every damaged file, and says what to do"
 
 
@@ -24,13 +33,14 @@ def explained(error: Exception, folder: Path) -> HindcastError | None:
 
     Where a file's content may be to blame, every file is compared with its checksum: that costs one reading of the disk.
     """
-    if isinstance(error, duckdb.OutOfMemoryException):
+    if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)):
         return HindcastError(f"there is not enough memory: {_first_line(error)}", "narrow the question with --since and --until")
     if isinstance(error, sqlite3.Error):
         return LakeError(f"{folder / MANIFEST}: the lake's manifest cannot be read: {error}", "restore it from a backup")
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return LakeError(f"the disk is full: {error.filename or folder}", "free some space, then run it again")
-    if (damaged := _damaged(folder)) is not None:
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        problem, hint = _OF_THE_MACHINE[error.errno]
+        return LakeError(f"{problem}: {error.filename or folder}", hint)
+    if (damaged := _damaged(folder) or _damaged_run(folder)) is not None:
         return damaged
     if isinstance(error, OSError) and error.filename is not None:
         return LakeError(f"{error.filename}: {error.strerror}", "see whether the path is right, and who may read it")
@@ -53,6 +63,21 @@ def _damaged(folder: Path) -> LakeError | None:
         return None
     more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
     return LakeError(f"{folder / faults[0].path}: the file is damaged: {faults[0].reason}{more}", _NEXT)
+
+
+def _damaged_run(folder: Path) -> LakeError | None:
+    """The first run whose verdicts cannot be read to their end."""
+    for file in sorted(folder.glob("runs/*/verdicts.parquet")):
+        try:
+            with pq.ParquetFile(file) as verdicts:
+                for _ in verdicts.iter_batches():
+                    pass
+        except (OSError, pa.ArrowException) as error:
+            return LakeError(
+                f"{file}: the verdicts of this run are damaged: {_first_line(error)}",
+                f"remove the folder {file.parent}: the replay makes the same run anew",
+            )
+    return None
 
 
 def _first_line(error: Exception) -> str:

@@ -18,13 +18,13 @@ from pathlib import Path
 from ingest.errors import LakeError
 from queries import LakeReader
 
-from .parts import counts_of, free, part_file, read_part
+from .parts import counts_of, free, part_file, read_part, take
 from .plan import Part, ReplayPlan
 from .planning import lake_digest
 from .processes import COLLECTING, drop_pool, share_out, work_through
 from .readers import open_for_replay
 from .summary import RunSummary, summarize, summary_from_json
-from .verdicts import VerdictFile
+from .verdicts import VerdictFile, rows_in
 from .worker import Replayer
 
 Progress = Callable[[int, int], None]
@@ -44,7 +44,7 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     """
     lake, run_id = Path(lake_path), plan.run_id
     folder = runs_folder(lake) / run_id
-    if (finished := _finished(folder)) is not None:
+    if (finished := _finished(folder, plan)) is not None:
         return finished
     parts = folder / "parts"
     with closing(open_for_replay(lake)) as reader, _collecting_seldom():
@@ -65,12 +65,15 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     return summary
 
 
-def _finished(folder: Path) -> RunSummary | None:
-    """The summary of a complete run; None where there is none that this code wrote: then the run is evaluated."""
+def _finished(folder: Path, plan: ReplayPlan) -> RunSummary | None:
+    """The summary of a complete run; None where there is none that this code wrote, or less than it says: then it is evaluated."""
     try:
-        return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
+        planned = (folder / "plan.json").read_text(encoding="utf-8")
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    is_whole = planned == plan.to_json() and rows_in(folder / "verdicts.parquet") == summary.verdicts
+    return summary if is_whole else None
 
 
 @contextmanager
@@ -98,6 +101,8 @@ def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, p
         hint = "it may have run out of memory: run the replay again with fewer workers; what was finished is kept"
         raise LakeError(f"{lake}: a process of the replay ended before its part was done", hint) from error
     except BaseException:
+        for part in ordered:  # so that nobody begins another one
+            take(folder, part)
         drop_pool()
         raise
 

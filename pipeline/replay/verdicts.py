@@ -73,6 +73,14 @@ class VerdictFile:
             self._writer.write_table(table)
 
 
+def rows_in(file: Path) -> int | None:
+    """How many verdicts a file holds; None where it is not there, or not whole."""
+    try:
+        return pq.read_metadata(file).num_rows
+    except (OSError, pa.ArrowException):
+        return None
+
+
 class VerdictBuilder:
     """Collects the verdicts of the requests of one table, in any order."""
 

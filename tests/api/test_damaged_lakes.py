@@ -128,7 +128,18 @@ def test_our_own_mistakes_are_no_damage(lake: Path) -> None:
         duckdb.sql("SELECT missing FROM (SELECT 1 AS a)")
     assert explained(caught.value, lake) is None
     assert isinstance(explained(OSError(28, "No space left on device"), lake), LakeError)
+    assert "larger than this process may write" in str(explained(OSError(27, "File too large"), lake))
+    assert "not enough memory" in str(explained(MemoryError(), lake))
     assert "not enough memory" in str(explained(duckdb.OutOfMemoryException("too much"), lake))
+
+
+def test_damaged_verdicts_of_a_run_are_named(lake: Path) -> None:
+    run_folder = lake / "runs" / "some"
+    run_folder.mkdir(parents=True)
+    (run_folder / "verdicts.parquet").write_bytes(b"PAR1")
+    found = str(explained(duckdb.IOException("No magic bytes found at end of file"), lake))
+    assert str(run_folder / "verdicts.parquet") in found
+    assert "the replay makes the same run anew" in found
 
 
 @pytest.mark.parametrize("text", ["a: &a [*a]\n", "[" * 3000])

@@ -329,6 +329,39 @@ def test_a_summary_that_other_code_left_is_no_summary(lake: Path, policies: Poli
         assert run_replay(plan, lake) == first
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda folder: os.truncate(folder / "verdicts.parquet", 1000), id="torn verdicts"),
+        pytest.param(lambda folder: (folder / "verdicts.parquet").unlink(), id="no verdicts"),
+        pytest.param(lambda folder: os.truncate(folder / "plan.json", 10), id="torn plan"),
+        pytest.param(lambda folder: (folder / "plan.json").unlink(), id="no plan"),
+        pytest.param(lambda folder: (folder / "summary.json").write_bytes(b"\xff\0"), id="summary of noise"),
+    ],
+)
+def test_a_run_of_which_something_is_missing_is_made_anew(lake: Path, policies: PolicySet, damage: Callable[[Path], None]) -> None:
+    plan = plan_of(lake, policies)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    whole = files(folder)
+    damage(folder)
+    run_replay(plan, lake)
+    assert files(folder) == whole
+
+
+def test_other_processes_begin_nothing_after_an_interruption(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies, part_requests=1)
+
+    def interrupt(done: int, planned: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_replay(plan, lake, workers=2, progress=interrupt)
+    kept = list((runs_folder(lake) / plan.run_id / "parts").glob("*.arrow"))
+    assert 1 <= len(kept) < len(plan.parts)
+    assert run_replay(plan, lake, workers=2).evaluated == 24
+
+
 def test_a_complete_run_is_not_run_again(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies)
     first = run_replay(plan, lake)
