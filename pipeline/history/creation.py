@@ -1,6 +1,6 @@
 """What the server makes of an object on its way to validating admission, as far as it does not depend on the cluster.
 
-For objects of refused requests, which no response shows. Left out, because they cannot be known: uid, creation time, the random
+For objects of refused requests, which no response shows. Left out, because they cannot be known: the uid, the random
 name of a pod's token volume, priorities and limits that other objects of the cluster define, allocated addresses.
 """
 

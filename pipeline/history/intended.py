@@ -34,6 +34,9 @@ _KEPT_METADATA = (
     "selfLink",
 )
 
+# What a create takes from no client (kubernetes/apiserver pkg/registry/rest/meta.go, WipeObjectMetaSystemFields).
+_NOT_FROM_CLIENTS = ("namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
 
 def created_object(event: Event, name: Evidence[str], decode: Decode) -> Evidence[Object | None]:
     """The object of a create that left no whole response."""
@@ -48,8 +51,9 @@ def created_object(event: Event, name: Evidence[str], decode: Decode) -> Evidenc
         metadata = value.setdefault("metadata", {})
         if isinstance(name, Known) and name.value:
             metadata["name"] = name.value
-        # The namespace of the URL counts, also where there is none (kubernetes/apiserver pkg/registry/rest/meta.go).
-        metadata.pop("namespace", None)
+        for field in _NOT_FROM_CLIENTS:
+            metadata.pop(field, None)
+        metadata["creationTimestamp"] = f"{event.ts:%Y-%m-%dT%H:%M:%SZ}"
         if event.namespace and event.resource.resource != "namespaces":
             metadata["namespace"] = event.namespace
         prepare_for_create(value, event.resource)

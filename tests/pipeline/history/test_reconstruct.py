@@ -78,9 +78,9 @@ def test_a_cluster_scoped_object_is_in_no_namespace_whatever_it_says(build: Any)
     columns: dict[str, Any] = {"resource": "nodes", "namespace": None, "name": "n", "code": 422, "status_message": DENIED}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     said = {**node, "metadata": {"name": "n", "namespace": "shop"}}
-    request = only(build(request=said, **columns))
+    request = only(build(request={**said, "metadata": {**said["metadata"], "uid": "mine"}}, **columns))
     assert request.namespace == ""
-    assert known(request.object)["metadata"] == {"name": "n"}
+    assert known(request.object)["metadata"] == {"name": "n", "creationTimestamp": "2026-01-01T12:00:01Z"}
     stored = build(**{**columns, "code": 201, "status_message": ""}, response=node)
     request = only(build(verb="update", request=said, **columns), stored)
     assert known(request.object)["metadata"] == {"name": "n"}
