@@ -5,9 +5,11 @@ from __future__ import annotations
 from ..request import Evidence, Grade, Known, Object, Unknown
 from .event import Decode, Event, head_of
 from .evidence import LazyKnown
+from .intended import why_no_request
 from .old_object import Met
 from .options import delete_options, query_of
 from .versions import Form
+from .writes import keeps_bodies
 
 
 def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode) -> Evidence[Object | None]:
@@ -15,6 +17,8 @@ def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode
 
     For a pod the grace period is settled before admission, for a Namespace the uid becomes a precondition.
     """
+    if event.request_raw is None and not keeps_bodies(event):
+        return Unknown(f"options of a delete come in its body, and no body was recorded: {why_no_request(event)}")
     body = decode(event.request_raw) if event.request_raw is not None else None
     sent = delete_options(query_of(event.request_uri), body)
     source = "requestObject" if body is not None else "requestURI"

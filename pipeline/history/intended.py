@@ -16,6 +16,7 @@ from ..request import Evidence, Grade, Known, Object, Unknown
 from .creation import counts_generation, default_parts, has_defaults, keeps_status, leave_out_empty, prepare_for_create
 from .event import Decode, Event, decode_json
 from .evidence import LazyKnown
+from .options import query_of
 from .patch import apply_json_patch
 from .patching import PatchError, PatchType, apply_patch, patch_type
 from .writes import answered_metadata, why_no_body, why_not_kept
@@ -96,8 +97,10 @@ def patched_object(event: Event, old: Evidence[Object | None], decode: Decode) -
 
 def is_apply(event: Event) -> bool:
     """Whether a request is an apply, which may create what it names."""
-    if event.verb != "patch" or event.request_raw is None:
+    if event.verb != "patch":
         return False
+    if event.request_raw is None:
+        return "force" in query_of(event.request_uri)  # only apply takes it
     patch = decode_json(event.request_raw)
     return patch_type(patch, event.request_uri, event.resource, event.subresource) is PatchType.APPLY
 

@@ -178,9 +178,19 @@ def record(event: Event, versions: LogVersions) -> None:
         versions.disturb(disturbance)
 
 
+def keeps_bodies(event: Event) -> bool:
+    """Whether a body would have been recorded if the client had sent one."""
+    return event.level in ("Request", "RequestResponse") and not is_truncated(event) and "objects_expired" not in event.flags
+
+
+def is_truncated(event: Event) -> bool:
+    """Whether the server dropped the bodies of an event that was too large."""
+    return "truncated" in event.flags or "audit.k8s.io/truncated" in event.annotations
+
+
 def why_no_body(event: Event) -> str:
     """In words for a report: why the response of a write is not the object."""
-    if "truncated" in event.flags or "audit.k8s.io/truncated" in event.annotations:
+    if is_truncated(event):
         return "the event was truncated"
     if event.response_raw is None:
         return why_not_kept(event)

@@ -254,9 +254,10 @@ def test_patching_with_201_creates(subresource: str, build: Any) -> None:
 
 def test_a_refused_apply_of_something_nobody_saw_may_be_either(build: Any) -> None:
     row = build(verb="patch", request_uri="/x?fieldManager=m&force=true", request=pod(), code=422, status_message=DENIED)
-    found = admission_requests(row, LogVersions())
-    assert isinstance(found, NotReplayed)
-    assert found.admission is Admission.UNKNOWN
+    for refused in (row, {**row, "request_object": None, "level": "Metadata"}):
+        found = admission_requests(refused, LogVersions())
+        assert isinstance(found, NotReplayed)
+        assert found.admission is Admission.UNKNOWN
 
 
 def test_a_refused_apply_of_what_was_not_there_is_a_create(build: Any) -> None:
@@ -352,6 +353,16 @@ def test_a_delete_has_the_stored_object(build: Any) -> None:
     alone = only(row)
     assert known(alone.old_object) == pod()
     assert alone.old_object.grade is Grade.PARTIAL  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "columns", [{"level": "Metadata"}, {"flags": ["objects_expired"]}, {"annotations": {"audit.k8s.io/truncated": "true"}}]
+)
+def test_the_options_of_a_delete_without_its_body_are_unknown(columns: dict[str, Any], build: Any) -> None:
+    assert isinstance(only(build(verb="delete", **columns), build(response=pod("5"))).options, Unknown)
+    settings = {"verb": "delete", "resource": "configmaps", "request_uri": "/api/v1/namespaces/shop/configmaps/web"}
+    assert isinstance(only(build(**settings, **columns)).options, Unknown)
+    assert known(only(build(**settings)).options) == {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
 
 
 def test_a_deletecollection_is_one_request_for_each_object(build: Any) -> None:
