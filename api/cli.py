@@ -7,11 +7,15 @@ Exit codes, the same everywhere: 0 done, 1 a gate said no, 2 bad usage or bad in
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -69,15 +73,12 @@ def _options(
 
 
 def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
-    """The command as typer wants it: ends with an exit code, and says what an interruption leaves behind."""
+    """The command as typer wants it: ends with an exit code."""
 
     @wraps(command)
     def finish(*arguments: Any, **options: Any) -> None:
         try:
             code = command(*arguments, **options)
-        except KeyboardInterrupt:
-            _complain("interrupted; what was committed before stays, run the command again to go on")
-            code = EXIT_INTERRUPTED
         except RecursionError as error:
             raise InputError(
                 "what was given is nested too deep, or refers to itself", "look for a YAML alias inside itself"
@@ -103,17 +104,54 @@ def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; never raises for a user's mistake."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    with _interruptions() as interruptions:
+        try:
+            code = _run(arguments)
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+        except Exception as error:
+            # When it is interrupted DuckDB ends a query with an error of its own.
+            if interruptions:
+                code = EXIT_INTERRUPTED
+            elif isinstance(error, HindcastError):
+                _complain(str(error))
+                code = error.exit_code
+            else:
+                raise
+    if code == EXIT_INTERRUPTED:
+        _complain("interrupted; what was committed before stays, run the command again to go on")
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     try:
         application(_asked_for(arguments))(args=arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except HindcastError as error:
-        _complain(str(error))
-        return error.exit_code
     except BrokenPipeError:
         # The reader of our output went away (`| head`); that is no error of ours. Keep Python from flushing into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+@contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """Collects the interruptions that arrive, which go on as they would otherwise."""
+    arrived: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        arrived.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield arrived  # somebody else looks after them
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield arrived
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _complain(message: str) -> None:
@@ -122,4 +160,7 @@ def _complain(message: str) -> None:
 
 def main() -> None:
     """The console script."""
-    sys.exit(run())
+    code = run()
+    # What is cleaned up at exit takes a moment, and processes that wait for each other would wait for ever if it was cut short.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)

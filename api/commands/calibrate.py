@@ -27,6 +27,7 @@ from pipeline.replay import (
     plan_replay_from_log,
     run_replay,
     runs_folder,
+    start_processes,
 )
 from queries import LakeReader, open_lake
 
@@ -77,6 +78,7 @@ def calibrate(
     other_authorizers: OtherAuthorizers | None = None,
 ) -> Calibration:
     """Replay what was in force and compare. Raises LakeError."""
+    start_processes(own.lake, replay.workers_or_default(workers))
     reader = open_lake(own.lake)
     try:
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)

@@ -72,7 +72,7 @@ def command(
     manifests = manifests_of(given, policies)
     if check:
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
-    plan = replay.plan_of(own, given, window, version, other_authorizers)
+    plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
     reader = open_lake(own.lake)
     try:

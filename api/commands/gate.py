@@ -91,7 +91,7 @@ def command(
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     if max_denied_units is not None:
         chosen = replace(chosen, denied_units_max=max_denied_units)
-    plan = replay.make_plan(own, policies, since, until, kubernetes_version, other_authorizers)
+    plan = replay.make_plan(own, policies, since, until, kubernetes_version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
     before = _before(own, against, plan, workers, other_authorizers) if against else None
     fidelity: dict[str, Fidelity] = {}
@@ -143,7 +143,7 @@ def _before(
     own: Context, against: list[Path], plan: ReplayPlan, workers: int | None, others: OtherAuthorizers | None
 ) -> RunSummary:
     old = chosen_policies(own, against, None, None, plan.kubernetes_version)
-    return replay.run(own, replay.plan_of(own, old, plan.window, plan.kubernetes_version, others), workers)
+    return replay.run(own, replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers), workers)
 
 
 @contextmanager

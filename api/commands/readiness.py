@@ -97,7 +97,7 @@ def make_report(
     What the figures are counted on is written into the folder `export`.
     """
     others = asked.other_authorizers
-    plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version, others)
+    plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version, others, asked.workers)
     summary = replay.run(own, plan, asked.workers)
     fidelity: dict[str, Fidelity] = {}
     if change_delay is not None:

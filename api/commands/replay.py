@@ -29,6 +29,7 @@ from pipeline.replay import (
     request_difference,
     run_replay,
     runs_folder,
+    start_processes,
 )
 
 from . import options
@@ -70,7 +71,7 @@ def command(
     own: Context = context.obj
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
     new = chosen_policies(own, policies, from_log, cluster, version)
-    planned = plan_of(own, new, window, version, other_authorizers)
+    planned = plan_of(own, new, window, version, other_authorizers, 1 if plan else workers)
     if plan:
         _print_plan(planned, output)
         return 0
@@ -81,7 +82,7 @@ def command(
         if not against:
             # What else the cluster had in force is not what is being changed.
             before = only(before, {policy.name for policy in new.policies})
-        old = run(own, plan_of(own, before, window, version, other_authorizers), workers)
+        old = run(own, plan_of(own, before, window, version, other_authorizers, workers), workers)
         both = verdicts_of(own, old), verdicts_of(own, summary)
         tables = [request_difference_table(request_difference(*both)), difference_table(difference(*both)), *tables]
     render(tables, output)
@@ -130,12 +131,13 @@ def make_plan(
     since: str | None,
     until: str | None,
     kubernetes_version: str,
-    other_authorizers: OtherAuthorizers | None = None,
+    other_authorizers: OtherAuthorizers | None,
+    workers: int | None,
 ) -> ReplayPlan:
-    """The plan of the policies of `-f` over the window. Raises InputError without policies."""
+    """The plan of the policies of `-f` over the window; see plan_of. Raises InputError without policies."""
     version = options.parse_version(kubernetes_version)
     window = Window(*options.parse_window(since, until))
-    return plan_of(own, chosen_policies(own, policies, None, None, version), window, version, other_authorizers)
+    return plan_of(own, chosen_policies(own, policies, None, None, version), window, version, other_authorizers, workers)
 
 
 def plan_of(
@@ -143,9 +145,11 @@ def plan_of(
     policies: PolicySet,
     window: Window,
     version: tuple[int, int],
-    other_authorizers: OtherAuthorizers | None = None,
+    other_authorizers: OtherAuthorizers | None,
+    workers: int | None,
 ) -> ReplayPlan:
-    """The plan of given policies over the lake."""
+    """The plan of given policies over the lake. The workers that will walk it are started meanwhile."""
+    start_processes(own.lake, workers_or_default(workers))
     reader = open_for_plan(own.lake)
     try:
         return plan_replay(reader, policies, window, version, other_authorizers=other_authorizers)

@@ -62,6 +62,12 @@ def _syntax_issue(text: str, problem: lark.exceptions.UnexpectedInput) -> Issue:
 _LOCK = threading.Lock()
 
 
+def prepare_parser() -> None:
+    """Make the parser now, so that the first expression need not wait for it."""
+    with _LOCK:
+        _parser()
+
+
 @cache
 def _parser() -> tuple[Builder, lark.Lark]:
     """One parser serves the process, made at the first expression: to analyze the grammar takes longer than most commands."""

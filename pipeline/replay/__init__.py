@@ -5,6 +5,7 @@ from .difference import ExpressionDifference, RequestDifference, difference, req
 from .execute import run_replay, runs_folder
 from .plan import ReplayPlan, Window
 from .planning import plan_replay
+from .processes import start_processes
 from .readers import open_for_plan
 from .recorded import plan_replay_from_log, policies_as_of
 from .summary import BindingSummary, RunSummary
@@ -32,4 +33,5 @@ __all__ = [
     "request_difference",
     "run_replay",
     "runs_folder",
+    "start_processes",
 ]

@@ -18,10 +18,10 @@ from pathlib import Path
 from ingest.errors import LakeError
 from queries import LakeReader
 
-from .parts import counts_of, free, part_file, read_part, take
+from .parts import counts_of, free, part_file, read_part
 from .plan import Part, ReplayPlan
 from .planning import lake_digest
-from .processes import COLLECTING, drop_pool, share_out, work_through
+from .processes import COLLECTING, share_out, stop, work_through
 from .readers import open_for_replay
 from .summary import RunSummary, summarize, summary_from_json
 from .verdicts import VerdictFile, rows_in
@@ -97,13 +97,11 @@ def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, p
     try:
         yield from _work_beside(others, Replayer(plan, reader), ordered, folder)
     except BrokenProcessPool as error:
-        drop_pool()
+        stop(ordered, folder)
         hint = "it may have run out of memory: run the replay again with fewer workers; what was finished is kept"
         raise LakeError(f"{lake}: a process of the replay ended before its part was done", hint) from error
     except BaseException:
-        for part in ordered:  # so that nobody begins another one
-            take(folder, part)
-        drop_pool()
+        stop(ordered, folder)
         raise
 
 

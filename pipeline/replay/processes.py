@@ -10,20 +10,25 @@ import atexit
 import gc
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
+from ingest.lake import Lake
 from queries import LakeReader
 
+from ..cel.syntax import prepare_parser
 from .parts import part_file, take, write_part
 from .plan import Part, ReplayPlan
+from .planning import PART_REQUESTS
 from .readers import open_for_replay
 from .worker import Replayer
 
@@ -43,12 +48,25 @@ def share_out(
     """Let this many processes take parts; each future is done when there are none left to take."""
     # They may have started in another folder than this process is in now.
     task = (plan.run_id, plan, lake.absolute(), hash(reader.files), parts, folder.absolute())
-    with _lock, _without_main():
+    with _lock, _apart():
         try:
             return [_pool_of(processes).submit(work, *task) for _ in range(processes)]
         except BrokenProcessPool:  # one was killed since the last replay
             _drop()
             return [_pool_of(processes).submit(work, *task) for _ in range(processes)]
+
+
+def start_processes(lake: Path, workers: int) -> None:
+    """Begin to start the further processes that a replay over a lake of this size may take, while there is a plan to be made.
+
+    Raises LakeError when there is no lake.
+    """
+    events = sum(file.rows for file in Lake.open(lake).manifest.files("events"))
+    processes = min(workers, -(-events // PART_REQUESTS)) - 1
+    if processes > 0:
+        with _lock, _apart(), suppress(BrokenProcessPool):  # whoever needs a broken one makes it anew
+            for _ in range(processes):
+                _pool_of(processes).submit(prepare_parser)
 
 
 def _pool_of(processes: int) -> ProcessPoolExecutor:
@@ -63,27 +81,55 @@ def _pool_of(processes: int) -> ProcessPoolExecutor:
     return pool
 
 
-def drop_pool() -> None:
-    """Begin no further parts, and wait for those that were begun. For a replay that was interrupted, or lost a process."""
+def stop(parts: Iterable[Part], folder: Path) -> None:
+    """Begin none of these parts, and wait for those that were begun. For a replay that was interrupted, or lost a process."""
+    for part in parts:
+        take(folder, part)
     with _lock:
         _drop()
 
 
 def _drop() -> None:
-    for pool in _pools.values():
-        pool.shutdown(wait=True, cancel_futures=True)
-    _pools.clear()
+    with _undisturbed():
+        for pool in _pools.values():
+            pool.shutdown(wait=True, cancel_futures=True)
+        _pools.clear()
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
-    """Processes that start here do not load the main module of this one, as `spawn` has it: they need nothing of it."""
+def _apart() -> Iterator[None]:
+    """Processes that start here have nothing to do with the main module and the terminal of this one.
+
+    They do not load that module, as `spawn` has it: they need nothing of it. And Ctrl-C, which reaches every process of a terminal,
+    is for this one alone: what is blocked here is blocked in a process that starts now, from its first moment.
+    """
+    resource_tracker.ensure_running()  # it starts with the first process otherwise, and ends with unblocking
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with _undisturbed():
+            yield
+    finally:
+        sys.modules["__main__"] = main
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until this is over: a pool that is left half started, or half ended, is waited for without end."""
+    arrived: list[tuple[int, FrameType | None]] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *signaled: arrived.append(signaled))
     try:
         yield
     finally:
-        sys.modules["__main__"] = main
+        signal.signal(signal.SIGINT, before)
+    if arrived:
+        before(*arrived[0])
 
 
 def work(run_id: str, plan: ReplayPlan, lake: Path, files: int, parts: Sequence[Part], folder: Path) -> None:

@@ -20,7 +20,7 @@ from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.schema import SORT_ORDER
 from pipeline import load_policy_set, plan_replay, run_replay
-from pipeline.replay import open_for_plan, runs_folder
+from pipeline.replay import open_for_plan, runs_folder, start_processes
 
 CHURN = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "churn"
 
@@ -73,6 +73,7 @@ def _measure_here(lake: Path, policies: int, workers: int) -> dict[str, float]:
     # The number of workers is no part of a run's name: a finished run of the same plan would be returned and not measured.
     shutil.rmtree(runs_folder(lake), ignore_errors=True)
     started = time.perf_counter()
+    start_processes(lake, workers)
     reader = open_for_plan(lake)
     plan = plan_replay(reader, load_policy_set([CHURN / f"perf-policies-{policies}.yaml"]))
     reader.close()

@@ -1,0 +1,41 @@
+"""Ctrl-C reaches every process of a terminal, at any moment: it ends a command with one line, and the next goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from api.cli import EXIT_INTERRUPTED, run
+
+POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
+# Whoever runs the tests in the background may have SIGINT ignored.
+PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from api.cli import main
+print("loaded", flush=True)
+main()
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.8, 1.3, 2.0])
+def test_a_replay_is_interrupted_without_a_traceback(demo_lake: Path, seconds: float) -> None:
+    command = ["--quiet", "--lake", str(demo_lake), "replay", "-f", str(POLICIES), "--workers", "2"]
+    program = [sys.executable, "-c", PROGRAM, *command]
+    with subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as interrupted:
+        assert interrupted.stdout is not None
+        assert interrupted.stdout.readline() == "loaded\n"
+        time.sleep(seconds)
+        os.killpg(interrupted.pid, signal.SIGINT)
+        _, complaint = interrupted.communicate(timeout=120)
+    said = "hindcast: interrupted; what was committed before stays, run the command again to go on\n"
+    assert (interrupted.returncode, complaint) in [(EXIT_INTERRUPTED, said), (0, "")]
+    assert run([*command[:-2]]) == 0
