@@ -37,7 +37,7 @@ from ..request import (
 )
 from .judge import Judge, Judgement, Judges
 from .model import Latent, LatentViolation, TemplateProjection
-from .projection import PODS, project
+from .projection import PODS, has_template, project
 from .sql import rows_of, statement
 
 # How many objects are judged per (policy, binding), and how many of the hits a report lists. What is beyond is counted.
@@ -186,6 +186,8 @@ class Existing:
         notes: tuple[str, ...] = ()
         if isinstance(stored, Unknown):
             found: Judgement | None = Judgement("unknown", f"object: {stored.reason}", "insufficient")
+        elif not has_template(stored.value, row["kind"]):
+            found = Judgement("unknown", "object: there is no pod template in it", "insufficient")
         else:
             made = project(row, stored, self._moment)
             found, user, notes = judge.judge(made.request), made.request.user.username, made.notes

@@ -94,6 +94,17 @@ def project(row: Mapping[str, Any], stored: Known[Object], moment: datetime) -> 
     return Projected(request, (*notes, *_ADMISSION_ADDS))
 
 
+def has_template(owner: Object, kind: str) -> bool:
+    """Whether there is a template to make a Pod of: what is no object of Kubernetes may be called like one."""
+    for path in ("metadata",), ("spec", *(("jobTemplate", "spec") if kind == "CronJob" else ()), "template", "spec"):
+        found: Any = owner
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            return False
+    return True
+
+
 def _from_template(owner: Object, kind: str) -> Object:
     spec = owner["spec"]
     template = (spec["jobTemplate"]["spec"] if kind == "CronJob" else spec)["template"]

@@ -17,6 +17,7 @@ from ..admission.policies import PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
 from ..history.event import TOO_DEEP, Event
+from ..history.fitness import shows_objects, unfit_body
 from ..history.in_force import CHANGE_DELAY
 from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests
@@ -126,7 +127,17 @@ class Replayer:
         walk.waiting_bytes = 0
 
     def _judge(self, event: Event, versions: LogVersions) -> Judged:
-        """What the policies make of each pass of a request."""
+        """What the policies make of each pass of a request; one with a body that is no object costs nobody else's verdict."""
+        try:
+            if shows_objects(event):
+                return self._passes(event, versions)
+            return NotReplayed(unfit_body(event), Admission.UNKNOWN)
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
+            if not (problem := unfit_body(event)):
+                raise
+            return NotReplayed(problem, Admission.UNKNOWN)
+
+    def _passes(self, event: Event, versions: LogVersions) -> Judged:
         found = admission_requests(event, versions, self._history)
         if isinstance(found, NotReplayed):
             return found

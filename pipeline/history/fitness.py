@@ -1,0 +1,66 @@
+"""Whether recorded bodies are objects at all. An API server records none that are not; who writes or changes logs elsewhere may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .event import Event, Raw
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
+    generate_name: str | UnsetType = UNSET
+    uid: str | UnsetType = UNSET
+    resource_version: str | UnsetType = UNSET
+    generation: int | UnsetType = UNSET
+    creation_timestamp: str | UnsetType = UNSET
+    deletion_timestamp: str | UnsetType = UNSET
+    labels: dict[str, str] | UnsetType = UNSET
+    annotations: dict[str, str] | UnsetType = UNSET
+    finalizers: list[str] | UnsetType = UNSET
+    owner_references: list[dict[str, Any]] | UnsetType = UNSET
+    managed_fields: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class _Object(msgspec.Struct, rename="camel"):
+    kind: str | UnsetType = UNSET
+    api_version: str | UnsetType = UNSET
+    metadata: _Metadata | UnsetType = UNSET
+    spec: dict[str, Any] | UnsetType = UNSET
+    status: dict[str, Any] | str | UnsetType = UNSET  # of a Status it is a word
+    items: list[_Object] | UnsetType = UNSET
+
+
+_BRACE, _BRACKET = frozenset(("{", b"{")), frozenset(("[", b"["))
+_OBJECT = msgspec.json.Decoder(_Object)
+_OPERATIONS = msgspec.json.Decoder(list[dict[str, Any]])
+
+
+def shows_objects(event: Event) -> bool:
+    """Whether bodies begin as objects do, or the body of a patch as its operations do."""
+    request, response = event.request_raw or b"{", event.response_raw or b"{"
+    return response[:1] in _BRACE and request[:1] in (_BRACE | _BRACKET if event.verb == "patch" else _BRACE)
+
+
+def unfit_body(event: Event) -> str:
+    """Why a body of an event is none of Kubernetes; empty if all are."""
+    for name, raw in (("requestObject", event.request_raw), ("responseObject", event.response_raw)):
+        is_patch = event.verb == "patch" and name == "requestObject"
+        if raw is not None and (problem := _problem(raw, is_patch)):
+            return f"{name} is no object of Kubernetes: {problem}"
+    return ""
+
+
+def _problem(raw: Raw, may_be_operations: bool) -> str:
+    try:
+        if may_be_operations and raw[:1] in _BRACKET:
+            _OPERATIONS.decode(raw)
+        else:
+            _OBJECT.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return str(error)
+    return ""

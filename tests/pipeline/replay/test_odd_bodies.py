@@ -1,0 +1,37 @@
+"""A body that is no object of Kubernetes costs its own request a verdict, and nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline import plan_replay, run_replay
+from pipeline.admission.policies import PolicySet
+from queries import open_lake
+
+from .conftest import CASES
+
+ODD = yaml.safe_load((CASES / "odd_bodies.yaml").read_text())
+
+
+def test_odd_bodies_cost_their_own_requests(cluster: Any, policies: PolicySet, ingest: Callable[[Any], Path]) -> None:
+    denied = "deployments.apps \"odd\" is forbidden: ValidatingAdmissionPolicy 'other' denied request: no"
+    for number, case in enumerate(ODD):
+        cluster.event(
+            case["verb"], "apps/deployments", f"odd-{number}", case.get("code", 201), case.get("request"), case.get("response")
+        )
+        if "code" in case:
+            status = {"metadata": {}, "code": case["code"], "reason": "Invalid", "message": denied}
+            cluster.events[-1]["responseStatus"] = status
+    lake = ingest(cluster)
+    reader = open_lake(lake, threads=1)
+    try:
+        plan = plan_replay(reader, policies)
+    finally:
+        reader.close()
+    summary = run_replay(plan, lake)
+    assert dict(summary.not_evaluated) == {case["reason"]: 1 for case in ODD}
+    assert summary.evaluated == 24
