@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,8 +26,9 @@ main()
 
 
 @pytest.mark.parametrize("seconds", [0.3, 0.8, 1.3, 2.0])
-def test_a_replay_is_interrupted_without_a_traceback(demo_lake: Path, seconds: float) -> None:
-    command = ["--quiet", "--lake", str(demo_lake), "replay", "-f", str(POLICIES), "--workers", "2"]
+def test_a_replay_is_interrupted_without_a_traceback(demo_lake: Path, tmp_path: Path, seconds: float) -> None:
+    lake = shutil.copytree(demo_lake, tmp_path / "lake")
+    command = ["--quiet", "--lake", str(lake), "replay", "-f", str(POLICIES), "--workers", "2"]
     program = [sys.executable, "-c", PROGRAM, *command]
     with subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
