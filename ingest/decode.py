@@ -7,6 +7,7 @@ cannot be decoded is returned with its reason and costs no other event.
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -154,8 +155,13 @@ def _namespace(event: Event, told: str) -> str | None:
     The server fills in from the body what is missing in objectRef (kubernetes/apiserver pkg/audit/request.go, LogRequestObject), so
     that a cluster-scoped object that names a namespace seems to be in it. The store, admission and authorizers go by the URL.
     """
-    is_from_body = event.verb in ("create", "update") and event.request_uri and "/namespaces/" not in event.request_uri
-    return None if is_from_body else told
+    if event.verb not in ("create", "update") or not event.request_uri or "/namespaces/" in event.request_uri:
+        return told
+    return None if _CLUSTER_URL.match(event.request_uri) else told
+
+
+# The path of a resource that is in no namespace.
+_CLUSTER_URL = re.compile(r"/(?:api|apis/[^/?]+)/v[^/?]+/[^/?]+")
 
 
 def _utf8(line: bytes, flags: list[str]) -> bytes:
