@@ -112,9 +112,6 @@ class CompiledPolicy:
         self.limits = Limits([validations, annotations], variables)
 
         self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
-        self.is_simple = not (
-            self.binds_names or self.audit_annotations or self.errors or "namespaceObject" in self.condition_roots
-        )
         # Of the whole and of each validation, where all are alike.
         self.even_grades = {grade: (grade,) * (len(checks) + 1) for grade in Grade}
 

@@ -36,13 +36,14 @@ class Step:
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
         self.roots = roots
         self.budget = budget  # None: nothing in this step can exceed a limit, so nothing is counted
-        self._variables = policy.variables
-        self._variables_cost = 0
-        self._open: set[str] = set()  # variables that are being computed
-        # Counting is slow. The expressions of one step compile alike, so one text has one value and one cost, however often it
-        # stands in a policy.
-        self._counted: dict[str, tuple[Any, int]] = {}
+        if budget is not None:
+            # Counting is slow. The expressions of one step compile alike, so one text has one value and one cost, however often it
+            # stands in a policy.
+            self._counted: dict[str, tuple[Any, int]] = {}
+            self._variables_cost = 0
         if policy.variables:
+            self._variables = policy.variables
+            self._open: set[str] = set()  # variables that are being computed
             roots["variables"] = LazyMap(policy.variable_names, _variables_of(self))
 
     def run(self, expression: CompiledExpression) -> Any:
@@ -51,19 +52,16 @@ class Step:
         if program is None:
             return CelError(f"compilation error: {expression.error}")
         if self.budget is None:
-            value = program.evaluate(self.roots)
-        else:
-            counted = self._counted.get(program.text)
-            if counted is None:
-                counted = self._counted[program.text] = program.evaluate_with_cost(self.roots)
-            value, cost = counted
-            # What variables cost is taken from the budget before the expression's own cost.
-            self._charge(self._variables_cost)
-            self._variables_cost = 0
-            self._charge(cost)
-        if value.__class__ is CelError:
-            return CelError(f"expression '{expression.text}' resulted in error: {value.message}")
-        return value
+            return _worded(expression, program.evaluate(self.roots))
+        counted = self._counted.get(program.text)
+        if counted is None:
+            counted = self._counted[program.text] = program.evaluate_with_cost(self.roots)
+        value, cost = counted
+        # What variables cost is taken from the budget before the expression's own cost.
+        self._charge(self._variables_cost)
+        self._variables_cost = 0
+        self._charge(cost)
+        return _worded(expression, value)
 
     def _charge(self, cost: int) -> None:
         assert self.budget is not None
@@ -89,6 +87,13 @@ class Step:
         if value.__class__ is CelError:
             raise CelError(f'composited variable "{name}" fails to evaluate: {value.message}')
         return value
+
+
+def _worded(expression: CompiledExpression, value: Any) -> Any:
+    """A value as it is, and an error in the words of a decision."""
+    if value.__class__ is CelError:
+        return CelError(f"expression '{expression.text}' resulted in error: {value.message}")
+    return value
 
 
 def _variables_of(step: Step) -> Callable[[str], Any]:
@@ -153,10 +158,6 @@ class Case:
 def evaluate_policy(case: Case) -> Evaluation:
     """All five steps. Raises NamespaceNotFoundError."""
     policy = case.policy
-    if policy.is_simple and case.match is None:
-        found = _simple(policy, case.inputs)
-        if found is not None:
-            return found
     if policy.match_conditions:
         unmatched = _match_conditions(case)
         if unmatched is not None:
@@ -173,24 +174,6 @@ def evaluate_policy(case: Case) -> Evaluation:
     if policy.audit_annotations:
         return _annotated(case, outcomes, budget)
     return policy.admitted if outcomes is policy.admitted.outcomes else Evaluation(None, outcomes)
-
-
-def _simple(policy: CompiledPolicy, inputs: Inputs) -> Evaluation | None:
-    """The two commonest results without any ado; None if it is neither."""
-    if policy.match_conditions and inputs.doubts(policy.condition_limits, policy.condition_roots, None) != ():
-        return None
-    roots = inputs.plain(policy.condition_roots)
-    for condition in policy.match_conditions:
-        value = condition.program.evaluate(roots)  # type: ignore[union-attr]
-        if value is not True:
-            return policy.unmatched[condition.name] if value is False else None
-    if inputs.doubts(policy.limits, policy.later_roots, None) != ():
-        return None
-    roots = inputs.plain(policy.validation_roots)
-    for validation in policy.validations:
-        if validation.expression.program.evaluate(roots) is not True:  # type: ignore[union-attr]
-            return None
-    return policy.admitted
 
 
 def _match_conditions(case: Case) -> Evaluation | None:
