@@ -59,7 +59,8 @@ def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
             raise InputError(
                 f"the lake has the clusters {', '.join(clusters) or 'none'}", "say with --cluster whose policies are meant"
             )
-        return policies_as_of(reader, cluster or clusters[0], options.parse_time("--from-log", moment, now) or now)
+        at = options.parse_time("the time of the log's policies", moment, now) or now
+        return policies_as_of(reader, cluster or clusters[0], at)
     finally:
         reader.close()
 

@@ -21,6 +21,11 @@ undecided AS (
 evaluated AS (
     SELECT DISTINCT cluster, audit_id, ts FROM read_parquet($verdicts)
 ),
+-- The authorizer leaves an annotation on every request: where it is not there, none were kept.
+kept AS (
+    SELECT DISTINCT cluster, audit_id, ts FROM requests SEMI JOIN evaluated USING (cluster, audit_id, ts)
+    WHERE map_contains(annotations, 'authorization.k8s.io/decision')
+),
 recorded AS (
     SELECT cluster, audit_id, ts, policy, key, list_sort(split(value, ', ')) AS parts
     FROM audit_annotations SEMI JOIN evaluated USING (cluster, audit_id, ts)
@@ -32,5 +37,6 @@ SELECT
     count(*) FILTER (undecided.policy IS NULL AND list_contains(predicted.by_pass, recorded.parts)) AS agreed
 FROM recorded FULL JOIN predicted USING (cluster, audit_id, ts, policy, key)
     LEFT JOIN undecided USING (cluster, audit_id, ts, policy)
+    SEMI JOIN kept USING (cluster, audit_id, ts)
 GROUP BY ALL
 ORDER BY ALL

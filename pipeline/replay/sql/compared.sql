@@ -4,7 +4,8 @@
 -- recorded: deny, failure, none or unknown (the log cannot have recorded it); replayed: the same of the replay
 --
 -- A cluster reports one denial per request. Up to 1.36 it also records one failure per request, so what is not recorded of a request
--- with another failure says nothing; bindings with neither Deny nor Audit leave no trace at all.
+-- with another failure says nothing; bindings with neither Deny nor Audit leave no trace at all. The authorizer leaves an annotation
+-- on every request: where it is not there, annotations were not kept, and failures leave no trace either.
 CREATE OR REPLACE TEMP TABLE compared AS
 WITH predicted AS (
     SELECT
@@ -31,7 +32,8 @@ recorded AS (
     SELECT
         writes.cluster, writes.audit_id, writes.ts,
         writes.ran, writes.outcome,
-        len(writes.vap_failures) AS failures,
+        -- Whether what is not recorded of a binding with Audit did not happen.
+        map_contains(writes.annotations, 'authorization.k8s.io/decision') AND (len(writes.vap_failures) = 0 OR $records_all) AS tells,
         writes.vap_failures,
         denials.policy AS denied_by_policy, denials.binding AS denied_by_binding, denials.message AS denied_message
     FROM admission_writes AS writes LEFT JOIN denials
@@ -58,9 +60,9 @@ judged AS (
             WHEN len(own) > 0 AND NOT fails THEN 'disagreed: a failure is recorded and not replayed'
             WHEN len(own) > 0 AND NOT list_contains(messages, own[1].message) THEN 'agreed: the failure is recorded, in other words'
             WHEN len(own) > 0 THEN 'agreed: the failure is recorded'
-            WHEN list_contains(actions, 'Audit') AND is_audited AND (failures = 0 OR $records_all)
+            WHEN list_contains(actions, 'Audit') AND is_audited AND tells
                 THEN 'disagreed: a failure is replayed and not recorded'
-            WHEN list_contains(actions, 'Audit') AND NOT fails AND (failures = 0 OR $records_all) THEN 'agreed: no failure is recorded'
+            WHEN list_contains(actions, 'Audit') AND NOT fails AND tells THEN 'agreed: no failure is recorded'
             WHEN list_contains(actions, 'Deny') AND NOT rejects AND outcome <> 'vap' THEN 'agreed: it did not deny'
             ELSE 'silent: nothing of it would be recorded'
         END AS verdict,
@@ -68,7 +70,7 @@ judged AS (
             WHEN is_denier THEN 'deny'
             WHEN len(own) > 0 THEN 'failure'
             WHEN outcome = 'vap' AND bypasses THEN 'unknown'
-            WHEN list_contains(actions, 'Audit') AND (failures = 0 OR $records_all) THEN 'none'
+            WHEN list_contains(actions, 'Audit') AND tells THEN 'none'
             WHEN list_contains(actions, 'Deny') AND outcome <> 'vap' THEN 'none'
             ELSE 'unknown'
         END AS recorded,

@@ -142,6 +142,25 @@ def test_a_failure_that_is_replayed_and_not_recorded_disagrees(cluster: Cluster,
     assert compared()[0][0].disagreed == 1
 
 
+def test_a_log_without_annotations_tells_of_denials_alone(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Deny", "Audit"])
+    cluster.deployment("create", "small", replicas=2)
+    cluster.deployment("create", "large", replicas=9, code=422)
+    deny(cluster, "large")
+    agreements, reader = compared()
+    assert agreements == (Agreement("limit", "limit-all", 2, 0, 0, 0),)
+    assert outcomes(reader) == {("none", "none"): 1, ("deny", "deny"): 1}
+
+
+def test_a_log_without_annotations_tells_nothing_of_a_binding_that_audits(cluster: Cluster, compared: Any) -> None:
+    bind(cluster, ["Audit"])
+    cluster.deployment("create", "small", replicas=2)
+    cluster.deployment("create", "large", replicas=9)
+    agreements, reader = compared()
+    assert agreements == (Agreement("limit", "limit-all", 0, 0, 0, 2),)
+    assert outcomes(reader) == {("unknown", "none"): 1, ("unknown", "failure"): 1}
+
+
 def test_a_binding_that_only_warns_leaves_no_trace(cluster: Cluster, compared: Any) -> None:
     bind(cluster, ["Warn"])
     cluster.deployment("create", "large", replicas=9)
