@@ -136,22 +136,24 @@ def _run(arguments: list[str]) -> int:
 
 @contextmanager
 def _interruptions() -> Iterator[list[int]]:
-    """Collects the interruptions that arrive, which go on as they would otherwise."""
+    """Collects the interruptions that arrive: Ctrl-C, and what a scheduler ends a job with."""
     arrived: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         arrived.append(number)
-        signal.default_int_handler(number, frame)
+        raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield arrived  # somebody else looks after them
-        return
-    signal.signal(signal.SIGINT, interrupt)
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    before = {number: handler for number, handler in usual.items() if signal.getsignal(number) is handler}
+    if threading.current_thread() is not threading.main_thread():
+        before.clear()  # somebody else looks after them, as whoever has set other handlers does
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield arrived
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _complain(message: str) -> None:

@@ -68,18 +68,20 @@ def acting_tool(user: str, user_agent: str) -> Tool | None:
 def applying_tool(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> Tool | None:
     """The tool that applied an object or an owner of it, by the marks on them and their managedFields.
 
-    `steps` are the names and metadata of the object and its owners.
+    `steps` are the names and metadata of the object and its owners, as recorded: parts of other kinds than theirs say nothing.
     """
     for step, metadata in steps:
         for kind in ("labels", "annotations"):
-            found = metadata.get(kind) or {}
+            found = metadata.get(kind)
             for key, tool, parent in _MARKS:
-                if key in found:
+                if isinstance(found, dict) and key in found:
                     # The tracking id of Argo CD is `APPLICATION:GROUP/KIND:NAMESPACE/NAME`.
                     return Tool(tool, f"{kind.removesuffix('s')} {key} of {step}", f"{parent}/{str(found[key]).split(':')[0]}")
     for step, metadata in steps:
-        for entry in metadata.get("managedFields") or ():
-            managed = _named(str(entry.get("manager", "")), f"managedFields of {step}")
+        fields = metadata.get("managedFields")
+        for entry in fields if isinstance(fields, list) else ():
+            manager = entry.get("manager", "") if isinstance(entry, dict) else ""
+            managed = _named(str(manager), f"managedFields of {step}")
             if managed is not None:
                 return managed
     return None

@@ -117,19 +117,21 @@ def _apart() -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits until this is over: a pool that is left half started, or half ended, is waited for without end."""
+    """Interruptions wait until this is over: a pool that is left half started, or half ended, is waited for without end."""
     arrived: list[tuple[int, FrameType | None]] = []
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda *signaled: arrived.append(signaled))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        before.clear()
+    for number in before:
+        signal.signal(number, lambda *signaled: arrived.append(signaled))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if arrived:
-        before(*arrived[0])
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for signaled, frame in arrived[:1]:
+        before[signal.Signals(signaled)](signaled, frame)
 
 
 def work(run_id: str, plan: ReplayPlan, lake: Path, files: int, parts: Sequence[Part], folder: Path) -> None:

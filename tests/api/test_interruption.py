@@ -1,4 +1,4 @@
-"""Ctrl-C reaches every process of a terminal, at any moment: it ends a command with one line, and the next goes on."""
+"""Ctrl-C reaches every process of a terminal, at any moment, and so does what ends a job: one line, and the next goes on."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ main()
 """
 
 
-@pytest.mark.parametrize("seconds", [0.3, 0.8, 1.3, 2.0])
-def test_a_replay_is_interrupted_without_a_traceback(demo_lake: Path, tmp_path: Path, seconds: float) -> None:
+@pytest.mark.parametrize(
+    ("number", "seconds"),
+    [(signal.SIGINT, 0.3), (signal.SIGINT, 0.8), (signal.SIGTERM, 1.3), (signal.SIGINT, 2.0)],
+)
+def test_a_replay_is_interrupted_without_a_traceback(demo_lake: Path, tmp_path: Path, number: int, seconds: float) -> None:
     lake = shutil.copytree(demo_lake, tmp_path / "lake")
     command = ["--quiet", "--lake", str(lake), "replay", "-f", str(POLICIES), "--workers", "2"]
     program = [sys.executable, "-c", PROGRAM, *command]
@@ -36,7 +39,7 @@ def test_a_replay_is_interrupted_without_a_traceback(demo_lake: Path, tmp_path: 
         assert interrupted.stdout is not None
         assert interrupted.stdout.readline() == "loaded\n"
         time.sleep(seconds)
-        os.killpg(interrupted.pid, signal.SIGINT)
+        os.killpg(interrupted.pid, number)
         _, complaint = interrupted.communicate(timeout=120)
     said = "hindcast: interrupted; what was committed before stays, run the command again to go on\n"
     assert (interrupted.returncode, complaint) in [(EXIT_INTERRUPTED, said), (0, "")]

@@ -49,3 +49,8 @@ def test_marks_that_tools_leave(metadata: dict[str, Any], tool: str, parent: str
 def test_a_person_with_kubectl_is_no_tool() -> None:
     assert acting_tool("alice", "kubectl/v1.36.2") is None
     assert applying_tool([("Pod/x", {"labels": {"app": "x"}, "managedFields": [{"manager": "kubectl-client-side-apply"}]})]) is None
+
+
+def test_metadata_of_other_kinds_than_theirs_names_no_tool() -> None:
+    odd: list[Any] = [{"managedFields": 3}, {"managedFields": [None, {"manager": 7}]}, {"labels": "argocd.argoproj.io/instance"}]
+    assert [applying_tool([("Pod/x", metadata)]) for metadata in odd] == [None, None, None]
