@@ -35,7 +35,7 @@ TIGHT = POLICY.format(param_kind="", param_ref="", validations='[{expression: "o
 TWO = POLICY.format(
     param_kind="",
     param_ref="",
-    validations='[{expression: "object.spec.replicas <= 8", message: other}, {expression: "object.spec.replicas > 0", message: positive}]',
+    validations='[{expression: "object.spec.replicas <= 8", message: other}, {expression: "object.spec.replicas > 0", message: q}]',
 )
 # Configured for a param of which the log tells nothing: nobody can say. And for a namespace of a cluster-scoped kind: an error.
 UNKNOWN = POLICY.format(
