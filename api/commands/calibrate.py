@@ -28,6 +28,7 @@ from pipeline.replay import (
     run_replay,
     runs_folder,
     start_processes,
+    version_hint,
 )
 from queries import LakeReader, open_lake
 
@@ -45,6 +46,7 @@ class Calibration:
     confusion: tuple[Confusion, ...]
     disagreements: tuple[dict[str, Any], ...]
     fidelity: dict[str, Fidelity]  # of each policy of which something is recorded, by resource
+    hint: str  # that another version of Kubernetes would fit the record better
 
 
 def command(
@@ -63,7 +65,11 @@ def command(
     found = calibrate(own, window, version, workers, other_authorizers=other_authorizers)
     shown = None if output in (Format.JSON, Format.YAML) else _DISAGREEMENTS_SHOWN
     render(
-        [confusion_table(found.confusion), agreement_table(found.agreements), disagreement_table(found.disagreements, shown)],
+        [
+            confusion_table(found.confusion),
+            agreement_table(found.agreements, found.hint),
+            disagreement_table(found.disagreements, shown),
+        ],
         output,
     )
     return 0
@@ -85,8 +91,9 @@ def calibrate(
         with own.progress("replaying what was bound") as step:
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
         agreements = compare_with_log(reader, runs_folder(own.lake) / summary.run_id / "verdicts.parquet", version)
+        hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)
-        return Calibration(summary, agreements, confusion(reader), tuple(_rows(reader)), by_resource)
+        return Calibration(summary, agreements, confusion(reader), tuple(_rows(reader)), by_resource, hint)
     finally:
         reader.close()
 
@@ -96,8 +103,8 @@ def _rows(reader: LakeReader) -> Iterable[dict[str, Any]]:
     return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 
-def agreement_table(agreements: Iterable[Agreement]) -> Table:
-    """One row per (policy, binding), and the sum."""
+def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
+    """One row per (policy, binding), and the sum; `hint` is what else to try."""
     names = ("agreed", "disagreed", "unknown", "silent", "annotations_compared", "annotations_agreed")
     columns = [Column("policy"), Column("binding"), *(Column(name, number=True) for name in names)]
     rows = [[item.policy, item.binding, *(getattr(item, name) for name in names)] for item in agreements]
@@ -106,7 +113,9 @@ def agreement_table(agreements: Iterable[Agreement]) -> Table:
         f"{agreed:,} of {compared:,} recorded outcomes are replayed alike" if compared else "nothing is recorded to compare with"
     )
     silent = "silent: the log could not have recorded an outcome; annotations are counted by policy, once for each of its bindings"
-    return Table("agreement", columns, rows, "Replay of what was bound, against the record", (record, silent))
+    return Table(
+        "agreement", columns, rows, "Replay of what was bound, against the record", (record, silent, *([hint] if hint else ()))
+    )
 
 
 def confusion_table(rows: Iterable[Confusion]) -> Table:

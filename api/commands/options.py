@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 
 from api.output import Format
 from ingest.errors import InputError
+from pipeline.cel.versions import NEWEST, OLDEST
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -21,9 +23,6 @@ Until = Annotated[str | None, typer.Option(help="Only requests before then; same
 Policies = Annotated[
     list[Path] | None,
     typer.Option("-f", "--filename", help="Policies with their bindings and params: a file, a folder, or - for standard input."),
-]
-KubernetesVersion = Annotated[
-    str, typer.Option("--kubernetes-version", help="The API server's minor version, which decides what CEL knows.")
 ]
 
 
@@ -55,3 +54,27 @@ def parse_version(text: str) -> tuple[int, int]:
     if not match:
         raise InputError(f"--kubernetes-version: {text[:40]!r} is no version", "give a minor version such as 1.36")
     return 1, int(match[1])
+
+
+def _told_version(context: typer.Context, text: str) -> str:
+    """The text as it was given; a version whose CEL is not known is told, because another one is taken for it."""
+    version = parse_version(text)
+    taken = min(max(version, OLDEST), NEWEST)
+    if taken != version and not context.resilient_parsing:
+        known = f"{_dotted(OLDEST)} to {_dotted(NEWEST)}"
+        sys.stderr.write(
+            f"--kubernetes-version {_dotted(version)}: CEL is known of {known}; expressions are read as {_dotted(taken)} does\n"
+        )
+    return text
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+KubernetesVersion = Annotated[
+    str,
+    typer.Option(
+        "--kubernetes-version", callback=_told_version, help="The API server's minor version, which decides what CEL knows."
+    ),
+]

@@ -63,6 +63,12 @@ class PolicyTimeline:
         """The bindings that a request received at `ts` may have met, ordered by name."""
         return self._at(BINDINGS, ts)
 
+    def settling(self, ts: datetime) -> datetime | None:
+        """From when on all policies and bindings that a request received at `ts` may have met only in part are in force."""
+        keys = [*self._history.keys(self._cluster, POLICIES), *self._history.keys(self._cluster, BINDINGS)]
+        changes = [version.since for key in keys for version in _in_flight(self._history, key, ts, self._delay)]
+        return max(changes) + self._delay if changes else None
+
     def _at(self, resource: ResourceName, ts: datetime) -> Sequence[InForce]:
         keys = sorted(self._history.keys(self._cluster, resource))
         found = [in_force(self._history, key, ts, self._delay) for key in keys]

@@ -1,6 +1,6 @@
 """Replay: plan, run, compare."""
 
-from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements
+from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements, version_hint
 from .difference import ExpressionDifference, RequestDifference, difference, request_difference
 from .execute import run_replay, runs_folder
 from .plan import ReplayPlan, Window
@@ -34,4 +34,5 @@ __all__ = [
     "run_replay",
     "runs_folder",
     "start_processes",
+    "version_hint",
 ]

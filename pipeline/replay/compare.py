@@ -78,6 +78,21 @@ def compare_with_log(reader: LakeReader, verdicts: Path, kubernetes_version: tup
     return tuple(_agreement(row, annotations) for row in connection.execute(statement("agreement")).fetchall())
 
 
+def version_hint(reader: LakeReader, kubernetes_version: tuple[int, int]) -> str:
+    """Why the record of the last comparison seems to be of another version of Kubernetes; empty if it does not."""
+    several, missing = reader.connection.execute(statement("failures_per_request")).fetchall()[0]
+    if several and kubernetes_version < _RECORDS_ALL_FAILURES:
+        return (
+            f"{several:,} requests have several failures in the record, as only 1.37 and later write: try --kubernetes-version 1.37"
+        )
+    if missing and not several and kubernetes_version >= _RECORDS_ALL_FAILURES:
+        return (
+            f"no request has more than one failure in the record, though {missing:,} are replayed with more: up to 1.36 only the "
+            "first is written; try --kubernetes-version 1.36"
+        )
+    return ""
+
+
 def _agreement(row: tuple[Any, ...], annotations: Mapping[str, tuple[int, int]]) -> Agreement:
     policy, binding, agreed, disagreed, unknown, silent = row
     compared, annotations_agreed = annotations.get(policy, (0, 0))

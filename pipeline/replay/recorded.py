@@ -51,11 +51,22 @@ def policies_as_of(reader: LakeReader, cluster: str, moment: datetime) -> Policy
     policies = [found for found in _settled(timeline.policies_at(moment), parse) if isinstance(found, Policy)]
     bindings = [found for found in _settled(timeline.bindings_at(moment), parse) if isinstance(found, Binding)]
     if not policies:
-        raise EvidenceError(
-            f"neither log nor snapshots tell of a policy in cluster {cluster!r} at {moment.isoformat()}",
-            "give a later time, or ingest a snapshot of validatingadmissionpolicies and their bindings",
-        )
+        raise _none_at(timeline, cluster, moment)
     return PolicySet(tuple(policies), tuple(bindings))
+
+
+def _none_at(timeline: PolicyTimeline, cluster: str, moment: datetime) -> EvidenceError:
+    settling = timeline.settling(moment)
+    if settling is not None:
+        return EvidenceError(
+            f"no policy was in force for certain in cluster {cluster!r} at {moment.isoformat()}: a change was in flight, "
+            f"which a server may take {CHANGE_DELAY.total_seconds():g} s to enforce",
+            f"give {settling.isoformat()} or a later time",
+        )
+    return EvidenceError(
+        f"neither log nor snapshots tell of a policy in cluster {cluster!r} at {moment.isoformat()}",
+        "give a later time, or ingest a snapshot of validatingadmissionpolicies and their bindings",
+    )
 
 
 def _settled(items: Iterable[InForce], parse: Parse) -> Iterable[Policy | Binding | None]:

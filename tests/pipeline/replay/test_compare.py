@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ingest.errors import EvidenceError
 from pipeline import compare_with_log, plan_replay_from_log, run_replay
-from pipeline.replay import Agreement, confusion, disagreements, runs_folder
+from pipeline.replay import Agreement, confusion, disagreements, policies_as_of, runs_folder, version_hint
 from queries import LakeReader, open_lake
 
 # The audit events of a small cluster, and what takes them into a lake: see conftest.py.
@@ -140,6 +142,61 @@ def test_a_failure_that_is_replayed_and_not_recorded_disagrees(cluster: Cluster,
     cluster.deployment("create", "large", replicas=9)
     annotate(cluster, 9)
     assert compared()[0][0].disagreed == 1
+
+
+def _records(cluster: Cluster, *failures: str) -> None:
+    """A request that `limit` refuses by both bindings, of which the record has these bindings' failures."""
+    cluster.deployment("create", f"large-{len(cluster.events)}", replicas=9)
+    annotate(cluster, 9, ["Audit"])
+    annotations = cluster.events[-1]["annotations"]
+    (failure,) = json.loads(annotations[FAILURE])
+    annotations[FAILURE] = json.dumps([{**failure, "binding": name} for name in failures])
+
+
+@pytest.mark.parametrize(
+    ("failures", "version", "hint"),
+    [
+        (("limit-all", "limit-too"), (1, 36), "1 requests have several failures in the record"),
+        (("limit-all", "limit-too"), (1, 37), ""),
+        (("limit-all",), (1, 37), "though 1 are replayed with more"),
+        (("limit-all",), (1, 36), ""),
+    ],
+)
+def test_the_record_tells_which_versions_wrote_it(
+    cluster: Cluster, ingest: Ingest, failures: tuple[str, ...], version: tuple[int, int], hint: str
+) -> None:
+    metadata = {"name": "limit-too", "uid": "too", "resourceVersion": "900"}
+    kind = "ValidatingAdmissionPolicyBinding"
+    obj = {"kind": kind, "apiVersion": f"{GROUP}/v1", "metadata": metadata, "spec": _binding(["Audit"])}
+    cluster.event("create", f"{GROUP}/validatingadmissionpolicybindings", "limit-too", 201, obj, obj)
+    cluster.events[-1]["objectRef"].pop("namespace")
+    bind(cluster, ["Audit"])
+    _records(cluster, *failures)
+    lake = ingest(cluster)
+    reader = open_lake(lake, threads=1)
+    try:
+        summary = run_replay(plan_replay_from_log(reader, kubernetes_version=version), lake)
+        compare_with_log(reader, runs_folder(lake) / summary.run_id / "verdicts.parquet", version)
+        found = version_hint(reader, version)
+    finally:
+        reader.close()
+    assert hint in found if hint else not found
+
+
+def test_no_policy_is_in_force_while_the_first_one_is_written(cluster: Cluster, ingest: Ingest) -> None:
+    written = cluster.start + timedelta(seconds=len(cluster.events))
+    bind(cluster, ["Audit"])
+    reader = open_lake(ingest(cluster), threads=1)
+    try:
+        with pytest.raises(EvidenceError, match="a change was in flight") as found:
+            policies_as_of(reader, "lab", written + timedelta(seconds=1.2))
+        first = datetime.fromisoformat(found.value.hint.split()[1])
+        assert first - written < timedelta(seconds=3)
+        assert [policy.name for policy in policies_as_of(reader, "lab", first).policies] == ["limit"]
+        with pytest.raises(EvidenceError, match="neither log nor snapshots"):
+            policies_as_of(reader, "lab", written - timedelta(seconds=1))
+    finally:
+        reader.close()
 
 
 def test_a_log_without_annotations_tells_of_denials_alone(cluster: Cluster, compared: Any) -> None:

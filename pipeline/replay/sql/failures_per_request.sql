@@ -1,0 +1,12 @@
+-- one row: what the compared requests tell of how many failures the server wrote of each
+-- several: requests with more than one recorded failure
+-- missing: requests with one recorded failure of which another is replayed and not recorded
+WITH asked AS (
+    SELECT cluster, audit_id, ts, bool_or(about = 'a failure is replayed and not recorded') AS lacks
+    FROM compared
+    GROUP BY ALL
+)
+SELECT
+    count(*) FILTER (len(vap_failures) > 1) AS several,
+    count(*) FILTER (len(vap_failures) = 1 AND lacks) AS missing
+FROM asked JOIN admission_writes USING (cluster, audit_id, ts)
