@@ -46,7 +46,7 @@ _REPLACED = (
         'fieldinits     : field_entry ("," field_entry)* [","]\nfield_entry    : ["?"] (IDENT | QUOTED_IDENT) ":" expr',
     ),
     # celpy's `in` also matches the first letters of `inside`.
-    ('relation_in    : relation "in"', "relation_in    : relation /in(?![_a-zA-Z0-9])/"),
+    ('relation_in    : relation "in"', "relation_in    : relation IN\nIN             : /in(?![_a-zA-Z0-9])/"),
     # celpy takes `42.` for a double, so that `42.charAt(0)` is none of what cel-go sees in it.
     (
         'FLOAT_LIT      : /-?/ DIGIT+ "." DIGIT* EXPONENT? | /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
@@ -67,7 +67,7 @@ _TERMINALS = {
 }
 _QUOTED_IDENT = r"QUOTED_IDENT : /`[ \-_a-zA-Z0-9.\/]+`/"
 
-_KEYWORDS = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT"}
+_KEYWORDS = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT", "in": "IN"}
 
 
 def _only(text: str, fragment: str) -> int:
@@ -96,7 +96,7 @@ def extended_grammar() -> str:
 
 
 def _keyword(token: lark.Token) -> lark.Token:
-    """`true`, `false` and `null` look like identifiers to the lexer."""
+    """`true`, `false`, `null` and `in` look like identifiers to the lexer, and are none, not even as the name of a field."""
     kind = _KEYWORDS.get(str(token))
     return token if kind is None else lark.Token.new_borrow_pos(kind, token, token)
 
