@@ -97,6 +97,7 @@ class AdmissionRequest:
     `kind` is the kind of the object in the request (Scale for `deployments/scale`, PodExecOptions for `pods/exec`); Unknown where
     neither a body nor the table of built-in resources tells. `object` is Known(None) where the API server passes null (DELETE),
     `old_object` likewise (CREATE, CONNECT). `name` is as validating admission saw it, that is with a generated name resolved.
+    `dry_run` is unknown with the options that say so: those of a delete come in its body.
     """
 
     cluster: str
@@ -110,7 +111,7 @@ class AdmissionRequest:
     namespace: str
     name: Evidence[str]
     user: UserInfo
-    dry_run: bool
+    dry_run: bool | Unknown
     options: Evidence[Object | None]
     object: Evidence[Object | None]
     old_object: Evidence[Object | None]

@@ -236,7 +236,7 @@ class _Reconstruction:
             name=name or name_of_request(event),
             user=event.user,
             # The options inside an Eviction are those of the deletion to come, not of this request.
-            dry_run=event.subresource != "eviction" and was_dry_run(event),
+            dry_run=options if isinstance(options, Unknown) else event.subresource != "eviction" and was_dry_run(event),
             options=options,
             object=new,
             old_object=old,

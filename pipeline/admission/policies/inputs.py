@@ -216,7 +216,7 @@ def request_value(request: AdmissionRequest, resource: GroupVersionResource, kin
         "requestResource": _resource(request.resource),
         "operation": str(request.operation),
         "userInfo": _user_info(request),
-        "dryRun": request.dry_run,
+        "dryRun": _dry_run(request.dry_run),
         "options": _options(request.options),
     }
     if request.subresource:
@@ -269,6 +269,10 @@ def _user_info(request: AdmissionRequest) -> dict[str, Any]:
         return known
     missing = {name: CelUnknown(f"request.userInfo.{name}: only the user's name was recorded") for name in fields}
     return SparseMap(missing | known)
+
+
+def _dry_run(dry_run: bool | Unknown) -> Any:
+    return CelUnknown(f"request.dryRun: {dry_run.reason}") if isinstance(dry_run, Unknown) else dry_run
 
 
 def _options(options: Evidence[Object | None]) -> Any:

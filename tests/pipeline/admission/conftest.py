@@ -74,6 +74,10 @@ def evidence(value: Any) -> Evidence[Any]:
     return Known(value, "case")
 
 
+def _known_or_not(value: Any) -> Any:
+    return Unknown(value["$unknown"]) if isinstance(value, Mapping) else value
+
+
 def expanded(value: Any) -> Any:
     """A value with its long texts written out."""
     if isinstance(value, dict):
@@ -100,7 +104,7 @@ def request(case: Mapping[str, Any]) -> AdmissionRequest:
         namespace=case.get("namespace", ""),
         name=evidence(case.get("name", "")),
         user=UserInfo(user.get("username", ""), user.get("uid", ""), tuple(user.get("groups", ())), user.get("extra", {})),
-        dry_run=case.get("dryRun", False),
+        dry_run=_known_or_not(case.get("dryRun", False)),
         options=evidence(case.get("options")),
         object=evidence(case.get("object")),
         old_object=evidence(case.get("oldObject")),

@@ -359,7 +359,9 @@ def test_a_delete_has_the_stored_object(build: Any) -> None:
     "columns", [{"level": "Metadata"}, {"flags": ["objects_expired"]}, {"annotations": {"audit.k8s.io/truncated": "true"}}]
 )
 def test_the_options_of_a_delete_without_its_body_are_unknown(columns: dict[str, Any], build: Any) -> None:
-    assert isinstance(only(build(verb="delete", **columns), build(response=pod("5"))).options, Unknown)
+    request = only(build(verb="delete", **columns), build(response=pod("5")))
+    assert isinstance(request.options, Unknown)
+    assert request.dry_run == request.options, "whether it was a dry run stands in the same body"
     settings = {"verb": "delete", "resource": "configmaps", "request_uri": "/api/v1/namespaces/shop/configmaps/web"}
     assert isinstance(only(build(**settings, **columns)).options, Unknown)
     assert known(only(build(**settings)).options) == {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
