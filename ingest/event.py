@@ -22,6 +22,15 @@ class User(msgspec.Struct):
     extra: msgspec.Raw = ABSENT
 
 
+class Person(msgspec.Struct):
+    """A user with all that is said of it: policies and authorizers are asked about each part."""
+
+    username: str | None = None
+    uid: str | None = None
+    groups: list[str] | None = None
+    extra: dict[str, list[str] | None] | None = None
+
+
 class ObjectRef(msgspec.Struct, rename="camel"):
     resource: str | None = None
     namespace: str | None = None

@@ -189,9 +189,14 @@ def effective_user(row: Row) -> UserInfo:
     if row["impersonated_user"]:
         user = decode_json(row["impersonated_user"])
         return UserInfo(
-            user.get("username", ""), user.get("uid", ""), tuple(user.get("groups") or ()), dict(user.get("extra") or {})
+            user.get("username") or "", user.get("uid") or "", tuple(user.get("groups") or ()), _extra(user.get("extra"))
         )
-    extra = decode_json(row["user_extra"]) if row["user_extra"] else {}
+    extra = _extra(decode_json(row["user_extra"])) if row["user_extra"] else {}
     # Entries of GKE name the user and say nothing more (ingest/gke.py).
     is_whole = "translated" not in (row.get("flags") or ())
-    return UserInfo(row["user_name"] or "", row["user_uid"] or "", tuple(row["user_groups"]), extra or {}, is_whole)
+    return UserInfo(row["user_name"] or "", row["user_uid"] or "", tuple(row["user_groups"]), extra, is_whole)
+
+
+def _extra(told: Mapping[str, Any] | None) -> dict[str, Any]:
+    """With the lists that Go writes as null because they are empty."""
+    return {name: values or [] for name, values in (told or {}).items()}

@@ -96,7 +96,6 @@ class Exposed:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Exposed:
         """A row of sql/exposed.sql."""
-        labels = row["labels"]
         return cls(
             policy=row["policy"],
             binding=row["binding"],
@@ -109,12 +108,21 @@ class Exposed:
             subresource=row["subresource"],
             name=row["name"],
             chain=tuple(row["chain"]),
-            labels=None if labels is None else {str(key): str(value) for key, value in json.loads(labels).items()},
+            labels=_labels(row["labels"]),
             requests=row["requests"],
             is_configuration=row["is_configuration"],
             cluster=row["cluster"],
             generate_name=row["generate_name"],
         )
+
+
+def _labels(text: str | None) -> dict[str, str] | None:
+    """The labels of an object; None where they are not known, or are none of Kubernetes."""
+    try:
+        found = None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

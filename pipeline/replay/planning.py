@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -110,10 +110,11 @@ def _classes(reader: LakeReader, window: Window) -> list[_Recorded]:
     """Every class of recorded requests."""
     rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
     names = [field.name for field in dataclasses.fields(RequestClass) if field.name != "reads_old_object"]
-    return [
-        _Recorded(RequestClass(**{name: row[name] for name in names}), row["ran"], row["ran_reason"], row["is_final"])
-        for row in rows
-    ]
+    found: list[_Recorded] = []
+    for row in rows:
+        parts: dict[str, Any] = {name: "" if row[name] is None else row[name] for name in names}
+        found.append(_Recorded(RequestClass(**parts), row["ran"], row["ran_reason"], row["is_final"]))
+    return found
 
 
 def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[RequestClass, ...], tuple[tuple[str, int], ...]]:
@@ -127,6 +128,10 @@ def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[R
     for item, ran, why, is_final in classes:
         if not is_final:
             others.append((_NO_LANE, item.requests, f"whether policies ran is not recorded: {why}"))
+            continue
+        if not item.api_version:
+            # A server writes it; without it no rule can be asked.
+            others.append((_NO_LANE, item.requests, "whether policies ran is not recorded: objectRef does not say which version"))
             continue
         entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)] if ran != "no" else []
         if entries:

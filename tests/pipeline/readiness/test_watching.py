@@ -132,6 +132,15 @@ def test_a_stretch_that_grows_is_counted_once(lake: Growing) -> None:
     assert len(lake.cursor.digests) == 1
 
 
+def test_a_request_without_a_time_is_in_no_stretch(lake: Growing) -> None:
+    event = recorded("timeless", START, "create", deployment("a", 9))
+    del event["requestReceivedTimestamp"]
+    take_in(lake.path, [event], "timeless.jsonl")
+    assert lake.look() == []
+    lake.arrive((1, "a", 9))
+    assert lake.look() == ["1-0"]
+
+
 def test_late_events_are_taken_in_where_they_belong(lake: Growing) -> None:
     lake.arrive((0, "a", 1), (100, "b", 1))
     lake.look()

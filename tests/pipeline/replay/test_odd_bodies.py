@@ -35,3 +35,17 @@ def test_odd_bodies_cost_their_own_requests(cluster: Any, policies: PolicySet, i
     summary = run_replay(plan, lake)
     assert dict(summary.not_evaluated) == {case["reason"]: 1 for case in ODD}
     assert summary.evaluated == 24
+
+
+def test_a_request_without_a_version_is_left_out_with_its_reason(
+    cluster: Any, policies: PolicySet, ingest: Callable[[Any], Path]
+) -> None:
+    cluster.deployment("create", "odd", replicas=3)
+    del cluster.events[-1]["objectRef"]["apiVersion"]
+    reader = open_lake(ingest(cluster), threads=1)
+    try:
+        plan = plan_replay(reader, policies)
+    finally:
+        reader.close()
+    assert plan.requests == 24
+    assert ("whether policies ran is not recorded: objectRef does not say which version", 1) in plan.excluded
