@@ -24,6 +24,9 @@ _ARITHMETIC = {"_+_": ("+", "add"), "_-_": ("-", "subtract"), "_*_": ("*", "mult
 _SCALAR_KINDS = frozenset(("bool", "int", "uint", "double", "string", "bytes", "null_type"))
 # Up to Kubernetes 1.36 these may change the quantity they are called on. Evaluated again by the exact tier, they would do it twice.
 _CHANGING = frozenset(("add", "sub"))
+# Their result may be unknown though they are given nothing that is: of a decision nobody may know the reason. What is of no scalar
+# kind, such as the decision, is looked at anyway before it is used.
+_UNSURE = frozenset(("reason",))
 
 
 def call(generator: Generator, node: ast.Call) -> Code:
@@ -64,10 +67,10 @@ def _plain(generator: Generator, function: Function, arguments: list[ast.Expr]) 
     kinds = {overload.result.name for overload in function.overloads}
     kind = kinds.pop() if len(kinds) == 1 and not function.overloads[0].result.is_parameter else None
     texts = [_argument(generator, function, argument) for argument in arguments]
-    optional = kind == "optional_type"
-    return Code(
-        f"{generator.named(function.call)}({', '.join(texts)})", kind if kind in _SCALAR_KINDS or kind == "list" else None, optional
-    )
+    text = f"{generator.named(function.call)}({', '.join(texts)})"
+    if function.name in _UNSURE:
+        text = f"known({text})"
+    return Code(text, kind if kind in _SCALAR_KINDS or kind == "list" else None, kind == "optional_type")
 
 
 def _argument(generator: Generator, function: Function, argument: ast.Expr) -> str:

@@ -19,6 +19,7 @@ ANSWERS = {
     "get": Answer(True),
     "delete": Answer(False, reason="not yours"),
     "update": Answer(False, error="no answer"),
+    "list": Answer(True, reason=None),
 }
 
 
