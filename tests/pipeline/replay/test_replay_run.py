@@ -21,7 +21,7 @@ import pytest
 
 from ingest.errors import LakeError
 from pipeline import Window, plan_replay, run_replay
-from pipeline.admission.policies import PolicySet
+from pipeline.admission.policies import PolicySet, parse_policy_set
 from pipeline.replay import VERDICTS, ReplayPlan, runs_folder, worker
 from queries import open_lake
 
@@ -389,3 +389,27 @@ def test_a_lake_that_grew_since_the_plan_is_refused(cluster: Cluster, lake: Path
     with pytest.raises(LakeError, match="has changed since this replay was planned; plan it again"):
         run_replay(plan, lake)
     run_replay(bounded, lake)
+
+
+NUMBERS = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: numbers}}
+spec:
+  matchConstraints: {{resourceRules: [{{apiGroups: [apps], apiVersions: [v1], operations: ["*"], resources: [deployments]}}]}}
+  validations: [{{expression: "{expression}"}}]
+"""
+
+
+@pytest.mark.parametrize("also", ["true", "oldObject == null || type(oldObject.spec.replicas) == double"])
+def test_a_number_that_int64_cannot_hold_is_a_double_in_a_lane_and_in_the_general_way(
+    also: str, cluster: Cluster, ingest: Ingest
+) -> None:
+    del cluster.events[1:]
+    for verb in ("create", "update"):
+        cluster.deployment(verb, "large", 10**19)
+    text = NUMBERS.format(expression=f"type(object.spec.replicas) == double && {also.join('()')}")
+    lake = ingest(cluster)
+    plan = plan_of(lake, parse_policy_set([("case", text)]))
+    run_replay(plan, lake)
+    assert {(row["decision"], row["why"]) for row in verdicts(lake, plan)} == {("admit", None)}
