@@ -179,9 +179,9 @@ def coded(text: str) -> Markup:
     return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts))
 
 
-def soft(text: str) -> Markup:
-    """A name that may be broken after its signs, so that tables need not break it inside a word."""
-    return Markup("<wbr>").join(_PIECES.findall(text))
+def soft(text: str | None) -> Markup:
+    """A name that may be broken after its signs, so that tables need not break it inside a word; nothing for none."""
+    return Markup("<wbr>").join(_PIECES.findall(text or ""))
 
 
 def duration(seconds: float) -> str:

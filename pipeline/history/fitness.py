@@ -7,7 +7,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from ..request import AdmissionRequest
+from .attributes import Discovery
 from .event import Event, Raw
+from .outcome import Admission
+from .reconstruct import NotReplayed, admission_requests
+from .versions import Versions
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -53,6 +58,14 @@ def unfit_body(event: Event) -> str:
         if raw is not None and (problem := _problem(raw, is_patch)):
             return f"{name} is no object of Kubernetes: {problem}"
     return ""
+
+
+def fit_requests(event: Event, versions: Versions, discovery: Discovery | None = None) -> list[AdmissionRequest] | NotReplayed:
+    """What admission_requests makes of an event; of one with a body that is no object only that it is not replayed, and why."""
+    # Bodies are decoded when they are first read, which is too late for a reason.
+    if problem := unfit_body(event):
+        return NotReplayed(problem, Admission.UNKNOWN)
+    return admission_requests(event, versions, discovery)
 
 
 def _problem(raw: Raw, may_be_operations: bool) -> str:

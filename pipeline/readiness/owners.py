@@ -12,7 +12,8 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ..history.event import Event, decode_json
-from ..history.reconstruct import NotReplayed, admission_requests
+from ..history.fitness import fit_requests
+from ..history.reconstruct import NotReplayed
 from ..history.versions import LogVersions
 from ..history.writes import record
 from ..report.figures import OWNERS_MAX
@@ -66,7 +67,7 @@ def _register(reader: LakeReader, rows: Iterable[Row]) -> None:
 
 
 def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: str) -> Owner:
-    places = [(step["step"], decode_json(step["metadata"]) if step["metadata"] else {}) for step in steps]
+    places = [(step["step"], _metadata(step["metadata"])) for step in steps]
     chain = [place for step, place in zip(steps, places, strict=True) if step["position"] >= 0]
     namespace = [place for step, place in zip(steps, places, strict=True) if step["position"] < 0]
     user_agent = steps[0]["user_agent"] if steps else ""
@@ -95,13 +96,22 @@ def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: st
     )
 
 
+def _metadata(text: str | None) -> Mapping[str, Any]:
+    """The metadata of an object or an owner of it; empty for what is no metadata of Kubernetes."""
+    try:
+        found = decode_json(text) if text else {}
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _team(places: Sequence[tuple[str, Mapping[str, Any]]], labels: Sequence[str]) -> tuple[str, str]:
     """The team, and where it is written. The surest label wins wherever it is; of one label the place nearest to the object."""
     for label in labels:
         for step, metadata in places:
             for kind in ("labels", "annotations"):
-                value = (metadata.get(kind) or {}).get(label)
-                if value:
+                told = metadata.get(kind)
+                if isinstance(told, dict) and (value := told.get(label)):
                     return str(value), f"{step}: {label}"
     return "", ""
 
@@ -132,7 +142,7 @@ def _requests(reader: LakeReader, judges: Judges) -> dict[RequestKey, AdmissionR
         record(Event.from_row(row), versions)
     found: dict[RequestKey, AdmissionRequest] = {}
     for row in rows:
-        passes = admission_requests(row, versions, judges.history) if row["is_example"] else ()
+        passes = fit_requests(Event.from_row(row), versions, judges.history) if row["is_example"] else ()
         if not isinstance(passes, NotReplayed) and len(passes) == 1:
             found[row["cluster"], row["audit_id"], row["ts"]] = passes[0]
     return found

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from queries import LakeReader
 
 from ..history.event import Event
+from ..history.fitness import fit_requests
 from ..history.kinds import by_resource
 from ..history.outcome import Admission
-from ..history.reconstruct import NotReplayed, admission_requests
+from ..history.reconstruct import NotReplayed
 from ..history.snapshots import ResourceName, snapshot_versions
 from ..history.versions import LogVersions, ObjectKey
 from ..history.writes import key_of, record
@@ -39,12 +40,12 @@ def _recalled(reader: LakeReader, event: Event) -> list[AdmissionRequest] | NotR
     """What a request gave. The last day mostly tells the old object; only where it does not, all files are looked through."""
     since = event.ts - _NEAR
     with reader.between(since, event.stage_ts) as near:
-        found = admission_requests(event, _versions(near, event, since))
+        found = fit_requests(event, _versions(near, event, since))
     if isinstance(found, NotReplayed):
         is_settled = found.admission is Admission.NOT_REACHED
     else:
         is_settled = all(isinstance(item.old_object, Known) for item in found)
-    return found if is_settled else admission_requests(event, _versions(reader, event, _EVER))
+    return found if is_settled else fit_requests(event, _versions(reader, event, _EVER))
 
 
 def _versions(reader: LakeReader, event: Event, since: datetime) -> LogVersions:
