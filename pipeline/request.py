@@ -80,7 +80,7 @@ class GroupVersionResource:
 class UserInfo:
     """The effective user: the impersonated one if the request impersonated.
 
-    `is_whole` is false where no more than the name was recorded: then uid, groups and extra are empty and unknown.
+    `is_whole` is false where no more than the name was recorded, or not even that: then what is empty is unknown.
     """
 
     username: str = ""

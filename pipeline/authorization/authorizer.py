@@ -84,7 +84,7 @@ def answer(objects: RbacObjects, others: OtherAuthorizers, user: UserInfo, asked
     if opinion.allowed is None:
         return Answer(None, opinion.why)
     if not user.is_whole:
-        return Answer(None, "a group may allow it, and only the user's name was recorded")
+        return Answer(None, "a group may allow it, and the user's groups were not recorded")
     if other:
         return Answer(None, f"RBAC does not allow it, and {other} may")
     return Answer(False, opinion.reason)

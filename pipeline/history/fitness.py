@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ..request import AdmissionRequest
+from ..request import AdmissionRequest, Object
 from .attributes import Discovery
 from .event import Event, Raw
 from .outcome import Admission
@@ -15,29 +15,30 @@ from .reconstruct import NotReplayed, admission_requests
 from .versions import Versions
 
 
+# A null stands for nothing at all, as in Go; clients send many.
 class _Metadata(msgspec.Struct, rename="camel"):
-    name: str | UnsetType = UNSET
-    namespace: str | UnsetType = UNSET
-    generate_name: str | UnsetType = UNSET
-    uid: str | UnsetType = UNSET
-    resource_version: str | UnsetType = UNSET
-    generation: int | UnsetType = UNSET
-    creation_timestamp: str | UnsetType = UNSET
-    deletion_timestamp: str | UnsetType = UNSET
-    labels: dict[str, str] | UnsetType = UNSET
-    annotations: dict[str, str] | UnsetType = UNSET
-    finalizers: list[str] | UnsetType = UNSET
-    owner_references: list[dict[str, Any]] | UnsetType = UNSET
-    managed_fields: list[dict[str, Any]] | UnsetType = UNSET
+    name: str | UnsetType | None = UNSET
+    namespace: str | UnsetType | None = UNSET
+    generate_name: str | UnsetType | None = UNSET
+    uid: str | UnsetType | None = UNSET
+    resource_version: str | UnsetType | None = UNSET
+    generation: int | UnsetType | None = UNSET
+    creation_timestamp: str | UnsetType | None = UNSET
+    deletion_timestamp: str | UnsetType | None = UNSET
+    labels: dict[str, str | None] | UnsetType | None = UNSET
+    annotations: dict[str, str | None] | UnsetType | None = UNSET
+    finalizers: list[str] | UnsetType | None = UNSET
+    owner_references: list[dict[str, Any]] | UnsetType | None = UNSET
+    managed_fields: list[dict[str, Any]] | UnsetType | None = UNSET
 
 
 class _Object(msgspec.Struct, rename="camel"):
-    kind: str | UnsetType = UNSET
-    api_version: str | UnsetType = UNSET
+    kind: str | UnsetType | None = UNSET
+    api_version: str | UnsetType | None = UNSET
     metadata: _Metadata | UnsetType = UNSET
-    spec: dict[str, Any] | UnsetType = UNSET
-    status: dict[str, Any] | str | UnsetType = UNSET  # of a Status it is a word
-    items: list[_Object] | UnsetType = UNSET
+    spec: dict[str, Any] | UnsetType | None = UNSET
+    status: dict[str, Any] | str | UnsetType | None = UNSET  # of a Status it is a word
+    items: list[_Object] | UnsetType | None = UNSET
 
 
 _BRACE, _BRACKET = frozenset(("{", b"{")), frozenset(("[", b"["))
@@ -58,6 +59,15 @@ def unfit_body(event: Event) -> str:
         if raw is not None and (problem := _problem(raw, is_patch)):
             return f"{name} is no object of Kubernetes: {problem}"
     return ""
+
+
+def is_fit(value: Object) -> bool:
+    """Whether an object, or the part of one that was decoded, is one of Kubernetes as far as it goes."""
+    try:
+        msgspec.convert(value, _Object)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def fit_requests(event: Event, versions: Versions, discovery: Discovery | None = None) -> list[AdmissionRequest] | NotReplayed:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ..admission.policies.verdict import Decision, PolicyVerdict
 from ..authorization import RecordedRbac
+from ..history.fitness import is_fit
 from ..request import Object
 from .lanes import Key, LaneName, lane_of
 from .past import rows_of
@@ -99,8 +100,10 @@ class Remembered:
             return None
         if verdicts is None:
             return None
-        is_unknown = any(verdict.decision is Decision.UNKNOWN for verdict in verdicts)
-        return None if is_unknown and lane.may_know_more(request) else verdicts
+        decisions = {verdict.decision for verdict in verdicts}
+        if Decision.ERROR in decisions and not is_fit(value):
+            return None
+        return None if Decision.UNKNOWN in decisions and lane.may_know_more(request) else verdicts
 
 
 def _hashable(value: Any) -> Any:

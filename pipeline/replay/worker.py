@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ..admission.policies import PolicyVerdict, compile_set
+from ..admission.policies import Decision, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
 from ..history.event import TOO_DEEP, Event
@@ -127,11 +127,15 @@ class Replayer:
         walk.waiting_bytes = 0
 
     def _judge(self, event: Event, versions: LogVersions) -> Judged:
-        """What the policies make of each pass of a request; one with a body that is no object costs nobody else's verdict."""
+        """What the policies make of each pass of a request.
+
+        One with a body that is no object of Kubernetes costs nobody else's verdict, and the errors that it makes are none.
+        """
         try:
-            if shows_objects(event):
-                return self._passes(event, versions)
-            return NotReplayed(unfit_body(event), Admission.UNKNOWN)
+            found = self._passes(event, versions) if shows_objects(event) else None
+            if found is None or (_has_errors(found) and unfit_body(event)):
+                return NotReplayed(unfit_body(event), Admission.UNKNOWN)
+            return found
         except (AttributeError, TypeError, KeyError, IndexError, ValueError):
             if not (problem := unfit_body(event)):
                 raise
@@ -147,6 +151,12 @@ class Replayer:
             world = self._worlds.at(request.cluster, request.ts)
             passes.append((request.pass_index, self._policies.evaluate(request, world, authorize, event)))
         return passes
+
+
+def _has_errors(found: Judged) -> bool:
+    """Whether an expression failed in a request that was judged."""
+    passes = [] if isinstance(found, NotReplayed) else found
+    return any(verdict.decision is Decision.ERROR for _, verdicts in passes for verdict in verdicts)
 
 
 def _past(plan: ReplayPlan, reader: LakeReader) -> tuple[LogHistory, Policies]:

@@ -267,7 +267,8 @@ def _user_info(request: AdmissionRequest) -> dict[str, Any]:
     known = {name: value for name, value in fields.items() if value}
     if user.is_whole:
         return known
-    missing = {name: CelUnknown(f"request.userInfo.{name}: only the user's name was recorded") for name in fields}
+    recorded = "only the user's name was recorded" if user.username else "the user was not recorded"
+    missing = {name: CelUnknown(f"request.userInfo.{name}: {recorded}") for name in fields}
     return SparseMap(missing | known)
 
 

@@ -10,6 +10,7 @@ import yaml
 
 from pipeline import plan_replay, run_replay
 from pipeline.admission.policies import PolicySet
+from pipeline.history.fitness import is_fit
 from queries import open_lake
 
 from .conftest import CASES
@@ -49,3 +50,9 @@ def test_a_request_without_a_version_is_left_out_with_its_reason(
         reader.close()
     assert plan.requests == 24
     assert ("whether policies ran is not recorded: objectRef does not say which version", 1) in plan.excluded
+
+
+def test_nulls_that_clients_send_are_nothing_odd() -> None:
+    nulls = {"creationTimestamp": None, "labels": None, "annotations": {"note": None}, "managedFields": None, "finalizers": None}
+    assert is_fit({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web", **nulls}, "spec": None, "status": {}})
+    assert not is_fit({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"labels": [1]}})
