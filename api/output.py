@@ -146,13 +146,20 @@ def _print(console: Console, table: Table, wide: bool) -> None:
             column = table.columns[index]
             grid.add_column(column.title, justify="right" if column.number else "left", overflow="fold")
         for row in table.rows:
-            grid.add_row(*(Text(text(row[index])) for index in shown))
+            grid.add_row(*(Text(_printable(text(row[index]))) for index in shown))
         console.print(grid)
     else:
         console.print("none")
     for note in table.notes:
         console.print(Text(f"note: {note}", style="dim"))
     console.print()
+
+
+def _printable(cell: str) -> str:
+    """A cell without what could write elsewhere on a terminal, or in another direction: clients choose names, and are logged."""
+    if cell.isprintable():
+        return cell
+    return "".join(sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode() for sign in cell)
 
 
 def _markdown(table: Table) -> str:

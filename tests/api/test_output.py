@@ -57,3 +57,11 @@ def test_markdown_cells_end_no_table() -> None:
     assert len(lines) == 7
     assert {line.replace("\\|", "").count("|") for line in lines[:4]} == {6}
     assert {line.replace("\\|", "").count("|") for line in lines[4:]} == {2}
+
+
+def test_names_that_clients_choose_do_nothing_to_a_terminal() -> None:
+    out = io.StringIO()
+    render([Table("names", [Column("name")], [["\x1b[2Jevil\u202egnp\ttab"], ["two\nlines"]])], Format.TABLE, out)
+    assert "\\x1b[2Jevil\\u202egnp\\ttab" in out.getvalue()
+    assert not {"\x1b", "\u202e", "\t"} & set(out.getvalue())
+    assert "two\n" in out.getvalue().replace(" ", "")
