@@ -3,10 +3,6 @@
 One object's versions are ordered by resourceVersion, which is one counter for the whole store. Writes whose answer does not tell
 the resourceVersion (a binding, an eviction) take their place by time. A write at which nobody recorded a body still has its entry:
 it says that the object changed, so that an older body is not taken for the current one.
-
-For bulk work the lookups are an ASOF join: `(cluster, group, resource, namespace, name)` of `ObjectKey` equal, and of the rows of
-one object the last with `resource_version_number` below that of the response; where the request was refused, the last with `since`
-not after the request's `ts`. Only forms other than WHOLE need this class.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def plan_replay(
     """Plan the replay of given policies over what the lake holds now.
 
     Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
-    `part_requests` is how many requests a worker takes at a time, and holds in memory. `other_authorizers` is what the clusters
+    `part_requests` is how many requests a worker takes at a time. `other_authorizers` is what the clusters
     have beside RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
     """
     return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_requests, other_authorizers)
