@@ -115,7 +115,7 @@ class CostedPlanner(Planner):
             return member_of(self.plan(node.arguments[0]), membership)
         arguments = [self.plan(argument) for argument in nodes]
         if function.name in ("or", "orValue") and len(arguments) == 2:
-            return alternative(arguments[0], arguments[1], function.name == "orValue")
+            return alternative(arguments[0], arguments[1], function)
         return metered_call(function, arguments, self.cost_of(function, node))
 
     def cost_of(self, function: Function, node: ast.Call | ast.Comprehension) -> Cost | None:

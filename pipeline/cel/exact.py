@@ -114,7 +114,7 @@ class Planner:
         if membership is not None:
             return member_of(self.plan(node.arguments[0]), membership)
         if function.name in ("or", "orValue") and len(arguments) == 2:
-            return alternative(self.plan(arguments[0]), self.plan(arguments[1]), function.name == "orValue")
+            return alternative(self.plan(arguments[0]), self.plan(arguments[1]), function)
         return call_of(function, [self.plan(argument) for argument in arguments])
 
     # -- macros

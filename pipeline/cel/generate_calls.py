@@ -70,7 +70,9 @@ def _plain(generator: Generator, function: Function, arguments: list[ast.Expr]) 
     text = f"{generator.named(function.call)}({', '.join(texts)})"
     if function.name in _UNSURE:
         text = f"known({text})"
-    return Code(text, kind if kind in _SCALAR_KINDS or kind == "list" else None, kind == "optional_type")
+    # `or` hands on whatever stands on its left.
+    optional = kind == "optional_type" and function.name != "or"
+    return Code(text, kind if kind in _SCALAR_KINDS or kind == "list" else None, optional)
 
 
 def _argument(generator: Generator, function: Function, argument: ast.Expr) -> str:
@@ -223,7 +225,9 @@ def _or_value(generator: Generator, option: ast.Expr, default: ast.Expr) -> Code
         path = tuple(select.field for select in reversed(chain))
         found = f"dig({generator.code(chain[-1].operand).text}, {path!r})"
     else:
-        found = f"value_of({generator.code(option).text})"
+        # What the function makes of the option decides, with ABSENT for the default; releases differ in what is not an optional.
+        pick = generator.named(generator.names.functions["orValue"].call)
+        found = f"{pick}({generator.known(option)}, ABSENT)"
     name = generator.fresh()
     return Code(f"({name} if ({name} := {found}) is not ABSENT else {fallback.text})")
 

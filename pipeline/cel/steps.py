@@ -118,18 +118,17 @@ def _logical(terms: list[Run], decisive: bool) -> Run:
     return run
 
 
-def alternative(option: Run, other: Run, unwrap: bool) -> Run:
+def alternative(option: Run, other: Run, function: Function) -> Run:
     """`option.or(other)` and `option.orValue(other)`, which look at the other only if it is needed (cel-go cel/library.go)."""
+    apply = application(function)
 
     def run(frame: Frame) -> Value:
         value = option(frame)
         if value.__class__ in FAILED:
             return value
-        if value.__class__ is not Optional:
-            return no_such_overload()
-        if value.has_value:
-            return value.value if unwrap else value
-        return other(frame)
+        if value.__class__ is Optional and not value.has_value:
+            return other(frame)
+        return apply(value, None)
 
     return run
 

@@ -69,13 +69,6 @@ def dig(value: Value, path: tuple[str, ...]) -> Value:
     return value
 
 
-def value_of(option: Value) -> Value:
-    """What an optional holds, or ABSENT."""
-    if option.__class__ is not Optional:
-        raise DeviationError
-    return option.value if option.has_value else ABSENT
-
-
 _SCALARS = frozenset((str, int, float, bool))
 
 NAMESPACE: Final[dict[str, Value]] = {
@@ -94,7 +87,6 @@ NAMESPACE: Final[dict[str, Value]] = {
     "select": select,
     "select_optional": select_optional,
     "to_string": conversions.to_string,
-    "value_of": value_of,
     "wholly_known": wholly_known,
     "add": operators.add,
     "subtract": operators.subtract,

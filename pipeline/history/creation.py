@@ -186,7 +186,16 @@ def leave_out_empty(value: Object, resource: GroupVersionResource) -> None:
 
 
 def _prepare_namespace(value: Object) -> None:
-    value.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+    finalizers = value.setdefault("spec", {}).setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+
+
+def as_stored_namespace(value: Object) -> None:
+    """Give a Namespace as it was sent the parts that its strategy sets and no client does (registry/core/namespace/strategy.go)."""
+    _prepare_namespace(value)
+    is_ending = "deletionTimestamp" in value["metadata"]
+    value["status"] = (value.get("status") or {}) | {"phase": "Terminating" if is_ending else "Active"}
 
 
 def _prepare_pod(value: Object) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from ..request import Evidence, Grade, Json, Known, Object, Unknown, worst
+from .creation import as_stored_namespace
 from .event import Decode, decode_json
 from .evidence import LazyKnown
 from .patching import PatchError, PatchType, apply_patch
@@ -53,6 +54,8 @@ def _read(ground: Version, changes: list[Version], decode: Decode) -> Object:
     if ground.form is Form.CREATED:
         assert ground.metadata is not None
         with_metadata(value, decode_json(ground.metadata)["metadata"])
+        if (ground.api_version, value.get("kind")) == ("v1", "Namespace"):
+            as_stored_namespace(value)
     for change in changes:
         value = _CHANGES[change.form][0](value, change)
     return value

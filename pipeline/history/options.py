@@ -53,10 +53,8 @@ def query_of(uri: str) -> _Query:
     return parse_qs(uri.partition("?")[2], keep_blank_values=True) if "?" in uri else {}
 
 
-def is_dry_run(query: _Query, body: Any) -> bool:
-    """Whether a request asked for a dry run: any non-empty dryRun list counts (kubernetes/apiserver pkg/util/dryrun)."""
-    if isinstance(body, dict) and body.get("kind") == "DeleteOptions":
-        return bool(body.get("dryRun"))
+def is_dry_run(query: _Query) -> bool:
+    """Whether a query asks for a dry run: any non-empty dryRun list counts (kubernetes/apiserver pkg/util/dryrun)."""
     return bool([value for value in query.get("dryRun", []) if value])
 
 

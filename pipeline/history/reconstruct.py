@@ -21,7 +21,7 @@ from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_
 from .options import connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
 from .versions import Version, Versions, object_key
-from .writes import key_of, list_items, was_dry_run, why_no_body, why_not_kept
+from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
 __all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created"]
 
@@ -235,8 +235,7 @@ class _Reconstruction:
             namespace=namespace_of_request(event),
             name=name or name_of_request(event),
             user=event.user,
-            # The options inside an Eviction are those of the deletion to come, not of this request.
-            dry_run=options if isinstance(options, Unknown) else event.subresource != "eviction" and was_dry_run(event),
+            dry_run=options if isinstance(options, Unknown) else asks_for_dry_run(event),
             options=options,
             object=new,
             old_object=old,

@@ -138,7 +138,8 @@ class LogWorld:
         if first is not None and first.creates and first.began <= self.ts < first.since:
             found = self.history.object_of(first)
         if isinstance(found, Known) and found.value is not None:
-            found.value["metadata"].setdefault("labels", {}).setdefault(NAME_LABEL, name)
+            metadata = found.value["metadata"]
+            metadata["labels"] = {NAME_LABEL: name} | (metadata.get("labels") or {})
         return found
 
     def param(self, api_version: str, kind: str, namespace: str, name: str) -> Evidence[Object | None]:

@@ -35,8 +35,11 @@ class _List(msgspec.Struct, rename="camel"):
 
 
 class _DryRun(msgspec.Struct, rename="camel"):
-    kind: str = ""
     dry_run: list[str] = []
+
+
+class _Eviction(msgspec.Struct, rename="camel"):
+    delete_options: _DryRun | None = None
 
 
 def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
@@ -77,19 +80,29 @@ def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
         yield key_of(event, head), replace(version, audit_id="", created=datetime.fromisoformat(created) if created else None)
 
 
-def was_dry_run(event: Event) -> bool:
-    """Whether the write was asked for as a dry run, in the query, in DeleteOptions, or in those of an Eviction."""
-    if event.verb not in ("delete", "deletecollection") and event.subresource != "eviction":
-        return is_dry_run(query_of(event.request_uri), None)
-    if event.request_raw is None:
-        return is_dry_run(query_of(event.request_uri), None)
-    if event.subresource == "eviction":
-        nested = msgspec.json.decode(event.request_raw).get("deleteOptions") or {}
-        return bool(nested.get("dryRun")) or is_dry_run(query_of(event.request_uri), None)
+def asks_for_dry_run(event: Event) -> bool:
+    """`request.dryRun`: of a delete with a body the DeleteOptions in it, of anything else the query.
+
+    The DeleteOptions inside an Eviction are those of the deletion to come, not of this request (kubernetes/apiserver
+    pkg/endpoints/handlers/{create,delete}.go).
+    """
+    if event.request_raw is None or event.verb not in ("delete", "deletecollection"):
+        return is_dry_run(query_of(event.request_uri))
     try:
         return bool(msgspec.json.decode(event.request_raw, type=_DryRun).dry_run)
     except msgspec.DecodeError:
         return False
+
+
+def was_dry_run(event: Event) -> bool:
+    """Whether the write changed nothing because it, or the deletion that an Eviction wants, was a dry run."""
+    if asks_for_dry_run(event) or event.subresource != "eviction" or event.request_raw is None:
+        return asks_for_dry_run(event)
+    try:
+        nested = msgspec.json.decode(event.request_raw, type=_Eviction).delete_options
+    except msgspec.DecodeError:
+        return False
+    return nested is not None and bool(nested.dry_run)
 
 
 def key_of(event: Event, response: Head) -> ObjectKey:

@@ -115,7 +115,7 @@ class Lane:
             namespace=row["namespace"] or "",
             name=Known(name, "objectRef" if row["name"] else "responseObject") if name and self._names_object else _NAME_NOT_READ,
             user=effective_user(row),
-            dry_run=is_dry_run(query, None),
+            dry_run=is_dry_run(query),
             options=Known(write_options(operation, query), "requestURI"),
             object=Known(value, "responseObject", Grade.EXACT),
             old_object=_NO_OLD if is_created else _OLD_NOT_LOOKED_UP,

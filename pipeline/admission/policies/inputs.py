@@ -242,12 +242,15 @@ def with_managed_fields(name: str, value: Object | None) -> Object | None:
 def namespace_value(namespace: Mapping[str, Any], raw: bool) -> dict[str, Any]:
     """The `namespaceObject` variable: without type, and without managedFields and ownerReferences unless `raw`.
 
-    Audit annotations get the raw namespace (kubernetes/apiserver validating/validator.go passes another variable there).
+    Audit annotations get the raw namespace (kubernetes/apiserver validating/validator.go passes another variable there). Either is a
+    typed Namespace, whose metadata, spec and status are structs: they are there even where a record leaves them out.
     """
     value = {key: item for key, item in namespace.items() if key not in ("apiVersion", "kind")}
+    for part in ("metadata", "spec", "status"):
+        value[part] = value.get(part) or {}
     if not raw:
         hidden = ("managedFields", "ownerReferences", "selfLink")
-        value["metadata"] = {key: item for key, item in (value.get("metadata") or {}).items() if key not in hidden}
+        value["metadata"] = {key: item for key, item in value["metadata"].items() if key not in hidden}
     return value
 
 

@@ -32,6 +32,7 @@ LIBRARIES: tuple[Library, ...] = (
     authorizer.LIBRARY,
     authorizer.LIBRARY_SELECTORS,
     optional.LIBRARY_0,
+    optional.LIBRARY_1,
     optional.LIBRARY,
     quantity.LIBRARY_IN_PLACE,
     quantity.LIBRARY,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ..functions import Library
+from dataclasses import replace
+
+from ..functions import Function, Library, Overload
 from ..types import BOOL, list_of, optional_of, parameter
-from ..values import NONE, CelError, CelMap, Duration, Optional, Timestamp, Value
+from ..values import NONE, CelError, CelMap, Duration, Optional, Timestamp, Value, no_such_overload
 from .costs import free
-from .declare import function, member, plain
+from .declare import Implementation, function, member, plain
 
 _YEAR_ONE_NS = -62135596800 * 10**9
 
@@ -30,14 +32,27 @@ def value_of(option: Optional) -> Value:
     return option.value
 
 
-def or_(option: Optional, other: Optional) -> Optional:
-    """The first that holds a value. The evaluator only looks at `other` if it is needed."""
-    return option if option.has_value else other
+def or_(option: Value, other: Value) -> Value:
+    """The first that holds a value. What is not an optional is returned as it is (cel-go up to v0.27, evalOptionalOr)."""
+    return other if option.__class__ is Optional and not option.has_value else option
 
 
-def or_value(option: Optional, default: Value) -> Value:
-    """What the optional holds, or else `default`, which the evaluator only looks at if it is needed."""
+def or_value(option: Value, default: Value) -> Value:
+    """What the optional holds, or else `default`. What is not an optional is returned as it is (cel-go up to v0.27)."""
+    if option.__class__ is not Optional:
+        return option
     return option.value if option.has_value else default
+
+
+def _of_optionals_only(call: Implementation) -> Implementation:
+    """`call`, which refuses what is not an optional (since cel-go v0.28, cel/library.go)."""
+
+    def run(option: Value, other: Value) -> Value:
+        if option.__class__ is not Optional:
+            raise no_such_overload()
+        return call(option, other)
+
+    return run
 
 
 def unwrap(options: list[Value]) -> list[Value]:
@@ -57,8 +72,6 @@ _FUNCTIONS = (
     function("optional.ofNonZeroValue", plain("optional_ofNonZeroValue", (_V,), _OPTION, of_non_zero)),
     function("value", member("optional_value", (_OPTION,), _V, value_of)),
     function("hasValue", member("optional_hasValue", (_OPTION,), BOOL, lambda option: option.has_value)),
-    function("or", member("optional_or_optional", (_OPTION, _OPTION), _OPTION, or_), cost=free),
-    function("orValue", member("optional_orValue_value", (_OPTION, _V), _V, or_value), cost=free),
 )
 _LIST_FUNCTIONS = (
     function("first", member("list_first", (_LIST,), _OPTION, lambda items: Optional(items[0]) if items else NONE)),
@@ -66,8 +79,15 @@ _LIST_FUNCTIONS = (
     function("optional.unwrap", plain("optional_unwrap", (_OPTIONS,), _LIST, unwrap)),
     function("unwrapOpt", member("optional_unwrapOpt", (_OPTIONS,), _LIST, unwrap)),
 )
+_OR = (
+    Function("or", (Overload("optional_or_optional", (_OPTION, _OPTION), _OPTION, member=True),), or_, free),
+    Function("orValue", (Overload("optional_orValue_value", (_OPTION, _V), _V, member=True),), or_value, free),
+)
+_STRICT_OR = tuple(replace(each, call=_of_optionals_only(each.call)) for each in _OR)
 _MACROS = frozenset(("optMap", "optFlatMap"))
 
-# The library is not versioned by Kubernetes: its newer functions came with the cel-go of 1.33.
-LIBRARY_0 = Library("optional", _FUNCTIONS, introduced=(1, 28), removed=(1, 33), macros=_MACROS)
-LIBRARY = Library("optional 2", (*_FUNCTIONS, *_LIST_FUNCTIONS), introduced=(1, 33), macros=_MACROS)
+# Kubernetes does not version this library: its newer functions came with the cel-go of 1.33, and that of 1.37 checks `or` and
+# `orValue`. The evaluator answers for an optional without a value by itself.
+LIBRARY_0 = Library("optional", (*_FUNCTIONS, *_OR), introduced=(1, 28), removed=(1, 33), macros=_MACROS)
+LIBRARY_1 = Library("optional 2", (*_FUNCTIONS, *_OR, *_LIST_FUNCTIONS), introduced=(1, 33), removed=(1, 37), macros=_MACROS)
+LIBRARY = Library("optional 2, checked", (*_FUNCTIONS, *_STRICT_OR, *_LIST_FUNCTIONS), introduced=(1, 37), macros=_MACROS)

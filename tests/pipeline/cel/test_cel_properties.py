@@ -14,13 +14,21 @@ from pipeline.cel.projection import decoder
 from pipeline.cel.types import DYN
 
 ENVIRONMENT = Environment((1, 36), {"object": DYN, "params": DYN})
+NEWEST = Environment((1, 37), {"object": DYN, "params": DYN})
 RELAXED = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 # -- expressions, as text
 
 PLAIN_PATHS = ("object", "object.a", "object.b", "object.a.b", "object.b.a", "object.list", "object.map", "object.a.list")
 OTHER_PATHS = ("params.a", "params.list", "object.?a.?b.orValue(1)", "object.map['a']", "object['b']", "object.list[0]")
-PATHS = st.sampled_from([*PLAIN_PATHS, *OTHER_PATHS, "object.list[?1].orValue('a')", "params.list[1].a"])
+# What is not an optional may stand before `or` and `orValue` where the checker cannot tell.
+OR_PATHS = (
+    "object.a.orValue('a')",
+    "object.list.orValue([])",
+    "object.b.or(object.?a).orValue(1)",
+    "object.?a.or(object.b).?b.orValue(2)",
+)
+PATHS = st.sampled_from([*PLAIN_PATHS, *OTHER_PATHS, *OR_PATHS, "object.list[?1].orValue('a')", "params.list[1].a"])
 LITERALS = st.sampled_from(
     ["0", "1", "2", "-1", "1.5", "'a'", "'ab'", "''", "true", "false", "null", "[1, 2]", "['a']", "{'a': 1}"]
 )
@@ -71,10 +79,10 @@ OBJECTS = st.fixed_dictionaries(
 ACTIVATIONS = st.fixed_dictionaries({"object": OBJECTS | JSON, "params": OBJECTS})
 
 
-def compiled(text: str) -> Program:
+def compiled(text: str, environment: Environment = ENVIRONMENT) -> Program:
     """The program, where the text happens to be well typed."""
     try:
-        return ENVIRONMENT.compile(text)
+        return environment.compile(text)
     except CompileError:
         assume(False)
         raise
@@ -86,9 +94,9 @@ def outcome(result: Any) -> str:
 
 
 @RELAXED
-@given(EXPRESSIONS, ACTIVATIONS)
-def test_the_tiers_agree(text: str, activation: dict[str, Any]) -> None:
-    program = compiled(text)
+@given(EXPRESSIONS, ACTIVATIONS, st.sampled_from([ENVIRONMENT, NEWEST]))
+def test_the_tiers_agree(text: str, activation: dict[str, Any], environment: Environment) -> None:
+    program = compiled(text, environment)
     exact = outcome(program.evaluate_exactly(activation))
     assert outcome(program.evaluate(activation)) == exact
     assert outcome(program.evaluate_with_cost(activation, limit=10**9)[0]) == exact

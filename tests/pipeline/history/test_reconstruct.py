@@ -13,7 +13,7 @@ from pipeline.history.outcome import Admission
 from pipeline.history.reconstruct import NotReplayed, admission_requests
 from pipeline.history.scale import ScalePaths, paths_of
 from pipeline.history.versions import LogVersions
-from pipeline.history.writes import record
+from pipeline.history.writes import asks_for_dry_run, record, was_dry_run
 from pipeline.request import AdmissionRequest, Grade, GroupVersionKind, Known, Operation, Unknown
 
 DENIED = "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"
@@ -411,8 +411,45 @@ def test_a_dry_run_leaves_no_version(build: Any) -> None:
 def test_the_options_of_an_eviction_are_not_those_of_the_request(build: Any) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web"}, "deleteOptions": {"dryRun": ["All"]}}
     request = only(build(subresource="eviction", request=eviction, response={"kind": "Status"}))
-    assert not request.dry_run
+    assert request.dry_run is False
     assert known(request.kind).kind == "Eviction"
+
+
+ALL_TWICE = "?dryRun=All&dryRun=All"
+
+
+@pytest.mark.parametrize(
+    ("columns", "query", "expected"),
+    [
+        ({"subresource": "eviction", "request": {"kind": "Eviction"}}, "?dryRun=All", True),
+        ({"subresource": "eviction", "request": {"kind": "Eviction", "deleteOptions": {"dryRun": ["All"]}}}, "?dryRun=All", True),
+        ({"subresource": "eviction", "request": {"kind": "Eviction", "deleteOptions": {}}}, "", False),
+        ({"subresource": "eviction", "level": "Metadata"}, "?dryRun=All", True),
+        ({"subresource": "binding", "request": {"kind": "Binding"}}, "?dryRun=All", True),
+        ({"subresource": "binding", "request": {"kind": "Binding"}}, "?dryRun=", False),
+        ({"request": {"kind": "Pod", "metadata": {"name": "web"}}}, ALL_TWICE, True),
+        ({"verb": "update", "request": {"kind": "Pod", "metadata": {"name": "web"}}}, "?fieldManager=a&dryRun=All", True),
+        ({"verb": "patch", "subresource": "status", "request": {}}, "?dryRun=All", True),
+        ({"verb": "delete"}, "?dryRun=All", True),
+        ({"verb": "delete", "request": {"kind": "DeleteOptions", "dryRun": ["All"]}}, "", True),
+        ({"verb": "delete", "request": {"kind": "DeleteOptions"}}, "?dryRun=All", False),
+        ({"verb": "deletecollection", "name": None, "request": {"kind": "DeleteOptions", "dryRun": ["All"]}}, "", True),
+    ],
+)
+def test_where_a_dry_run_is_asked_for(columns: dict[str, Any], query: str, expected: bool, build: Any) -> None:
+    """Of a delete its body decides where it has one, as a whole; of anything else, evictions included, the query."""
+    row = build(request_uri=f"/api/v1/namespaces/shop/pods/web{query}", **{"level": "Request"} | columns)
+    event = Event.from_row(row)
+    assert asks_for_dry_run(event) is expected
+    if columns.get("verb") != "deletecollection":
+        assert only(row).dry_run is expected
+
+
+def test_an_eviction_whose_deletion_is_a_dry_run_deletes_nothing(build: Any) -> None:
+    eviction = {"kind": "Eviction", "deleteOptions": {"dryRun": ["All"]}}
+    row = build(subresource="eviction", request=eviction, response={"kind": "Status"})
+    assert was_dry_run(Event.from_row(row))
+    assert not was_dry_run(Event.from_row(build(subresource="eviction", request={"kind": "Eviction"}, response={"kind": "Status"})))
 
 
 def test_a_stale_update_was_refused_before_policies(build: Any) -> None:

@@ -64,6 +64,24 @@ def test_a_namespace_has_the_labels_of_its_last_write(build: Any) -> None:
     assert labels_at(history, 35) is None
 
 
+@pytest.mark.parametrize("marks", [{}, {"deletionTimestamp": "2026-01-01T12:00:09Z"}])
+def test_a_namespace_that_only_its_request_shows_has_what_every_stored_one_has(marks: dict[str, str], build: Any) -> None:
+    """Its writer asked for metadata alone: the finalizer and the phase were set by the server."""
+    sent = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}, "spec": {}, "status": {}}
+    metadata = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "shop", "uid": "u", **marks}}
+    row = build(at=10, **NAMESPACES, name="shop", code=201, request=sent, response=metadata)
+    found = LogHistory.from_rows([row]).at("c", second(11)).namespace("shop")
+    assert isinstance(found, Known)
+    assert found.value is not None
+    assert found.value["spec"] == {"finalizers": ["kubernetes"]}
+    assert found.value["status"] == {"phase": "Terminating" if marks else "Active"}
+
+
+def test_a_namespace_without_labels_has_its_name(build: Any) -> None:
+    bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": None}}
+    assert labels_at(LogHistory.from_rows([build(at=10, **NAMESPACES, name="shop", response=bare)]), 11) == {NAME_LABEL: "shop"}
+
+
 def test_a_namespace_is_there_before_its_writer_has_the_answer(build: Any) -> None:
     history = LogHistory.from_rows([build(at=10, took=1, **NAMESPACES, name="shop", response=namespace("1", env="dev"))])
     assert labels_at(history, 9.9) is None
