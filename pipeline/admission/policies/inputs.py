@@ -242,8 +242,8 @@ def with_managed_fields(name: str, value: Object | None) -> Object | None:
 def namespace_value(namespace: Mapping[str, Any], raw: bool) -> dict[str, Any]:
     """The `namespaceObject` variable: without type, and without managedFields and ownerReferences unless `raw`.
 
-    Audit annotations get the raw namespace (kubernetes/apiserver validating/validator.go passes another variable there). Either is a
-    typed Namespace, whose metadata, spec and status are structs: they are there even where a record leaves them out.
+    Audit annotations get the raw namespace (kubernetes/apiserver validating/validator.go passes another variable there). Either is
+    a typed Namespace: metadata, spec and status are structs, which are there even where a record leaves them out.
     """
     value = {key: item for key, item in namespace.items() if key not in ("apiVersion", "kind")}
     for part in ("metadata", "spec", "status"):
