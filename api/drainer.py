@@ -27,11 +27,10 @@ from ingest.retention import expire, expire_objects, expire_quarantine
 from ingest.spool import sealed_segments
 from ingest.store import Counts
 
-from . import logs
+from . import logs, priorities
 from .damage import ENGINE_ERRORS, explained
 from .settings import Settings
 
-_NICENESS = 10  # acknowledging comes first: what waits in the spool is safe
 _LOOK_SECONDS = 0.25
 _RETRY_SECONDS = 5.0
 _DAMAGED_RETRY_SECONDS = 60.0  # to find out which file is damaged costs one reading of the lake
@@ -62,7 +61,7 @@ def main() -> int:
     """Drain until told to stop; returns an exit code."""
     settings = Settings.read(os.environ)
     logs.configure(settings.log_level, as_json=settings.log_json)
-    os.nice(_NICENESS)
+    os.nice(priorities.DRAIN)
     stop = _Stop()
     signal.signal(signal.SIGTERM, stop)
     # Ctrl-C reaches the whole terminal; the server then tells this process in its own time.
@@ -80,8 +79,8 @@ def main() -> int:
         if last_pass:
             return 0
         # What waits in the spool comes first; a lake of many small files only answers more slowly.
-        if pause_seconds and 0 < settings.maintain_interval_seconds <= time.monotonic() - maintained:
-            maintain_once(lake, settings)
+        is_due = 0 < settings.maintain_interval_seconds <= time.monotonic() - maintained
+        if pause_seconds and is_due and maintain_once(lake, settings, stop.event.is_set):
             maintained = time.monotonic()
         stop.event.wait(pause_seconds)
 
@@ -110,8 +109,11 @@ def drain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> f
     return 0.0 if counts.read else _LOOK_SECONDS
 
 
-def maintain_once(lake: Lake, settings: Settings) -> None:
-    """Merge small files, and remove what is too old or was replaced a while ago."""
+def maintain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> bool:
+    """Merge small files, and remove what is too old or was replaced a while ago; returns whether that is finished.
+
+    It gives way after each unit to what waits in the spool. Then it is not finished, and goes on when that is stored.
+    """
     now_ts = time.time()
     try:
         with lake.writer() as writer:
@@ -127,11 +129,13 @@ def maintain_once(lake: Lake, settings: Settings) -> None:
                 first_day = today - timedelta(days=settings.objects_retention_days)
                 expired = expire_objects(writer, first_day, now_ts)
                 _log.info("objects_expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
-            merged = compact(writer, now_ts)
+            merged = compact(writer, now_ts, stopped=lambda: stopped() or bool(sealed_segments(settings.spool)))
     except _TROUBLES as error:
         _log.error("maintenance_failed", error=_told(error, settings))
-        return
-    _log.info("maintained", files_before=merged.files_before, files_after=merged.files_after, files_removed=removed)
+        return True
+    event = "maintained" if merged.is_whole else "maintenance_gave_way"
+    _log.info(event, files_before=merged.files_before, files_after=merged.files_after, files_removed=removed)
+    return merged.is_whole
 
 
 def _report(counts: Counts | None) -> None:

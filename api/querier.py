@@ -16,13 +16,12 @@ import uvicorn
 from ingest.errors import HindcastError
 from ingest.lake import Lake
 
-from . import logs
+from . import logs, priorities
 from .query_app import create_query_app
 from .settings import Settings
 from .sockets import listen, quiet_signals
 from .tls import ServerCertificate
 
-_NICENESS = 5  # acknowledging comes first, storing last: somebody waits for an answer
 _CONNECTIONS_MAX = 256
 _CERTIFICATE_CHECK_SECONDS = 2
 _KEEP_ALIVE_SECONDS = 30
@@ -77,7 +76,7 @@ def _config(app: object, certificate: ServerCertificate | None) -> uvicorn.Confi
 def main() -> int:
     """Answer beside a sink; returns an exit code."""
     settings = Settings.read(os.environ)
-    os.nice(_NICENESS)
+    os.nice(priorities.QUERY)
     threading.Thread(target=_end_with_server, daemon=True).start()
     try:
         # The sink may just be about to make its lake.

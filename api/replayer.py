@@ -31,6 +31,7 @@ from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
 from queries import open_lake
 
+from . import priorities
 from .beside_runs import keep_policies, keep_report
 from .commands.calibrate import calibrate
 from .commands.policies import refuse_uncompilable
@@ -39,7 +40,6 @@ from .errors import classify
 from .jobs import State
 from .posted import check_posted
 
-_NICENESS = 10
 # New events arrive all the time; a plan that they overtook is made anew.
 _ATTEMPTS = 5
 _TELL_SECONDS = 0.2
@@ -49,7 +49,7 @@ _EXEMPTED_FOR = timedelta(days=90)
 
 def main() -> int:
     """Work off one order; returns an exit code."""
-    os.nice(_NICENESS)
+    os.nice(priorities.REPLAY)
     order = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with_server, daemon=True).start()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from ingest.sink import Sink
 from ingest.spool import Spool, SpoolWriteError
 from ingest.telemetry import SinkMetrics
 
+from .behind import LagGauge
 from .identities import IdentityFile
 from .redacting import redactor_of
 from .settings import Settings
@@ -44,6 +46,7 @@ class Services:
     identities: IdentityFile | None
     drain: DrainSupervisor | None
     query: ProcessSupervisor | None
+    behind: LagGauge
     housekeepers: list[asyncio.Task[None]] = field(default_factory=list)
 
     def executor_for(self, body_bytes: int) -> ThreadPoolExecutor:
@@ -78,7 +81,8 @@ def open_services(settings: Settings) -> Services:
     large_executor = ThreadPoolExecutor(_LARGE_THREADS, thread_name_prefix="ack-large")
     drain = DrainSupervisor(settings, metrics) if settings.drain else None
     query = ProcessSupervisor("query", "api.querier", settings, metrics) if settings.query else None
-    return Services(settings, sink, spool, metrics, executor, large_executor, identities, drain, query)
+    behind = LagGauge(settings.lake, spool, metrics)
+    return Services(settings, sink, spool, metrics, executor, large_executor, identities, drain, query, behind)
 
 
 async def start_services(services: Services) -> None:
@@ -102,6 +106,7 @@ async def stop_services(services: Services) -> None:
         services.spool.close()
     except SpoolWriteError as error:
         _log.error("segment_not_sealed", error=str(error))
+    services.behind.close()
     await asyncio.gather(*(process.stop() for process in (services.query, services.drain) if process is not None))
 
 
@@ -122,3 +127,4 @@ def _tick(services: Services) -> None:
         services.identities.reload_if_changed()
     if services.drain is not None:
         services.drain.observe(services.spool.directory)
+    services.behind.measure(time.time())

@@ -8,15 +8,18 @@ segment unlinked. Killed at any step, the next drain goes on from there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .durable import sync_folder
 from .errors import LakeError
-from .lake import LakeWriter
+from .lag import Lag, Waiting
+from .lake import Lake, LakeWriter
+from .manifest import Manifest
 from .quarantine import Quarantined, write_quarantine
-from .segment import Batch, Damage, read_segment
-from .spool import sealed_segments
+from .segment import Batch, Damage, read_headers, read_segment
+from .spool import SEALED_SUFFIX, sealed_segments, segment_files, segment_name
 from .store import Counts, EventStore, Lines
 
 UNIT_EVENTS_MAX = 20_000
@@ -77,6 +80,29 @@ def drain(
     finally:
         store.close()
     return counts
+
+
+def batches_done(manifest: Manifest) -> dict[str, int]:
+    """How many batches of each segment the lake has, by the segment's name; a segment that is stored whole soon has no entry."""
+    marks = manifest.props(_MARK)
+    return {key.removeprefix(_MARK).removesuffix(SEALED_SUFFIX): int(done) for key, done in marks.items()}
+
+
+def lag_of(lake: Lake) -> Lag:
+    """What was acknowledged and is not in the lake yet, as any process can see it. Reads the headers of all waiting batches.
+
+    Raises OSError when the spool cannot be read, LakeError when the manifest cannot.
+    """
+    done = batches_done(lake.manifest)
+    waiting = Waiting()
+    for path in segment_files(lake.path / "spool"):
+        name = segment_name(path)
+        for place in (path, path.with_name(f"{name}{SEALED_SUFFIX}")):  # it may be sealed while we look
+            with suppress(FileNotFoundError):  # or stored
+                for header in read_headers(place):
+                    waiting.add(name, header.n, header.received_ts)
+                break
+    return waiting.lag(done)
 
 
 def _forget_removed(writer: LakeWriter, spool: Path) -> None:

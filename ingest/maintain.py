@@ -6,7 +6,7 @@ orphans, which the next writer sweeps. Files that a step replaced stay on disk f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -46,6 +46,7 @@ class Compacted:
     duplicate: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    is_whole: bool = True  # False when it was stopped after one of the units
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,13 @@ class Fault:
     reason: str
 
 
-def compact(writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN) -> Compacted:
+def compact(
+    writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN, stopped: Callable[[], bool] = lambda: False
+) -> Compacted:
     """Rewrite small files of events as larger ones sorted by object, unit by unit; `now_ts` is seconds since the epoch.
 
-    A unit lies within one cluster and one day. It is rewritten once it has `files_min` files, or once its day is over.
+    A unit lies within one cluster and one day. It is rewritten once it has `files_min` files, or once its day is over. `stopped` is
+    asked after each unit, so that every call gets on; the next one goes on with what is left.
     Raises LakeError when the disk cannot take the result; the units before it are done, and nothing is lost. A damaged file holds
     up its own unit only, and is told at the end by DamagedFileError.
     """
@@ -73,6 +77,9 @@ def compact(writer: LakeWriter, now_ts: float, files_min: int = FILES_MIN) -> Co
                 _compact_unit(writer, unit, now_ts, done)
             except DamagedFileError as error:
                 damaged.append(error)
+            if stopped():
+                done.is_whole = False
+                break
     if damaged:
         raise damaged[0]
     return done

@@ -15,7 +15,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from types import TracebackType
 
 from .durable import make_folder, sync_folder, write_durably
 from .errors import LakeError
+from .lag import Lag, Waiting
 from .segment import Batch, BatchHeader, Damage, encode_batch, read_headers, read_segment, repair_segment
 
 __all__ = ["Batch", "Damage", "RepairedSegment", "Spool", "SpoolWriteError", "read_segment", "sealed_segments"]
@@ -52,6 +53,8 @@ class _Ticket:
     """One batch on its way to disk. Whichever sender takes it along sets `done`, and `stored` only after the sync."""
 
     data: bytes
+    events: int
+    received_ts: float
     done: bool = False
     stored: bool = False
     error: OSError | None = None
@@ -65,9 +68,20 @@ class _OpenSegment:
     size_bytes: int = 0
 
 
+def segment_name(path: Path) -> str:
+    """The name of a segment, open or sealed; it is never used for another one."""
+    return path.name.removesuffix(SEALED_SUFFIX).removesuffix(OPEN_SUFFIX)
+
+
 def sealed_segments(directory: Path) -> list[Path]:
     """The sealed segments of a spool, oldest first. Read one with `read_segment`; unlink it once its rows are committed."""
     return sorted(path for path in directory.iterdir() if path.name.endswith(SEALED_SUFFIX)) if directory.is_dir() else []
+
+
+def segment_files(directory: Path) -> list[Path]:
+    """All segments of a spool, oldest first, with the one that is being written."""
+    names = (SEALED_SUFFIX, OPEN_SUFFIX)
+    return sorted(path for path in directory.iterdir() if path.name.endswith(names)) if directory.is_dir() else []
 
 
 class Spool:
@@ -96,9 +110,11 @@ class Spool:
         self._queue: list[_Ticket] = []
         self._open: _OpenSegment | None = None
         self._backlog_bytes = 0
+        self._waiting = Waiting()
         self._lock_handle = _take_directory(directory)
         try:
             self.repaired = [self._repair(path) for path in sorted(directory.glob(f"*{OPEN_SUFFIX}"))]
+            self._inherited = sealed_segments(directory)
             self.measure_backlog()
         except OSError as error:
             os.close(self._lock_handle)
@@ -120,12 +136,25 @@ class Spool:
         self._backlog_bytes = sum(_sizes_bytes(self.directory))
         return self._backlog_bytes
 
+    def measure_lag(self, done: Mapping[str, int]) -> Lag:
+        """What was acknowledged and is not stored, given how many batches of each segment are; call it from one thread.
+
+        The first call reads the headers of all that earlier lives left. Raises OSError.
+        """
+        while self._inherited:
+            path = self._inherited.pop()
+            with suppress(FileNotFoundError):  # stored in the meantime
+                for header in read_headers(path):
+                    self._waiting.add(segment_name(path), header.n, header.received_ts)
+        self._waiting.forget_stored(self._is_there)
+        return self._waiting.lag(done)
+
     def append(self, cluster: str, digest: str, received_ts: float, lines: list[bytes]) -> None:
         """Make one batch durable: when this returns, it survives a crash of the process and of the machine.
 
         `received_ts` is seconds since the epoch. No line may contain a newline. Raises SpoolWriteError when the disk refuses.
         """
-        ticket = _Ticket(encode_batch(cluster, digest, received_ts, lines))
+        ticket = _Ticket(encode_batch(cluster, digest, received_ts, lines), len(lines), received_ts)
         with self._queue_lock:
             self._queue.append(ticket)
         with self._disk_lock:
@@ -194,6 +223,7 @@ class Spool:
             return
         for ticket in group:
             ticket.stored = True
+            self._waiting.add(segment_name(segment.path), ticket.events, ticket.received_ts)
         size_bytes = sum(len(ticket.data) for ticket in group)
         segment.size_bytes += size_bytes
         self._backlog_bytes += size_bytes
@@ -212,6 +242,10 @@ class Spool:
             except OSError:
                 # Everything in it is on disk and acknowledged. It stays open, and the next attempt or the next start seals it.
                 return
+
+    def _is_there(self, name: str) -> bool:
+        # In this order: between the two looks it may be sealed, and never the other way round.
+        return any((self.directory / f"{name}{suffix}").exists() for suffix in (OPEN_SUFFIX, SEALED_SUFFIX))
 
     def _start(self) -> _OpenSegment:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

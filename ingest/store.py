@@ -7,6 +7,7 @@ kept.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -127,9 +128,12 @@ class EventStore:
         if not table.num_rows:
             return table, REPEATS.empty_table()
         keys = table.select(_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
-        span = pc.min_max(table["stage_ts"].cast(pa.int64()))
-        span_us = (span["min"].as_py(), span["max"].as_py())
-        stored = [str(self._writer.lake.path / file.path) for file in self._writer.lake.manifest.files("events", cluster, span_us)]
+        stage_times: list[Any] = pc.unique(table["stage_ts"].cast(pa.int64())).to_pylist()
+        times_us: list[int] = sorted(stage_times)
+        span_us = (times_us[0], times_us[-1])
+        listed = self._writer.lake.manifest.files("events", cluster, span_us)
+        # One event of long ago must not make the unit read all that was stored since.
+        stored = [str(self._writer.lake.path / file.path) for file in listed if _may_hold(file, times_us)]
         with self._registered("incoming", keys):
             fresh = _column(self._query(_FRESH[bool(stored)], stored, span_us), "row")
         if len(fresh) == table.num_rows:
@@ -164,6 +168,12 @@ class EventStore:
     def close(self) -> None:
         """Release the engine."""
         self._connection.close()
+
+
+def _may_hold(file: DataFile, times_us: Sequence[int]) -> bool:
+    """Whether one of these times, in ascending order, lies in the range of a file."""
+    first = bisect_left(times_us, file.min_us)
+    return first < len(times_us) and times_us[first] <= file.max_us
 
 
 def _column(table: pa.Table, name: str) -> pa.Array[Any]:

@@ -72,6 +72,14 @@ class SinkMetrics:
         self.drain_timestamp_seconds = Gauge(
             "hindcast_drain_last_stored_timestamp_seconds", "When the drain last stored something.", registry=registry
         )
+        self.drain_lag_events = Gauge(
+            "hindcast_drain_lag_events", "Events that were acknowledged and are not in the lake yet.", registry=registry
+        )
+        self.drain_lag_seconds = Gauge(
+            "hindcast_drain_lag_seconds",
+            "How long ago the oldest event that is not in the lake yet was received; 0 when none waits.",
+            registry=registry,
+        )
         self.process_restarts = Counter(
             "hindcast_process_restarts", "How often a process had to be started again.", ["process"], registry=registry
         )

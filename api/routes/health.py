@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
@@ -30,7 +32,15 @@ async def ready(request: Request) -> Response:
         return error_response(
             503, "drain", trouble, "look for `drain` in the server's log; what is acknowledged stays in the spool"
         )
-    return JSONResponse({"ready": True, "backlog_bytes": services.spool.backlog_bytes, "drain": services.drain is not None})
+    return JSONResponse(
+        {
+            "ready": True,
+            "backlog_bytes": services.spool.backlog_bytes,
+            "lag_events": services.behind.lag.events,
+            "lag_seconds": round(services.behind.lag.seconds(time.time()), 3),
+            "drain": services.drain is not None,
+        }
+    )
 
 
 @router.get("/metrics")

@@ -118,7 +118,7 @@ def test_the_drain_names_the_damaged_file_and_keeps_what_waits(
     assert drainer.drain_once(opened, settings, lambda: False) > 1.0
     with structlog.testing.capture_logs() as logs:
         drainer.drain_once(opened, settings, lambda: False)
-        drainer.maintain_once(opened, settings)
+        drainer.maintain_once(opened, settings, lambda: False)
     assert [entry["event"] for entry in logs if str(file) in entry.get("error", "")][:1] == ["drain_failed"]
     assert len(sealed_segments(settings.spool)) == 1
 

@@ -101,6 +101,18 @@ def test_replaced_files_stay_for_readers_that_have_listed_them(lake: Lake, event
     assert not any(path.exists() for path in old)
 
 
+def test_compaction_gives_way_after_a_unit_and_goes_on_later(lake: Lake, event: Event, rows: Rows) -> None:
+    for number in range(9):
+        store(lake, event(number), event(number + DAY))
+    before = rows(lake)
+    with lake.writer() as writer:
+        first = compact(writer, FIRST_DAY, stopped=lambda: True)
+        second = compact(writer, FIRST_DAY)
+    assert (first.units, first.is_whole) == (1, False)
+    assert (second.units, second.is_whole) == (1, True)
+    assert rows(lake) == before
+
+
 def test_compaction_drops_what_was_stored_twice(lake: Lake, event: Event, rows: Rows) -> None:
     store(lake, event(1), event(2))
     table = pq.read_table(lake.files()[0], partitioning=None)

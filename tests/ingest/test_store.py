@@ -123,3 +123,16 @@ def test_a_unit_of_nothing_still_leaves_its_mark(lake: Lake, tmp_path: Path) -> 
     with lake.writer() as writer:
         assert EventStore(writer).store([], {"mark": "1"}, "q") == Counts()
     assert lake.manifest.prop("mark") == "1"
+
+
+def test_an_event_of_long_ago_does_not_make_a_unit_read_what_lies_between(lake: Lake, event: Event) -> None:
+    """One such event in each batch would otherwise make every unit cost as much as the whole lake."""
+    with lake.writer() as writer:
+        store = EventStore(writer)
+        for number in (0, 1000, 2000):
+            store.store([Lines("c", "test", 0.0, [event(number)])], {}, "q")
+        between = lake.files()[1]
+        between.write_bytes(b"not to be read")
+        counts = store.store([Lines("c", "test", 0.0, [event(0), event(2000), event(3000)])], {}, "q")
+        store.close()
+    assert (counts.stored, counts.duplicate) == (1, 2)

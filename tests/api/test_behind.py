@@ -1,0 +1,107 @@
+"""A server that falls behind says how far, and goes on acknowledging; storing comes before answering."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from api import drainer
+from api.behind import lag_of_lake
+from api.settings import Settings
+from ingest.lake import Lake
+from ingest.spool import Spool
+from ingest.store import EventStore, Lines
+from tests.crash.rounds import event_list
+from tests.serving import RunningServer
+
+POST = Path(__file__).parents[1] / "cases" / "posts" / "000005.json.zst"
+
+
+def recorded_items() -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(zstandard.ZstdDecompressor().decompress(POST.read_bytes()))["items"]
+    return items
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until something holds; how long that takes depends on the machine."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def readiness(server: RunningServer) -> dict[str, Any]:
+    status, body = server.get("/readyz")
+    answer: dict[str, Any] = json.loads(body)
+    return {"status": status, **answer}
+
+
+def metric(server: RunningServer, name: str) -> float:
+    (line,) = [line for line in server.get("/metrics")[1].decode().splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])
+
+
+@pytest.mark.server
+def test_the_lag_is_told_over_a_restart_until_all_is_stored(tmp_path: Path) -> None:
+    settings = Settings(lake=tmp_path / "lake", port=0, query=False, drain=False, drain_interval_seconds=3600.0)
+    items = recorded_items()[:30]
+    with RunningServer(settings, tmp_path / "log") as server:
+        for start in (0, 10):
+            assert server.post("lab", event_list(items[start : start + 10]))[0] == 200
+        eventually(lambda: readiness(server).get("lag_events") == 20)
+        found = readiness(server)
+        assert (found["status"], found["ready"]) == (200, True)
+        assert found["lag_seconds"] > 0
+        assert metric(server, "hindcast_drain_lag_events") == 20
+        server.kill()
+    Lake.create(settings.lake).close()
+    found_lag = lag_of_lake(settings.lake)
+    assert found_lag is not None
+    assert (found_lag.events, found_lag.oldest_ts is None) == (20, False)
+    settings = Settings(lake=tmp_path / "lake", port=0, query=False, drain_interval_seconds=0.2)
+    with RunningServer(settings, tmp_path / "log") as server:
+        assert server.post("lab", event_list(items[20:]))[0] == 200
+        eventually(lambda: metric(server, 'hindcast_drain_events_total{result="stored"}') == 30)
+        eventually(lambda: metric(server, "hindcast_drain_lag_events") == 0)
+        assert metric(server, "hindcast_drain_lag_seconds") == 0
+        assert server.stop() == 0
+
+
+@pytest.mark.server
+def test_storing_comes_after_acknowledging_and_before_answering(tmp_path: Path) -> None:
+    """With the drain behind the readers, four of them left it a tenth of a core (issue 12, number 11)."""
+    settings = Settings(lake=tmp_path / "lake", port=0, query_port=0)
+    with RunningServer(settings, tmp_path / "log") as server:
+        server.wait_for("query_listening")
+        query_pid = int(server.wait_for("query_started")["pid"])
+        sink, drain, query = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (server.process.pid, server.drain_pid, query_pid))
+        assert sink < drain < query
+
+
+def test_maintenance_gives_way_to_what_waits(tmp_path: Path) -> None:
+    settings = Settings(lake=tmp_path / "lake")
+    lake = Lake.create(settings.lake)
+    items = recorded_items()[:27]
+    with lake.writer() as writer:
+        store = EventStore(writer)
+        for number, item in enumerate(items):
+            # Three days of nine small files each: three units.
+            line = json.dumps({**item, "stageTimestamp": f"2026-11-0{1 + number % 3}T00:00:00Z"}).encode()
+            store.store([Lines("lab", "test", 0.0, [line])], {}, "q")
+        store.close()
+    with Spool(settings.spool) as spool:
+        spool.append("lab", "digest", 1.0, [json.dumps(item).encode() for item in items])
+        spool.seal()
+        assert not drainer.maintain_once(lake, settings, lambda: False)
+        assert len(lake.files()) == 19
+        drainer.drain_once(lake, settings, lambda: False)
+        assert drainer.maintain_once(lake, settings, lambda: False)
+    assert len(lake.files()) == 4
+    lake.close()
