@@ -12,11 +12,12 @@ import typer
 
 from ingest.errors import InputError
 from pipeline.readiness.assess import export_outcomes
+from pipeline.readiness.change import Change, Fate
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.model import Report
 from pipeline.report.tables import export_tables
-from pipeline.report.words import exemptions_title, percent, policy_name, step, workload
+from pipeline.report.words import exemptions_title, fate_count, percent, policy_name, step, workload
 from queries import LakeReader
 
 from .output import Column, Format, Table, render
@@ -114,7 +115,31 @@ def report_tables(report: Report) -> list[Table]:
     rows = [_verdict_row(entry) for entry in report.policies]
     notes = ("`hindcast readiness --export FOLDER` writes the query of every figure, and the rows to run it over",)
     verdicts = Table("verdicts", columns, rows, report.title, notes if rows else ())
-    return [verdicts, *(table for entry in report.policies for table in _policy_tables(entry))]
+    return [verdicts, *_changes(report), *(table for entry in report.policies for table in _policy_tables(entry))]
+
+
+def _changes(report: Report) -> Iterator[Table]:
+    """New, kept and gone denials side by side; nothing where there is no version before."""
+    changes = [
+        *((entry.change, str(entry.status)) for entry in report.policies if entry.change),
+        *((each, "") for each in report.removed),
+    ]
+    if not changes:
+        return
+    shown = (Fate.NEW, Fate.KEPT, Fate.GONE, Fate.UNSURE)
+    others = tuple(fate for fate in (Fate.UNKNOWN, Fate.UNENFORCED) if any(change.count(fate).requests for change, _ in changes))
+    columns = [Column(name) for name in ("policy", "binding", "verdict")]
+    columns += [Column(fate.replace(" ", "_"), str(fate).upper(), number=True) for fate in (*shown, *others)]
+    rows = [
+        [
+            change.policy,
+            change.binding,
+            verdict or "not in this version",
+            *(fate_count(change.count(fate)) for fate in (*shown, *others)),
+        ]
+        for change, verdict in changes
+    ]
+    yield Table("changes", columns, rows, "Denials against the version before: requests / workloads")
 
 
 def _verdict_row(entry: PolicyReadiness) -> list[object]:
@@ -140,7 +165,9 @@ def _policy_tables(entry: PolicyReadiness) -> Iterator[Table]:
     """Of one policy: why, who would be hit, what could be exempted, and what to do next."""
     title = f"{policy_name(entry)}: {entry.status}"
     yield Table("reasons", [Column("reason", "WHY")], [[reason] for reason in entry.reasons], title, tuple(_latent(entry)))
-    if entry.owners:
+    if entry.change is not None:
+        yield from _changed(entry.change)
+    elif entry.owners:
         yield _owners(entry)
     if entry.exemptions:
         yield _exemptions(entry)
@@ -158,6 +185,21 @@ def _latent(entry: PolicyReadiness) -> Iterator[str]:
             f"{latent.objects_denied + latent.templates_denied:,} would be denied, "
             f"{latent.objects_unknown + latent.templates_unknown:,} cannot be judged"
         )
+
+
+def _changed(change: Change) -> Iterator[Table]:
+    """Whom the change hits, by what becomes of their denials; gone and kept ones are counted in the table of changes."""
+    found = change.units_of(Fate.NEW, Fate.UNSURE)
+    if not found:
+        return
+    columns = [*(Column(name) for name in ("denials", "namespace", "workload", "user")), Column("requests", number=True)]
+    columns += [Column("last_seen", wide=True), Column("message"), Column("audit_id", wide=True)]
+    rows = [
+        [row.fate, row.namespace, workload(row), row.user, row.requests, row.last_ts, row.message, row.audit_id]
+        for row in found[:_OWNERS_SHOWN]
+    ]
+    more = len(found) - len(rows)
+    yield Table("changed", columns, rows, "Whom the change would deny", (f"{more:,} more in the report",) if more else ())
 
 
 def _owners(entry: PolicyReadiness) -> Table:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import duckdb
 import typer
 import yaml
 
@@ -20,16 +16,18 @@ from api.context import Context
 from api.output import Column, Table
 from api.reports import ReportFormat
 from ingest.errors import InputError
+from pipeline.admission.policies import PolicySet
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
+from pipeline.readiness.against import Base
 from pipeline.readiness.build import build_report
+from pipeline.readiness.change import Change
 from pipeline.readiness.counterexamples import PER_POLICY_MAX, find_counterexamples
 from pipeline.readiness.decision import decide_report
 from pipeline.readiness.model import Counterexample, Fidelity, PolicyReadiness, Status
 from pipeline.readiness.redaction import Redaction
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.sql import statement
-from pipeline.replay import ReplayPlan, RunSummary
+from pipeline.replay import ReplayPlan
 from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 
@@ -37,9 +35,6 @@ from . import options, replay
 from .calibrate import calibrate
 from .exemptions import Expires, manifests_of, parse_expiry
 from .policies import chosen_policies
-
-# More than any lake has objects: a limit that is none.
-_ANY = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,13 @@ def command(
     policies: options.Policies = None,
     against: Annotated[
         list[Path] | None,
-        typer.Option(help="The version before: only what it did not deny already counts. A file or a folder; repeat it."),
+        typer.Option(
+            help="The version before: only denials that its bindings did not enforce count. Policies are paired by name. "
+            "A file or a folder; repeat it."
+        ),
+    ] = None,
+    renamed: Annotated[
+        list[str] | None, typer.Option(help="With --against: a policy that has another name now, as OLD=NEW; repeat it.")
     ] = None,
     since: options.Since = None,
     until: options.Until = None,
@@ -88,25 +89,26 @@ def command(
     reports.check_files(report_file)
     if against and allow_exemptions:
         raise InputError("--allow-exemptions does not go with --against", "exempt in the new version what it newly denies")
+    if renamed and not against:
+        raise InputError("--renamed was given without --against", "name the version before with --against")
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     if max_denied_units is not None:
         chosen = replace(chosen, denied_units_max=max_denied_units)
     plan = replay.make_plan(own, policies, since, until, kubernetes_version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
-    before = _before(own, against, plan, workers, other_authorizers) if against else None
+    base = _base(own, against, renamed, plan, workers, other_authorizers) if against else None
     fidelity: dict[str, Fidelity] = {}
     if calibration:
         fidelity = calibrate(own, plan.window, plan.kubernetes_version, workers, CHANGE_DELAY, other_authorizers).fidelity
     reader = open_lake(own.lake)
     try:
-        with judged_run(own, summary, before) as judged:
-            report = build_report(reader, own.lake, plan, judged, fidelity, _of_change(chosen) if before else chosen)
-            if allow_exemptions and plan.policies is not None:
-                manifests, day = manifests_of(plan.policies, policies), parse_expiry(expires, datetime.now(UTC).date())
-                count = replay.workers_or_default(workers)
-                report = decide_report(reader, own.lake, plan, summary, report, manifests, day, count)
-            verdicts, redaction = replay.verdicts_of(own, judged), Redaction(tuple(redact or ()))
-            report = with_counterexamples(report, reader, verdicts, plan, redaction, counterexamples)
+        report = build_report(reader, own.lake, plan, summary, fidelity, chosen, title_of(base), base)
+        if allow_exemptions and plan.policies is not None:
+            manifests, day = manifests_of(plan.policies, policies), parse_expiry(expires, datetime.now(UTC).date())
+            count = replay.workers_or_default(workers)
+            report = decide_report(reader, own.lake, plan, summary, report, manifests, day, count)
+        verdicts, redaction = replay.verdicts_of(own, summary), Redaction(tuple(redact or ()))
+        report = with_counterexamples(report, reader, verdicts, plan, redaction, counterexamples)
     finally:
         reader.close()
     for path in reports.write_report(report, report_file, export):
@@ -125,7 +127,7 @@ def exit_code(report: Report, allowed: Allowed) -> int:
 
 def _code(status: Status, allowed: Allowed) -> int:
     match status:
-        case Status.READY:
+        case Status.READY | Status.NO_NEW_DENIALS:
             return 0
         case Status.READY_WITH_EXEMPTIONS:
             return 0 if allowed.exemptions else 1
@@ -134,50 +136,56 @@ def _code(status: Status, allowed: Allowed) -> int:
     return 1
 
 
+def title_of(base: Base | None) -> str:
+    """What the report is about: policies alone, or a change of them."""
+    return "Policy readiness" if base is None else "Policies against the version before"
+
+
 def _sentence(report: Report) -> str:
     counts = Counter(entry.status for entry in report.policies)
     return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status]) or "no policy"
 
 
-def _before(
-    own: Context, against: list[Path], plan: ReplayPlan, workers: int | None, others: OtherAuthorizers | None
-) -> RunSummary:
+def _base(
+    own: Context,
+    against: list[Path],
+    renamed: list[str] | None,
+    plan: ReplayPlan,
+    workers: int | None,
+    others: OtherAuthorizers | None,
+) -> Base:
+    """The version before, replayed over the same requests. Raises InputError for a renaming of what is not there."""
     old = chosen_policies(own, against, None, None, plan.kubernetes_version)
-    return replay.run(own, replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers), workers)
+    names = parse_renamed(renamed, old, plan.policies or PolicySet())
+    planned = replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers)
+    summary = replay.run(own, planned, workers)
+    return Base(planned, summary, replay.verdicts_of(own, summary), names)
 
 
-@contextmanager
-def judged_run(own: Context, summary: RunSummary, before: RunSummary | None) -> Iterator[RunSummary]:
-    """The run to judge: as it is, or without the requests that the policies' version before denied already.
-
-    The latter lies among the lake's runs while it is used, under the names of both, and is gone afterwards.
-    """
-    if before is None:
-        yield summary
-        return
-    judged = replace(summary, run_id=f"{summary.run_id}-against-{before.run_id}")
-    found = replay.verdicts_of(own, judged)
-    parameters = {"new": str(replay.verdicts_of(own, summary)), "old": str(replay.verdicts_of(own, before))}
-    found.parent.mkdir(exist_ok=True)
-    try:
-        with duckdb.connect() as connection:
-            connection.sql(statement("newly"), params=parameters).write_parquet(str(found))
-        yield judged
-    finally:
-        shutil.rmtree(found.parent)
-
-
-def _of_change(rules: ReadinessRules) -> ReadinessRules:
-    """The rules for a change of policies: what exists without having been tried is no news of it."""
-    return replace(rules, latent_denied_max=_ANY)
+def parse_renamed(given: list[str] | None, old: PolicySet, new: PolicySet) -> dict[str, str]:
+    """`OLD=NEW` pairs as a mapping. Raises InputError for another form, and for a name that its version does not have."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        before, equals, after = text.partition("=")
+        if not equals:
+            raise InputError(f"--renamed: {text!r} is not a pair", "give the name before and the name now, as OLD=NEW")
+        for name, policies, which in ((before, old, "--against"), (after, new, "-f")):
+            names = [policy.name for policy in policies.policies]
+            if name not in names:
+                raise InputError(
+                    f"--renamed: {which} has no policy named {name!r}", f"its policies are {', '.join(names) or 'none'}"
+                )
+        found[before] = after
+    return found
 
 
 def with_counterexamples(
     report: Report, reader: LakeReader, verdicts: Path, plan: ReplayPlan, redaction: Redaction, per_policy_max: int
 ) -> Report:
     """The report with counterexamples, and with nothing in its messages that looks like a credential: it goes to a CI log."""
+    is_change = any(entry.change is not None for entry in report.policies)
     found = (
-        find_counterexamples(reader, verdicts, plan.policies, plan.kubernetes_version, redaction, per_policy_max)
+        find_counterexamples(reader, verdicts, plan.policies, plan.kubernetes_version, redaction, per_policy_max, is_change)
         if plan.policies is not None
         else {}
     )
@@ -185,7 +193,11 @@ def with_counterexamples(
         replace(_without_credentials(entry, redaction), counterexamples=found.get((entry.policy, entry.binding), ()))
         for entry in report.policies
     )
-    return replace(report, policies=entries)
+    return replace(report, policies=entries, removed=tuple(_change_without_credentials(each, redaction) for each in report.removed))
+
+
+def _change_without_credentials(change: Change, redaction: Redaction) -> Change:
+    return replace(change, units=tuple(replace(unit, message=redaction.text(unit.message)) for unit in change.units))
 
 
 def _without_credentials(entry: PolicyReadiness, redaction: Redaction) -> PolicyReadiness:
@@ -197,7 +209,8 @@ def _without_credentials(entry: PolicyReadiness, redaction: Redaction) -> Policy
     violations = tuple(replace(item, message=redaction.text(item.message)) for item in entry.latent.violations)
     projections = tuple(replace(item, message=redaction.text(item.message)) for item in entry.latent.projections)
     latent = replace(entry.latent, violations=violations, projections=projections)
-    return replace(entry, owners=owners, hidden=hidden, critical=critical, latent=latent)
+    change = _change_without_credentials(entry.change, redaction) if entry.change else None
+    return replace(entry, owners=owners, hidden=hidden, critical=critical, latent=latent, change=change)
 
 
 def counterexample_tables(report: Report) -> list[Table]:

@@ -13,7 +13,9 @@ from ..admission.policies import PolicySet
 from ..replay import ReplayPlan, RunSummary, runs_folder
 from ..report.figures import queries
 from ..report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
+from .against import Base, judges_before, keep_before, with_changes
 from .assess import Key, assess, judge_units
+from .change import Change
 from .judge import Judges
 from .latent import find_latent
 from .model import Fidelity
@@ -36,17 +38,27 @@ def build_report(
     fidelity: Mapping[str, Fidelity],
     rules: ReadinessRules,
     title: str = "Policy readiness",
+    base: Base | None = None,
 ) -> Report:
-    """Everything that a renderer needs. `fidelity` maps policy names to their agreement with the record; others are not known."""
+    """Everything that a renderer needs. `fidelity` maps policy names to their agreement with the record; others are not known.
+
+    With a `base` the verdicts are on the change; every figure of the new version is the same with and without it.
+    """
     replayed: dict[Key, tuple[str, ...]] = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
     verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
     connection = reader.connection
     extent = rows_of(connection, "extent")[0]
+    if base is not None:
+        keep_before(connection, base, rules)
     judge_units(connection, str(verdicts), rules)
     judges = Judges(reader, plan) if plan.policies is not None and extent["events"] else None
-    latent = find_latent(reader, judges, plan, plan.window.until or extent["last_ts"]) if judges else {}
+    before = judges_before(reader, base, plan) if base is not None and judges else None
+    latent = find_latent(reader, judges, plan, plan.window.until or extent["last_ts"], before) if judges else {}
     owners = find_owners(reader, rules, judges)
     policies = assess(connection, replayed, fidelity, latent, owners, rules)
+    removed: tuple[Change, ...] = ()
+    if base is not None:
+        policies, removed = with_changes(connection, policies, base, plan, rules)
     return Report(
         title=title,
         clusters=tuple(extent["clusters"]),
@@ -63,6 +75,7 @@ def build_report(
         caveats=tuple(_caveats(reader, extent, summary)),
         queries=queries(),
         sources=tuple(_sources(plan.policies)),
+        removed=removed,
     )
 
 

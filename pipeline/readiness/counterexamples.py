@@ -28,8 +28,13 @@ def find_counterexamples(
     version: tuple[int, int],
     redaction: Redaction,
     per_policy_max: int = PER_POLICY_MAX,
+    is_change: bool = False,
 ) -> dict[tuple[str, str | None], tuple[Counterexample, ...]]:
-    """For each (policy, binding) the latest would-be denials, of one workload and expression each, without credentials."""
+    """For each (policy, binding) the latest would-be denials, of one workload and expression each, without credentials.
+
+    Against a version before, which left the table `changed`, only denials that are new, or perhaps new, are shown.
+    """
+    reader.connection.execute(statement("shown_new" if is_change else "shown"))
     reads = _Reads(policies, version)
     found: dict[tuple[str, str | None], tuple[Counterexample, ...]] = {}
     counts: Counter[tuple[str, str | None]] = Counter()

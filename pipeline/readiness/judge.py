@@ -20,11 +20,15 @@ from ..request import AdmissionRequest, GroupVersionResource
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one (policy, binding) makes of a request: deny, unknown or admit; `text` is the message or the missing evidence."""
+    """What one (policy, binding) makes of a request: deny, unknown or admit; `text` is the message or the missing evidence.
+
+    `is_enforced`: the denial would reach the client: the actions hold Deny, or it bypasses them, or there is no binding.
+    """
 
     outcome: str
     text: str = ""
     evidence: str = "exact"
+    is_enforced: bool = False
 
 
 class Judges:
@@ -83,7 +87,8 @@ class Judge:
         denied = [row for row in rows if row.effect is Decision.DENY]
         if denied:
             said = next((row for row in denied if row.message), denied[0])
-            return Judgement("deny", said.message or "", str(said.evidence))
+            is_enforced = any(row.rejects or row.binding is None for row in denied)
+            return Judgement("deny", said.message or "", str(said.evidence), is_enforced)
         unknown = [row for row in rows if row.decision is Decision.UNKNOWN]
         if unknown:
             said = next((row for row in unknown if row.why), unknown[0])

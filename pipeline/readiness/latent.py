@@ -7,6 +7,7 @@ might have that the assumed one has not is said in `notes`; what nobody recorded
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -35,6 +36,7 @@ from ..request import (
     UserInfo,
     worst,
 )
+from .change import Fate
 from .judge import Judge, Judgement, Judges
 from .model import Latent, LatentViolation, TemplateProjection
 from .projection import PODS, has_template, project
@@ -76,16 +78,19 @@ class Existing:
         for row in rows_of(self._connection, "opaque_writes", parameters):
             record(Event.from_row(row), self._changed)
 
-    def latent(self, policy: str, binding: str | None, judge: Judge) -> Latent:
-        """What one (policy, binding) would make of what it was not tried on."""
+    def latent(self, policy: str, binding: str | None, judge: Judge, before: Sequence[Judge] | None = None) -> Latent:
+        """What one (policy, binding) would make of what it was not tried on.
+
+        `before` are the judges of the version before that enforce what they deny; None where there is nothing to compare with.
+        """
         names = {"policy": policy, "binding": binding}
         untried = [row for row in rows_of(self._connection, "untried", names) if _operation(row, judge) is not None]
-        objects = [*self._objects(untried[:OBJECTS_MAX], judge)]
+        objects = [*self._objects(untried[:OBJECTS_MAX], judge, before)]
         templates: list[TemplateProjection] = []
         tried = 0
         if judge.concerns("CREATE", PODS, True):
             rows = rows_of(self._connection, "templates", names)
-            found = [self._template(row, judge) for row in rows[:OBJECTS_MAX]]
+            found = [self._template(row, judge, before) for row in rows[:OBJECTS_MAX]]
             tried = sum(each is not None for each in found)
             templates = [each for each in found if each is not None and each.outcome != "admit"]
         return Latent(
@@ -99,9 +104,12 @@ class Existing:
             projections=tuple(_listed(templates)),
             not_looked_at=max(0, len(untried) - OBJECTS_MAX),
             is_assessed=True,
+            fates=Counter(each.fate for each in (*objects, *templates) if each and each.fate),
         )
 
-    def _objects(self, rows: Sequence[Row], judge: Judge) -> Iterator[LatentViolation | None]:
+    def _objects(
+        self, rows: Sequence[Row], judge: Judge, before: Sequence[Judge] | None = None
+    ) -> Iterator[LatentViolation | None]:
         """What each object comes to; None where the policy does not match it, or it is gone after all."""
         for row in rows:
             operation = _operation(row, judge)
@@ -123,6 +131,7 @@ class Existing:
                 version_ts=row["version_ts"],
                 evidence=found.evidence,
                 notes=_SAME if operation is Operation.UPDATE else _AGAIN,
+                fate=_fate(found, [self._judge(row, operation, each) for each in before]) if before is not None else "",
             )
 
     def _stored(self, row: Row) -> Evidence[Object] | None:
@@ -177,12 +186,12 @@ class Existing:
             old_object=old,
         )
 
-    def _template(self, row: Row, judge: Judge) -> TemplateProjection | None:
+    def _template(self, row: Row, judge: Judge, before: Sequence[Judge] | None = None) -> TemplateProjection | None:
         """What the next Pod of a template comes to; None where the policy does not match that Pod."""
         stored = self._stored(row)
         if stored is None:
             return None
-        user = ""
+        user, fate = "", ""
         notes: tuple[str, ...] = ()
         if isinstance(stored, Unknown):
             found: Judgement | None = Judgement("unknown", f"object: {stored.reason}", "insufficient")
@@ -191,6 +200,8 @@ class Existing:
         else:
             made = project(row, stored, self._moment)
             found, user, notes = judge.judge(made.request), made.request.user.username, made.notes
+            if found is not None and before is not None:
+                fate = _fate(found, [each.judge(made.request) for each in before])
         if found is None:
             return None
         operation = _operation(row, judge)
@@ -207,15 +218,34 @@ class Existing:
             owner_passes=None if own is None or own.outcome == "unknown" else own.outcome == "admit",
             evidence="inferred" if found.outcome != "unknown" else "insufficient",
             notes=notes,
+            fate=fate,
         )
 
 
-def find_latent(reader: LakeReader, judges: Judges, plan: ReplayPlan, moment: datetime) -> dict[tuple[str, str | None], Latent]:
-    """What exists without having been tried, for every (policy, binding) of a plan. Needs the tables of judge_units."""
+def find_latent(
+    reader: LakeReader, judges: Judges, plan: ReplayPlan, moment: datetime, before: Mapping[str, Sequence[Judge]] | None = None
+) -> dict[tuple[str, str | None], Latent]:
+    """What exists without having been tried, for every (policy, binding) of a plan. Needs the tables of judge_units.
+
+    `before` has the judges of the version before by policy; with it each would-be denial gets its fate.
+    """
     found = {(item.policy, item.binding): judges.judge_of(item.policy, item.binding) for item in plan.bindings}
     known = {key: judge for key, judge in found.items() if judge is not None}
     existing = Existing(reader, [*known.values()], plan.window.until, moment)
-    return {(policy, binding): existing.latent(policy, binding, judge) for (policy, binding), judge in known.items()}
+    return {
+        (policy, binding): existing.latent(policy, binding, judge, None if before is None else before.get(policy, ()))
+        for (policy, binding), judge in known.items()
+    }
+
+
+def _fate(found: Judgement, before: Sequence[Judgement | None]) -> str:
+    """What becomes of a would-be denial, given what the version before makes of the same request; empty for no denial."""
+    if found.outcome != "deny":
+        return ""
+    if not found.is_enforced:
+        return Fate.UNENFORCED
+    outcomes = {each.outcome for each in before if each is not None}
+    return Fate.KEPT if "deny" in outcomes else Fate.UNSURE if "unknown" in outcomes else Fate.NEW
 
 
 def _is_wanted(row: Row, judges: Sequence[Judge]) -> bool:

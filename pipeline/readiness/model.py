@@ -12,6 +12,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
+from .change import Change
 from .measures import Exemption, RolloutStep
 
 
@@ -20,6 +21,9 @@ class Status(StrEnum):
     READY_WITH_EXEMPTIONS = "READY WITH EXEMPTIONS"
     NOT_READY = "NOT READY"
     INSUFFICIENT_EVIDENCE = "INSUFFICIENT EVIDENCE"
+    # Of a change, against the version before. Neither says that the policy may go to Deny.
+    NO_NEW_DENIALS = "NO NEW DENIALS"
+    NEW_DENIALS = "NEW DENIALS"
 
 
 class Identity(StrEnum):
@@ -207,6 +211,7 @@ class LatentViolation:
     version_ts: datetime
     evidence: str
     notes: tuple[str, ...] = ()  # what the real request may have that the assumed one has not
+    fate: str = ""  # against a version before: see change.Fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +229,7 @@ class TemplateProjection:
     owner_passes: bool | None  # whether writing the owner itself passes; None: the policy does not match it, or it is unknown
     evidence: str = "inferred"
     notes: tuple[str, ...] = ()  # what controllers, defaulting and mutating admission may add
+    fate: str = ""  # against a version before: see change.Fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +246,7 @@ class Latent:
     projections: tuple[TemplateProjection, ...] = ()
     not_looked_at: int = 0  # objects beyond the number that is judged
     is_assessed: bool = False  # False: nobody looked, so zeros mean nothing
+    fates: Mapping[str, int] = field(default_factory=dict)  # against a version before: what would be denied, by change.Fate
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,3 +323,4 @@ class PolicyReadiness:
     exemptions: tuple[Exemption, ...] = ()
     rollout: tuple[RolloutStep, ...] = ()
     counterexamples: tuple[Counterexample, ...] = ()
+    change: Change | None = None  # against a version before; then `status` is the verdict on the change

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from .change import Change, FateCount
 from .measures import Exemption
 from .model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from .rules import ReadinessRules
@@ -52,6 +53,105 @@ def decide_again(entry: PolicyReadiness, rules: ReadinessRules) -> tuple[Status,
     """
     hit = {(row.kind, row.subject): row.denied for row in entry.critical if row.denied}
     return decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent)
+
+
+def decide_change(
+    change: Change, exposure: Exposure, fidelity: Fidelity, actions: Sequence[str], rules: ReadinessRules
+) -> tuple[Status, tuple[str, ...]]:
+    """The verdict on one (policy, binding) against the version before, and its reasons.
+
+    It says whether the change makes new denials, never that the policy may go to Deny. A new denial decides however thin the
+    evidence is. NO NEW DENIALS needs the evidence that READY needs, unless the binding denies nothing or the policy is the same.
+    """
+    context = [*_base_reasons(change, actions), *_beside_reasons(change)]
+    against = _new_reasons(change, rules)
+    if against:
+        return Status.NEW_DENIALS, (*against, *context)
+    unsure = _unsure_reasons(change)
+    if unsure:
+        return Status.INSUFFICIENT_EVIDENCE, (*unsure, *context)
+    is_certain = not change.is_enforced or change.is_same
+    if exposure.requests_matched == 0 and not is_certain:
+        silence = "no recorded request matched this policy, so the replay says nothing about the change"
+        return Status.INSUFFICIENT_EVIDENCE, (silence, *context)
+    gaps = [] if is_certain else _evidence_gaps(exposure, fidelity, rules)
+    if gaps:
+        return Status.INSUFFICIENT_EVIDENCE, (*gaps, *context)
+    return Status.NO_NEW_DENIALS, (*_no_new_grounds(change, exposure, rules), *context, *_excused(exposure))
+
+
+def _new_reasons(change: Change, rules: ReadinessRules) -> list[str]:
+    reasons = []
+    if sum(change.critical_new.values()) > rules.critical_denied_max:
+        shown = [f"{subject} ({_count(denied, 'request')})" for subject, denied in list(change.critical_new.items())[:3]]
+        more = f" and {len(change.critical_new) - 3:,} more" if len(change.critical_new) > 3 else ""
+        reasons.append(f"critical subjects would be denied that the base does not deny: {', '.join(shown)}{more}")
+    if change.new.units > rules.denied_units_max:
+        reasons.append(f"new denials: {_amount(change.new)} would be denied that the base does not deny")
+    if change.latent_new > rules.latent_denied_max:
+        reasons.append(
+            f"{_count(change.latent_new, 'object or pod template', 'objects and pod templates')} that exist and were not tried in "
+            "the window would be denied by this version and not by the base"
+        )
+    return reasons
+
+
+def _unsure_reasons(change: Change) -> list[str]:
+    reasons = []
+    if change.unsure.requests:
+        reasons.append(
+            f"perhaps new denials: {_amount(change.unsure)} would be denied, and whether the base denied them is unknown"
+        )
+    if change.latent_unsure:
+        reasons.append(
+            f"{_count(change.latent_unsure, 'object or pod template', 'objects and pod templates')} that exist would be denied, "
+            "and whether the base denies them is unknown"
+        )
+    return reasons
+
+
+def _base_reasons(change: Change, actions: Sequence[str]) -> list[str]:
+    """What the two versions are, where that decides what counts as a denial."""
+    reasons = []
+    if change.base is None:
+        hint = f"; {change.renamed_from} of the base has the same spec: " if change.renamed_from else ""
+        hint += f"--renamed {change.renamed_from}={change.policy} compares with it" if change.renamed_from else ""
+        reasons.append(f"no version before: the base has no policy named {change.policy}, so each of its denials is new{hint}")
+    elif change.base_actions and "Deny" not in change.base_actions:
+        reasons.append(f"the base denied nothing by its actions ({', '.join(change.base_actions)})")
+    if not change.is_enforced:
+        would = f"; with Deny {_amount(change.unenforced)} would be denied" if change.unenforced.requests else ""
+        reasons.append(f"this version denies nothing by its actions ({', '.join(actions)}){would}")
+    return reasons
+
+
+def _beside_reasons(change: Change) -> list[str]:
+    reasons = []
+    if change.kept.requests:
+        reasons.append(f"kept denials: both versions deny {_amount(change.kept)}")
+    if change.gone.requests:
+        reasons.append(f"gone denials: only the base denies {_amount(change.gone)}")
+    if change.latent_kept:
+        what = _count(change.latent_kept, "object or pod template", "objects and pod templates")
+        reasons.append(f"both versions would deny {what} that exist and were not tried in the window")
+    return reasons
+
+
+def _no_new_grounds(change: Change, exposure: Exposure, rules: ReadinessRules) -> list[str]:
+    if change.is_same:
+        return ["the policy, its bindings and the params that were given are the same in both versions"]
+    if not change.is_enforced:
+        return []
+    return [
+        f"new denials: {_amount(change.new)}, out of {_count(exposure.requests_judged, 'judged request')} of "
+        f"{_count(exposure.units_judged, 'workload')} over {exposure.days_span:.1f} days",
+        f"with {rules.confidence:.0%} confidence fewer than {change.unit_rate_upper:.1%} of workloads like these would meet a new "
+        "denial",
+    ]
+
+
+def _amount(count: FateCount) -> str:
+    return f"{_count(count.requests, 'request')} of {_count(count.units, 'workload')}"
 
 
 def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rules: ReadinessRules) -> PolicyReadiness:
@@ -184,5 +284,5 @@ def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: L
     return grounds
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"

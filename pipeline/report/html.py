@@ -20,7 +20,7 @@ from .data import API_VERSION, plain
 from .figures import figures_by_group
 from .model import Report
 from .outcomes import OUTCOMES, Outcome
-from .words import answer, day, exemptions_title, percent, policy_name, step, workload
+from .words import answer, day, exemptions_title, fates, percent, policy_name, step, workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,7 @@ def _template() -> Template:
     environment.filters.update(
         answer=answer,
         day=day,
+        fates=fates,
         figures=figures_by_group,
         outcome=_outcome,
         percent=percent,

@@ -13,8 +13,8 @@ from xml.etree import ElementTree as Xml
 from pipeline.readiness.model import PolicyReadiness
 
 from .model import Report
-from .outcomes import OUTCOMES
-from .words import policy_name, workload
+from .outcomes import OUTCOMES, findings
+from .words import fate_count, fates, policy_name, workload
 
 # What XML 1.0 cannot hold, even escaped (its production `Char`).
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,11 +31,13 @@ def to_junit(report: Report) -> str:
 
 def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
     outcome = OUTCOMES[entry.status]
-    cases = [_case(entry, "may go to Deny", outcome.junit, str(entry.status), entry.reasons)]
-    for owner in entry.owners:
-        name = f"{owner.namespace or 'cluster'}/{workload(owner)} by {owner.user}"
-        denied = (f"{owner.requests:,} requests would have been denied: {owner.message}", f"audit ID {owner.audit_id}")
-        cases.append(_case(entry, name, outcome.denials, "would be denied", denied))
+    asked = "may go to Deny" if entry.change is None else "makes no new denials"
+    cases = [_case(entry, asked, outcome.junit, str(entry.status), entry.reasons)]
+    for found in findings(entry):
+        owner = found.owner
+        name = f"{owner.namespace or 'cluster'}/{workload(owner)} by {owner.user}{f': {found.fate}' if found.fate else ''}"
+        denied = (found.words, f"audit ID {owner.audit_id}")
+        cases.append(_case(entry, name, "failure" if found.fails else "skipped", found.fate or "would be denied", denied))
     counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
     suite = Xml.Element(
         "testsuite",
@@ -51,7 +53,10 @@ def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
         hostname=_text(" ".join(report.clusters)).strip() or "localhost",
     )
     properties = Xml.SubElement(suite, "properties")
-    for key, value in (("run", report.run_id), ("kubernetes", report.kubernetes_version), ("status", str(entry.status))):
+    facts = [("run", report.run_id), ("kubernetes", report.kubernetes_version), ("status", str(entry.status))]
+    if entry.change is not None:
+        facts += [(f"{fate} denials (requests / workloads)", fate_count(count)) for fate, count in fates(entry.change)]
+    for key, value in facts:
         Xml.SubElement(properties, "property", name=key, value=_text(value))
     suite.extend(cases)
     Xml.SubElement(suite, "system-out").text = _text("\n".join(entry.reasons))

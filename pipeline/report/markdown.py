@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import yaml
 
+from pipeline.readiness.change import Fate
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 
 from .data import plain
 from .figures import FIGURES, figures_by_group
 from .model import Report
 from .outcomes import OUTCOMES
-from .words import answer, day, exemptions_title, policy_name, step, workload
+from .words import answer, day, exemptions_title, fate_count, policy_name, step, workload
 
 
 def to_markdown(report: Report) -> str:
@@ -31,12 +32,25 @@ def to_markdown(report: Report) -> str:
             (_verdict(entry) for entry in report.policies),
             right=3,
         ),
+        *_changes(report),
     ]
     for entry in report.policies:
         lines += ["", *_policy(entry)]
     lines += ["", "## What weakens these figures", "", *(f"- {_text(caveat)}" for caveat in report.caveats)]
     lines += ["", *_folded("How to recompute a figure", _queries(report))]
     return "\n".join(lines) + "\n"
+
+
+def _changes(report: Report) -> list[str]:
+    """New, kept and gone denials side by side; nothing where there is no version before."""
+    columns = ("policy", "binding", "new denials", "kept", "gone", "perhaps new", "unknown", "not enforced")
+    changes = [*(entry.change for entry in report.policies if entry.change is not None), *report.removed]
+    if not changes:
+        return []
+    order = (Fate.NEW, Fate.KEPT, Fate.GONE, Fate.UNSURE, Fate.UNKNOWN, Fate.UNENFORCED)
+    rows = [(each.policy, each.binding or "", *(fate_count(each.count(fate)) for fate in order)) for each in changes]
+    removed = "; pairs of policy and binding that only the base has are listed too" if report.removed else ""
+    return ["", f"Denials against the version before, as requests / workloads{removed}:", "", *_table(columns, rows, right=2)]
 
 
 def _verdict(entry: PolicyReadiness) -> tuple[str, ...]:
@@ -68,7 +82,7 @@ def _policy(entry: PolicyReadiness) -> Iterator[str]:
 def _details(entry: PolicyReadiness) -> Iterator[tuple[str, Sequence[str]]]:
     """The parts of one policy that fold, each with its title; those without rows are left out."""
     yield "Figures", [line for group, rows in figures_by_group(entry) for line in (*_table((group, ""), rows), "")]
-    for part in (_critical, _owners, _exemptions, _latent, _hidden, _fidelity):
+    for part in (_critical, _changed if entry.change else _owners, _exemptions, _latent, _hidden, _fidelity):
         found = part(entry)
         if found.rows:
             shown = found.rows[: found.rows_max]
@@ -104,6 +118,13 @@ def _owners(entry: PolicyReadiness) -> _Part:
     title = f"Who would have been denied ({entry.owners_total or len(entry.owners):,})"
     columns = ("namespace", "workload", "team", "user", "requests", "last seen", "message", "passes with")
     return _Part(title, columns, rows, rows_max=15)
+
+
+def _changed(entry: PolicyReadiness) -> _Part:
+    units = entry.change.units if entry.change else ()
+    rows = [(row.fate, row.namespace, workload(row), row.user, f"{row.requests:,}", day(row.last_ts), row.message) for row in units]
+    columns = ("denials", "namespace", "workload", "user", "requests", "last seen", "message")
+    return _Part("Whom the change hits", columns, rows, rows_max=15)
 
 
 def _exemptions(entry: PolicyReadiness) -> _Part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from pipeline.readiness.change import Change
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
 
@@ -78,6 +79,7 @@ class Report:
     caveats: tuple[str, ...]
     queries: tuple[Query, ...]
     sources: tuple[PolicySource, ...] = ()
+    removed: tuple[Change, ...] = ()  # against a version before: its (policy, binding) pairs that the new version does not have
 
     @property
     def all_ready(self) -> bool:

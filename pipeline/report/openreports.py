@@ -16,11 +16,11 @@ from typing import Any
 
 import yaml
 
-from pipeline.readiness.model import Owner, PolicyReadiness
+from pipeline.readiness.model import PolicyReadiness
 
 from .model import Report
-from .outcomes import OUTCOMES, fingerprint
-from .words import policy_name
+from .outcomes import OUTCOMES, Finding, findings, fingerprint
+from .words import fate_count, fates, policy_name
 
 _RESULTS = ("pass", "fail", "warn", "error", "skip")
 _SOURCE = "hindcast"
@@ -51,10 +51,11 @@ def to_policyreport(report: Report) -> str:
 def _documents(report: Report, dialect: _Dialect) -> str:
     found: dict[str, list[dict[str, Any]]] = {"": [_verdict(report, entry) for entry in report.policies]}
     for entry in report.policies:
-        for owner in entry.owners:
+        for each in findings(entry):
+            owner = each.owner
             # A report can only be put into a namespace that there can be; a refused request may name another.
             home = owner.namespace if _NAMESPACE.fullmatch(owner.namespace) else ""
-            found.setdefault(home, []).append(_denied(entry, owner))
+            found.setdefault(home, []).append(_denied(entry, each))
     objects = [_object(report, dialect, namespace, results) for namespace, results in sorted(found.items())]
     return yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True, width=120)
 
@@ -86,17 +87,19 @@ def _verdict(report: Report, entry: PolicyReadiness) -> dict[str, Any]:
         "workloadsJudged": entry.exposure.units_judged,
         "run": report.run_id,
     }
+    if entry.change is not None:
+        figures |= {f"{fate} denials": fate_count(count) for fate, count in fates(entry.change)}
     return _result(entry, outcome.reports, outcome.severity, "; ".join(entry.reasons), report.last_ts, figures)
 
 
-def _denied(entry: PolicyReadiness, owner: Owner) -> dict[str, Any]:
-    outcome = OUTCOMES[entry.status]
+def _denied(entry: PolicyReadiness, found: Finding) -> dict[str, Any]:
+    outcome, owner = OUTCOMES[entry.status], found.owner
     kind, _, name = owner.unit.partition("/")
     subject = {"name": name or kind, "namespace": owner.namespace}
     if name and kind[0].isupper():
         # A root owner is named by its kind; an object without one by its resource, which is no kind.
         subject["kind"] = kind
-    words = f"{owner.requests:,} requests of {owner.user} would have been denied: {owner.message}"
+    words = found.words if found.fate else f"{owner.requests:,} requests of {owner.user} would have been denied: {owner.message}"
     figures = {
         "user": owner.user,
         "resource": owner.resource,
@@ -105,7 +108,9 @@ def _denied(entry: PolicyReadiness, owner: Owner) -> dict[str, Any]:
         "auditID": owner.audit_id,
         "fingerprint": fingerprint(entry, owner),
     }
-    status = "fail" if outcome.denials == "failure" else "warn"
+    if found.fate:
+        figures["fate"] = found.fate
+    status = "fail" if found.fails else "warn"
     result = _result(entry, status, outcome.severity, words, owner.last_ts, figures)
     result["resources"] = [{key: value for key, value in subject.items() if value}]
     return result

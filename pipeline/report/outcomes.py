@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from pipeline.readiness.change import ChangedUnit, Fate
 from pipeline.readiness.model import Owner, PolicyReadiness, Status
 
 from .model import PolicySource, Report
@@ -84,6 +85,32 @@ OUTCOMES: dict[Status, Outcome] = {
         meaning="Too little is known to let the policy deny.",
         next="Keep it on Audit and close the gaps above, by recording longer or at a higher audit level, then replay again.",
     ),
+    Status.NO_NEW_DENIALS: Outcome(
+        mark="=",
+        tone="good",
+        sign="☑️",
+        slug="no-new-denials",
+        sarif="none",
+        junit=None,
+        reports="pass",
+        severity="info",
+        denials="skipped",
+        meaning="The change denies no recorded request that the version before did not deny.",
+        next="The change can be merged. To ask whether the policy may go to Deny, run `hindcast readiness`.",
+    ),
+    Status.NEW_DENIALS: Outcome(
+        mark="✕",
+        tone="bad",
+        sign="❌",
+        slug="new-denials",
+        sarif="error",
+        junit="failure",
+        reports="fail",
+        severity="high",
+        denials="failure",
+        meaning="The change would deny requests that the version before did not deny.",
+        next="Do not merge the change yet. Have the owners below change what they send, or narrow the change, then ask again.",
+    ),
 }
 
 
@@ -92,7 +119,45 @@ def source_of(report: Report, entry: PolicyReadiness) -> PolicySource | None:
     return next((source for source in report.sources if source.policy == entry.policy), None)
 
 
-def fingerprint(entry: PolicyReadiness, owner: Owner | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Would-be denials of one workload by one user. `fate` is empty for policies alone; `fails` where the finding decides."""
+
+    owner: Owner | ChangedUnit
+    fate: str
+    fails: bool
+    words: str
+
+
+def findings(entry: PolicyReadiness) -> list[Finding]:
+    """Whom would-be denials hit; against a version before, whose denials are new, perhaps new, kept and gone."""
+    if entry.change is None:
+        fails = OUTCOMES[entry.status].denials == "failure"
+        return [
+            Finding(owner, "", fails, f"{owner.requests:,} requests would have been denied: {owner.message}")
+            for owner in entry.owners
+        ]
+    return [
+        Finding(unit, unit.fate, unit.fate is Fate.NEW and entry.status is Status.NEW_DENIALS, _fate_words(unit))
+        for unit in entry.change.units
+        if unit.fate in _FATES
+    ]
+
+
+_FATES = {
+    Fate.NEW: "new denials",
+    Fate.UNSURE: "perhaps new denials",
+    Fate.KEPT: "kept denials (both versions deny)",
+    Fate.GONE: "gone denials (only the base denies)",
+    Fate.UNENFORCED: "not enforced (the binding only warns or audits)",
+}
+
+
+def _fate_words(unit: ChangedUnit) -> str:
+    return f"{_FATES[unit.fate]}: {unit.requests:,} requests: {unit.message}"
+
+
+def fingerprint(entry: PolicyReadiness, owner: Owner | ChangedUnit | None = None) -> str:
     """A name for a finding that stays the same from run to run: it holds names only, no count, time or line."""
     parts = [entry.policy, entry.binding or ""]
     if owner is not None:

@@ -7,15 +7,23 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from pipeline.readiness.model import Owner, PolicyReadiness
+from pipeline.readiness.change import Fate
+from pipeline.readiness.model import PolicyReadiness
 
+from .data import plain
 from .model import PolicySource, Report
-from .outcomes import OUTCOMES, fingerprint, source_of
-from .words import day, policy_name, workload
+from .outcomes import OUTCOMES, Finding, findings, fingerprint, source_of
+from .words import day, fates, policy_name, workload
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _WOULD_DENY = ("would-deny", "A workload whose recorded requests the policy would have denied.", "warning")
-_RULES = (*((item.slug, item.meaning, item.sarif) for item in OUTCOMES.values()), _WOULD_DENY)
+_NEWLY_DENY = ("new-denial", "A workload whose recorded requests the change would deny and the version before did not.", "error")
+_KEPT_OR_GONE = (
+    "other-denial",
+    "A denial that is not new: both versions deny, only the base does, or the binding does not deny.",
+    "note",
+)
+_RULES = (*((item.slug, item.meaning, item.sarif) for item in OUTCOMES.values()), _WOULD_DENY, _NEWLY_DENY, _KEPT_OR_GONE)
 _RULE_INDEX = {slug: index for index, (slug, _, _) in enumerate(_RULES)}
 
 
@@ -49,20 +57,26 @@ def _results(report: Report, entry: PolicyReadiness) -> list[dict[str, Any]]:
         "requestsDenied": entry.denials.requests,
         "requestsUnknown": entry.exposure.requests_unknown,
     }
-    level = "warning" if outcome.denials == "failure" else "note"
-    return [verdict, *(_denied(entry, owner, level, source) for owner in entry.owners)]
+    if entry.change is not None:
+        verdict["properties"]["denials"] = {str(fate): plain(count) for fate, count in fates(entry.change)}
+    return [verdict, *(_denied(entry, found, source) for found in findings(entry))]
 
 
-def _denied(entry: PolicyReadiness, owner: Owner, level: str, source: PolicySource | None) -> dict[str, Any]:
+def _denied(entry: PolicyReadiness, found: Finding, source: PolicySource | None) -> dict[str, Any]:
+    owner = found.owner
+    rule, level = _WOULD_DENY[0], "warning" if found.fails else "note"
+    if found.fate:
+        rule = _NEWLY_DENY[0] if found.fate in (Fate.NEW, Fate.UNSURE) else _KEPT_OR_GONE[0]
+        level = "error" if found.fails else "warning" if found.fate in (Fate.NEW, Fate.UNSURE) else "note"
     where = f"{owner.namespace}/{workload(owner)}" if owner.namespace else workload(owner)
-    text = (
-        f"{policy_name(entry)} would have denied {owner.requests:,} requests of {owner.user} for {where}, "
-        f"last {day(owner.last_ts)}: {owner.message}"
-    )
+    said = f"would have denied {owner.requests:,} requests" if not found.fate else f"{found.fate}: {owner.requests:,} requests"
+    text = f"{policy_name(entry)} {said} of {owner.user} for {where}, last {day(owner.last_ts)}: {owner.message}"
     place = _at_validation(source, owner.expression_index)
-    result = _result(_WOULD_DENY[0], level, text, fingerprint(entry, owner), place, where, "resource")
+    result = _result(rule, level, text, fingerprint(entry, owner), place, where, "resource")
     result["occurrenceCount"] = owner.requests
     result["properties"] = {"policy": entry.policy, "user": owner.user, "namespace": owner.namespace, "auditID": owner.audit_id}
+    if found.fate:
+        result["properties"]["fate"] = found.fate
     return result
 
 

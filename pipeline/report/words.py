@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pipeline.readiness.change import Change, ChangedUnit, Fate, FateCount
 from pipeline.readiness.measures import RolloutStep
 from pipeline.readiness.model import Owner, PolicyReadiness, Status
 
@@ -29,7 +30,7 @@ def policy_name(entry: PolicyReadiness) -> str:
     return f"{entry.policy} / {entry.binding}" if entry.binding and entry.binding != entry.policy else entry.policy
 
 
-def workload(owner: Owner) -> str:
+def workload(owner: Owner | ChangedUnit) -> str:
     """`Deployment/cart (pods)`: the root owner, and the resource of the requests where that is another."""
     kind = owner.unit.partition("/")[0].lower()
     own = {kind, f"{kind}s", f"{kind}es", f"{kind[:-1]}ies"}
@@ -37,9 +38,11 @@ def workload(owner: Owner) -> str:
 
 
 def answer(report: Report) -> str:
-    """The report in one sentence: how many of its policies may go to Deny."""
+    """The report in one sentence: how many of its policies may go to Deny, or how many make new denials."""
     if not report.policies:
         return "No policy was replayed."
+    if any(entry.change is not None for entry in report.policies):
+        return _change_answer(report)
     whole = len(report.policies)
     if whole == 1:
         return _ALONE[report.policies[0].status]
@@ -49,11 +52,40 @@ def answer(report: Report) -> str:
     return f"{ready} of {whole:,} policies may go to Deny" + (f"; {', '.join(others)}." if others else ".")
 
 
+def _change_answer(report: Report) -> str:
+    counts = {status: sum(entry.status is status for entry in report.policies) for status in Status}
+    words = {
+        Status.NEW_DENIALS: "new denials",
+        Status.INSUFFICIENT_EVIDENCE: "too little evidence to say",
+        Status.NO_NEW_DENIALS: "no new denials",
+    }
+    found = [f"{text} in {counts[status]:,}" for status, text in words.items() if counts[status]]
+    pairs = "pair" if len(report.policies) == 1 else "pairs"
+    return f"Against the version before, {', '.join(found)} of {len(report.policies):,} {pairs} of policy and binding."
+
+
+def fate_count(count: FateCount) -> str:
+    """`91 / 15`: requests and workloads."""
+    return f"{count.requests:,} / {count.units:,}"
+
+
+def fates(change: Change) -> list[tuple[Fate, FateCount]]:
+    """New, kept and gone denials, and of the other fates those that occur."""
+    always = (Fate.NEW, Fate.KEPT, Fate.GONE)
+    return [
+        (fate, change.count(fate))
+        for fate in (*always, Fate.UNSURE, Fate.UNKNOWN, Fate.UNENFORCED)
+        if fate in always or change.count(fate).requests
+    ]
+
+
 _ALONE = {
     Status.READY: "This policy may go to Deny.",
     Status.READY_WITH_EXEMPTIONS: "This policy may go to Deny once its exemptions are in place.",
     Status.NOT_READY: "This policy must not go to Deny yet.",
     Status.INSUFFICIENT_EVIDENCE: "Too little is known to let this policy deny.",
+    Status.NO_NEW_DENIALS: "The change makes no new denials.",
+    Status.NEW_DENIALS: "The change makes new denials.",
 }
 _OTHERS = {
     Status.READY_WITH_EXEMPTIONS: "may with exemptions",

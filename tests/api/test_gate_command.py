@@ -59,20 +59,61 @@ def test_denied_workloads_and_exemptions_can_be_allowed(
 def test_against_the_version_before_only_new_denials_count(
     gate: list[str], lenient: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    new = tmp_path / "new.yaml"
-    against = ["--against", str(POLICY), *lenient]
-    assert run([*gate, str(POLICY), *against]) == 0
-    new.write_text(POLICY.read_text().replace(CLEAN, f"({CLEAN}) && object.spec.type != 'NodePort'"))
-    capsys.readouterr()
-    code = run([*gate, str(new), *against, "-o", "json"])
-    (entry,) = json.loads(capsys.readouterr().out)["policies"]
-    assert code == (1 if entry["denials"]["requests"] else 0)
-    assert all("externalIPs are not" not in item["message"] for item in entry["counterexamples"])
-    new.write_text(POLICY.read_text().replace(CLEAN, "false").replace("messageExpression", "message").replace(" + object", " - "))
+    base, new = tmp_path / "base.yaml", tmp_path / "new.yaml"
+    denying = POLICY.read_text().replace("[Audit]", "[Deny]")
+    base.write_text(denying)
+    against = ["--against", str(base), *lenient]
+    assert run([*gate, str(base), *against]) == 0
+    shown = capsys.readouterr().out
+    assert "NO NEW DENIALS" in shown
+    assert "READY" not in shown
+    new.write_text(denying.replace(CLEAN, "false").replace("messageExpression", "message").replace(" + object", " - "))
     assert run([*gate, str(new), *against, "-o", "json"]) == 1
     (entry,) = json.loads(capsys.readouterr().out)["policies"]
-    # 66 requests matched, of which the old version denied 10.
-    assert entry["denials"]["requests"] == entry["exposure"]["requests_matched"] == 56
+    # 66 requests matched, and the old version denied 10 of them.
+    assert entry["denials"]["requests"] == entry["exposure"]["requests_matched"] == 66
+    assert (entry["change"]["new"]["requests"], entry["change"]["kept"]["requests"]) == (56, 10)
+    assert entry["status"] == "NEW DENIALS"
+    kept = {unit["audit_id"] for unit in entry["change"]["units"] if unit["fate"] == "kept"}
+    assert entry["counterexamples"]
+    assert not kept & {item["audit_id"] for item in entry["counterexamples"]}
+
+
+def test_from_audit_to_deny_everything_audited_is_new(
+    gate: list[str], lenient: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new.yaml"
+    new.write_text(POLICY.read_text().replace("[Audit]", "[Deny]"))
+    files = [tmp_path / name for name in ("gate.xml", "gate.sarif", "gate.md")]
+    written = [word for file in files for word in ("--report-file", str(file))]
+    assert run([*gate, str(new), "--against", str(POLICY), *lenient, *written]) == 1
+    shown = capsys.readouterr().out
+    assert "10 / 7" in shown
+    assert "the base denied nothing by its actions (Audit)" in shown
+    assert 'message="new denials: 10 requests of 7 workloads' in files[0].read_text()
+    assert {result["level"] for result in json.loads(files[1].read_text())["runs"][0]["results"]} == {"error"}
+    assert "NEW DENIALS" in files[2].read_text()
+    # The other way round, nothing is denied any more.
+    assert run([*gate, str(POLICY), "--against", str(new), *lenient]) == 0
+    assert "gone denials: only the base denies 10 requests of 7 workloads" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_policy_that_has_another_name_now_can_be_paired(
+    gate: list[str], lenient: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, new = tmp_path / "base.yaml", tmp_path / "new.yaml"
+    base.write_text(POLICY.read_text().replace("[Audit]", "[Deny]"))
+    new.write_text(base.read_text().replace("deny-external-ips", "no-external-ips"))
+    ask = [*gate, str(new), "--against", str(base), *lenient]
+    assert run(ask) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "no version before: the base has no policy named no-external-ips" in shown
+    assert "--renamed deny-external-ips=no-external-ips compares with it" in shown
+    assert run([*ask, "--renamed", "deny-external-ips=no-external-ips"]) == 0
+    capsys.readouterr()
+    assert run([*ask, "--renamed", "deny-external-ips"]) == 2
+    assert run([*ask, "--renamed", "other=no-external-ips"]) == 2
+    assert "--against has no policy named 'other'" in capsys.readouterr().err
 
 
 def test_named_paths_are_taken_out_of_every_form(gate: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

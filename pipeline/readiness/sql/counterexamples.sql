@@ -1,4 +1,4 @@
--- one row per (policy, binding, unit, expression) with a would-be denial: its latest request, with the recorded bodies
+-- one row per (policy, binding, unit, expression) with a would-be denial in `shown`: its latest request, with the recorded bodies
 -- expression_index: null where no single validation denied, such as an error of a match condition
 WITH denied AS (
     SELECT
@@ -6,7 +6,10 @@ WITH denied AS (
         min(expression_index) AS expression_index,
         arg_min(message, expression_index) AS message,
         any_value(message) AS any_message
-    FROM read_parquet($verdicts)
+    FROM read_parquet($verdicts) AS v
+    SEMI JOIN shown AS s
+        ON s.policy = v.policy AND s.binding IS NOT DISTINCT FROM v.binding AND s.cluster = v.cluster AND s.audit_id = v.audit_id
+        AND s.ts = v.ts
     WHERE effect = 'deny'
     GROUP BY ALL
 )

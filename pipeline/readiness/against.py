@@ -1,0 +1,199 @@
+"""A version of policies against the version before: what it denies that the other one did not, over the same requests.
+
+Policies are paired by name alone. A request counts as denied before only where the base enforced the denial.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from queries import LakeReader
+
+from ..admission.policies import Action, PolicySet
+from ..admission.policies.decode import BINDING, POLICY
+from ..replay import ReplayPlan, RunSummary
+from ..request import Object
+from .assess import Key, judge_units
+from .bounds import upper_bound
+from .change import Change, ChangedUnit, Fate, FateCount
+from .judge import Judge, Judges
+from .manifests import Key as ObjectKey
+from .manifests import Manifests
+from .model import PolicyReadiness
+from .rules import ReadinessRules
+from .sql import rows_of, statement
+from .verdict import decide_change
+
+# How many workloads of one fate a report lists for each (policy, binding).
+UNITS_MAX = 100
+
+
+@dataclass(frozen=True)
+class Base:
+    """The version before: its plan and the verdicts of its run over the same requests.
+
+    `renamed` maps names of its policies to the names that they have now; a policy that is not in it keeps its name.
+    """
+
+    plan: ReplayPlan
+    summary: RunSummary
+    verdicts: Path
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies of the version before. Raises ValueError for a plan of what the log shows in force."""
+        if self.plan.policies is None:
+            raise ValueError("a version before needs policies of its own")
+        return self.plan.policies
+
+    def name_of(self, policy: str) -> str | None:
+        """What the version before calls a policy of the new version; None where it has no such policy."""
+        now = {self.renamed.get(each.name, each.name): each.name for each in self.policies.policies}
+        return now.get(policy)
+
+
+def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules) -> None:
+    """Make the table `outcomes_before`: the base's outcomes under the names that its policies have now."""
+    judge_units(connection, str(base.verdicts), rules)
+    names = pa.table({"old": pa.array([*base.renamed], pa.string()), "now": pa.array([*base.renamed.values()], pa.string())})
+    connection.register("given_names", names)
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE outcomes_before AS "
+        "SELECT o.* REPLACE (coalesce(n.now, o.policy) AS policy) FROM outcomes AS o LEFT JOIN given_names AS n ON n.old = o.policy"
+    )
+    connection.unregister("given_names")
+
+
+def judges_before(reader: LakeReader, base: Base, plan: ReplayPlan) -> dict[str, list[Judge]]:
+    """For each policy of the new plan the base's judges that enforce what they deny."""
+    judges = Judges(reader, base.plan)
+    unbound = _unbound(plan)
+    found: defaultdict[str, list[Judge]] = defaultdict(list)
+    for item in base.plan.bindings:
+        name = base.renamed.get(item.policy, item.policy)
+        enforces = Action.DENY in item.actions if item.binding is not None else name in unbound
+        judge = judges.judge_of(item.policy, item.binding) if enforces else None
+        if judge is not None:
+            found[name].append(judge)
+    return dict(found)
+
+
+def with_changes(
+    connection: duckdb.DuckDBPyConnection,
+    entries: Iterable[PolicyReadiness],
+    base: Base,
+    plan: ReplayPlan,
+    rules: ReadinessRules,
+) -> tuple[tuple[PolicyReadiness, ...], tuple[Change, ...]]:
+    """The entries with what changes for them and the verdict on that; then the changes of bindings that are no longer there.
+
+    Needs the tables `outcomes` and `outcomes_before`, and leaves the table `changed`.
+    """
+    connection.execute(statement("changed"), {"unbound": sorted(_unbound(plan))})
+    changes = _Changes(connection, base, plan, rules)
+    found = []
+    for entry in entries:
+        change = changes.of(entry)
+        status, reasons = decide_change(change, entry.exposure, entry.fidelity, entry.actions, rules)
+        found.append(replace(entry, change=change, status=status, reasons=reasons))
+    return tuple(found), tuple(changes.without_entry({(entry.policy, entry.binding) for entry in found}))
+
+
+def _unbound(plan: ReplayPlan) -> set[str]:
+    return {item.policy for item in plan.bindings if item.binding is None}
+
+
+class _Changes:
+    """The rows of this file's queries, by (policy, binding)."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Base, plan: ReplayPlan, rules: ReadinessRules) -> None:
+        self._base = base
+        self._rules = rules
+        self._new = plan.policies or PolicySet()
+        self._counts: defaultdict[Key, dict[Fate, FateCount]] = defaultdict(dict)
+        for row in rows_of(connection, "change_counts"):
+            self._counts[_key(row)][Fate(row["fate"])] = FateCount(row["requests"], row["units"])
+        self._critical: defaultdict[Key, dict[str, int]] = defaultdict(dict)
+        for row in rows_of(connection, "change_critical"):
+            self._critical[_key(row)][row["subject"]] = row["requests"]
+        self._units: defaultdict[Key, list[ChangedUnit]] = defaultdict(list)
+        order = list(Fate)
+        for row in sorted(rows_of(connection, "change_units", {"listed_max": UNITS_MAX}), key=lambda row: order.index(row["fate"])):
+            values = {name: value for name, value in row.items() if name not in ("policy", "binding", "fate")}
+            self._units[_key(row)].append(ChangedUnit(fate=Fate(row["fate"]), **values))
+
+    def of(self, entry: PolicyReadiness) -> Change:
+        """What changes for one (policy, binding) of the new version."""
+        name = self._base.name_of(entry.policy)
+        new = self._counts[entry.policy, entry.binding].get(Fate.NEW, FateCount())
+        judged = max(entry.exposure.units_judged, new.units)
+        return replace(
+            self._counted((entry.policy, entry.binding)),
+            base=name,
+            base_actions=tuple(self._actions_before(name)) if name is not None else (),
+            renamed_from=self._alike(entry.policy) if name is None else "",
+            is_enforced=entry.binding is None or Action.DENY in entry.actions,
+            is_same=name is not None and self._is_same(name, entry.policy),
+            unit_rate_upper=upper_bound(new.units, judged, self._rules.confidence),
+            latent_new=entry.latent.fates.get(Fate.NEW, 0),
+            latent_unsure=entry.latent.fates.get(Fate.UNSURE, 0),
+            latent_kept=entry.latent.fates.get(Fate.KEPT, 0),
+        )
+
+    def without_entry(self, keys: set[Key]) -> Iterator[Change]:
+        """What is gone with bindings or policies that the new version no longer has."""
+        for item in self._base.plan.bindings:
+            key = (self._base.renamed.get(item.policy, item.policy), item.binding)
+            if key not in keys:
+                found = self._counted(key)
+                yield replace(found, base=item.policy, base_actions=tuple(item.actions), is_enforced=False)
+
+    def _counted(self, key: Key) -> Change:
+        new, unsure, kept, gone, unenforced, unknown = (self._counts[key].get(fate, FateCount()) for fate in Fate)
+        return Change(
+            *key,
+            new=new,
+            unsure=unsure,
+            kept=kept,
+            gone=gone,
+            unenforced=unenforced,
+            unknown=unknown,
+            critical_new=self._critical[key],
+            units=tuple(self._units[key]),
+        )
+
+    def _actions_before(self, name: str) -> list[str]:
+        return sorted({str(action) for item in self._base.plan.bindings if item.policy == name for action in item.actions})
+
+    def _alike(self, policy: str) -> str:
+        """The one policy of the base with the same spec that the new version has under no name; empty if there is not just one."""
+        new = Manifests.of(self._new)
+        old = Manifests.of(self._base.policies)
+        kept = {entry.name for entry in self._new.policies} | set(self._base.renamed)
+        wanted = new.objects[POLICY, policy]["spec"]
+        alike = [name for (kind, name), obj in old.objects.items() if kind == POLICY and name not in kept and obj["spec"] == wanted]
+        return alike[0] if len(alike) == 1 else ""
+
+    def _is_same(self, old: str, new: str) -> bool:
+        """Whether both versions of a policy are equal, with their bindings and with the objects that were given with them."""
+        if old != new:
+            return False
+        before, after = Manifests.of(self._base.policies), Manifests.of(self._new)
+        return before.others == after.others and _of_policy(before, old) == _of_policy(after, new)
+
+
+def _of_policy(manifests: Manifests, name: str) -> dict[ObjectKey, Object]:
+    wanted = {(POLICY, name), *((BINDING, each) for each in manifests.bindings_of(name))}
+    return {key: obj for key, obj in manifests.objects.items() if key in wanted}
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return row["policy"], row["binding"]
