@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -209,8 +209,8 @@ class Reports:
 
 
 @pytest.fixture(scope="module")
-def reports(lake: Path) -> Iterator[Reports]:
-    yield Reports(
+def reports(lake: Path) -> Reports:
+    return Reports(
         compared(lake, [*version({"actions": ["Audit"]}), *version({}, "other")], version({})),
         compared(lake, version({}), version({})),
     )
