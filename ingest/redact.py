@@ -1,4 +1,4 @@
-"""Bodies that hold credentials, and tokens in URIs, are taken out of an event before it reaches any disk.
+"""Credentials are taken out of an event before it reaches any disk: bodies of Secrets and all that quotes them, tokens, passwords.
 
 An audit policy should keep such bodies out of the log in the first place (level Metadata). This is the second lock: it is on by
 default and works on the raw bytes of an event, at the door of the sink and of the file ingest. What it took out is written into the
@@ -7,6 +7,8 @@ annotation `hindcast/redacted` of the event, so that a replay can say why the ob
     hindcast/redacted: "requestObject"                            mode drop
     hindcast/redacted: "requestObject:spec.token"             a configured path: only what lies there was replaced
     hindcast/redacted: "requestObject=blake2b:5f0c..,requestURI"  mode hash: equal bodies stay recognisable, with this lake's key
+
+Here it is decided which events have to be looked into, and what holds for their object; redact_event.py cleans the fields.
 """
 
 from __future__ import annotations
@@ -15,15 +17,17 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote
 
 import msgspec
 
+from .credentials import may_hold_by_form, uri_needs_a_look
 from .errors import InputError, LakeError
+from .redact_event import EventCleaning
+from .redact_objects import clean_embedded, may_embed_secret, resources_of
 from .redact_paths import BodyPath, clean_body, parse_body_path
 
 ANNOTATION = "hindcast/redacted"
@@ -40,24 +44,26 @@ DEFAULT_RESOURCES = (
     "oauthauthorizetokens",
 )
 
-_BODIES = ("requestObject", "responseObject")
 _REPLACEMENT = "REDACTED"
 # As the API server writes it: keys in the order of the Go struct, nothing between the tokens.
 _REF = b'"objectRef":{"resource":"'
 _URI = b'"requestURI":"'
 _RULE = re.compile(r"(?P<resource>[a-z0-9-]+)(?:\.(?P<group>[a-z0-9.-]+))?(?:/(?P<subresource>[a-z0-9*-]+))?")
-_PARAMETER = re.compile(r"(?<=[?&;#])([^?&;#=]*+)=([^&;#]*)")
-# A parameter whose name has one of these words opens a door with its value, whatever stands before it in the name.
-_SECRET_NAME = re.compile(r"(?i)token|bearer|authorization|passw|api[_-]?key|client[_-]?secret")
-_BEARER = re.compile(r"(?i)(bearer(?:\s|\+|%20)+)[^&;/?#\s]+")
-# It begins a word: looking for one at every `eyJ` inside a word would take quadratic time on a URI made for that.
-_JWT = re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?")
-# What must stand in a URI, on its raw bytes in lower case, for anything to be taken out: a word from above, or any escape.
-_URI_SIGNS = re.compile(rb"token|bearer|authorization|passw|key|secret|eyj|%[4-7]|\\(?!u0026)")
-# A URI of these bytes alone has no parameter and no escape.
-_URI_PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-._~:,@"
-# In bytes that do not decode, any of these is taken as a sign that a credential may be inside.
-_SUSPECT = (b"secret", b"token", b"bearer", b"password", b"certificatesigningrequest", b"authorization:")
+_REQUEST_OBJECT, _RESPONSE_OBJECT = b'"requestObject":', b'"responseObject":'
+_AFTER_BODIES = b'"requestReceivedTimestamp":'
+_USER, _STATUS, _ANNOTATIONS = b'"user":', b'"responseStatus":', b'"annotations":'
+# So many parts of events that hold no credential are remembered: 8 MB at most.
+_PLAIN_PARTS_MAX = 4_096
+_PLAIN_PART_BYTES_MAX = 2_000
+# The kinds of bodies by which a credential is known where the event does not name its resource.
+_KINDS = {"TokenRequest": ("serviceaccounts", "token")}
+# In bytes that are no event, any of these is taken as a sign that a credential may be inside.
+_SUSPECT = (
+    *(b"secret", b"token", b"bearer", b"passw", b"pwd", b"certificatesigningrequest", b"authorization", b"basic ", b"private key"),
+    *(b"credential", b"apikey", b"api_key", b"api-key", b"sig=", b"auth=", b"stringdata", b'"data"', b"ls0tls1crudjti", b"eyj"),
+)
+# JSON may write any letter as an escape, once more in a text of JSON, and a URI has escapes of its own.
+_ESCAPED = re.compile(rb"\\++u00([0-7][0-9a-fA-F])|%(?:25)*+([0-7][0-9a-fA-F])")
 
 Mode = Literal["drop", "hash"]
 
@@ -68,9 +74,19 @@ class _Ref(msgspec.Struct):
     apiGroup: str | None = None  # noqa: N815  (the name on the wire)
 
 
+class _Kind(msgspec.Struct):
+    kind: str | None = None
+
+
 class _Head(msgspec.Struct):
+    auditID: str | None = None  # noqa: N815
     objectRef: _Ref | None = None  # noqa: N815
     requestURI: str | None = None  # noqa: N815
+
+
+class _Kinds(msgspec.Struct):
+    requestObject: _Kind | None = None  # noqa: N815
+    responseObject: _Kind | None = None  # noqa: N815
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +102,13 @@ class _Rule:
             and (self.subresource is None or self.subresource == (ref.subresource or ""))
         )
 
+    def covers_object(self, ref: _Ref) -> bool:
+        """Whether the rule is about whole objects of the group of `ref`."""
+        return self.subresource is None and self.group in (None, ref.apiGroup or "")
+
 
 _head_decoder = msgspec.json.Decoder(_Head)
+_kinds_decoder = msgspec.json.Decoder(_Kinds)
 _event_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _annotations_decoder = msgspec.json.Decoder(dict[str, str] | None)
 _encoder = msgspec.json.Encoder()
@@ -141,7 +162,8 @@ class Redactor:
             rule = _parse_rule(path.resource)
             self._paths.setdefault(rule.resource, []).append((rule, path))
         self._names = frozenset(name.encode() for name in (*self._rules, *self._paths))
-        self._suspect = _SUSPECT + tuple(name.removesuffix(b"s") for name in self._names)
+        self._suspect = _SUSPECT + tuple(name.removesuffix(b"s").lower() for name in self._names)
+        self._plain_parts: set[bytes] = set()
         self._mode = mode
         self._key = key[:64]
 
@@ -160,50 +182,121 @@ class Redactor:
         ref += len(_REF)
         uri += len(_URI)
         name = line[ref : line.find(b'"', ref)]
-        if name in self._names or b"\\" in name or _uri_needs_a_look(line[uri : line.find(b'"', uri)]):
+        if name in self._names or b"\\" in name or uri_needs_a_look(line[uri : line.find(b'"', uri)]):
             return self._apply_slowly(line)
-        return line
+        return self._apply_slowly(line) if self._needs_a_look(line, ref) else line
+
+    def _needs_a_look(self, line: bytes, ref: int) -> bool:
+        """Whether an event that is no credential itself may hold one: in its texts by form, or in its bodies as a whole Secret.
+
+        The fields stand as the API server orders them: who asked, the reference, the answer, the bodies, then times and
+        annotations. `ref` lies in the reference.
+        """
+        end = line.rfind(_AFTER_BODIES)
+        body = line.find(_REQUEST_OBJECT, ref)
+        if body < 0:
+            body = line.find(_RESPONSE_OBJECT, ref)
+        status = line.find(_STATUS, ref, body if body >= 0 else end)
+        who = line.find(_USER, 0, ref)
+        annotations = line.find(_ANNOTATIONS, end)
+        if end < max(ref, body) or min(status, who, annotations) < 0:
+            return True
+        answer = line[status : body if body >= 0 else end]
+        if self._is_suspect(line[who:ref]) or self._is_suspect(line[annotations:]):
+            return True
+        return (b'"message":' in answer and self._is_suspect(answer)) or (body >= 0 and may_embed_secret(line, body, end))
+
+    def _is_suspect(self, part: bytes) -> bool:
+        """Whether a part of an event may hold a credential by form; who asks, and why that is allowed, repeats in most events."""
+        if part in self._plain_parts:
+            return False
+        if may_hold_by_form(part.lower()):
+            return True
+        if len(part) <= _PLAIN_PART_BYTES_MAX:
+            if len(self._plain_parts) >= _PLAIN_PARTS_MAX:
+                self._plain_parts.clear()
+            self._plain_parts.add(part)
+        return False
+
+    def withholds_kind(self, kind: str, api_version: str) -> bool:
+        """Whether every object of a kind is a credential as a whole, as Secrets are."""
+        group = api_version.rpartition("/")[0]
+        return any(
+            rule.group in (None, group) and rule.subresource is None
+            for name in resources_of(kind)
+            for rule in self._rules.get(name, ())
+        )
+
+    def clean_object(self, raw: bytes, kind: str, api_version: str) -> bytes:
+        """An object of a snapshot without the values at the configured paths, and without those of Secrets inside of it.
+
+        Raises ValueError or RecursionError for what does not decode.
+        """
+        ref = _Ref(apiGroup=api_version.rpartition("/")[0])
+        names = resources_of(kind)
+        paths = [path for name in names for rule, path in self._paths.get(name, ()) if rule.covers_object(ref)]
+        cleaned, _ = clean_body(clean_embedded(raw), paths, self._replacement)
+        return raw if cleaned is None else cleaned
 
     def _apply_slowly(self, line: bytes) -> bytes:
         try:
             head = _head_decoder.decode(line)
+            ref = head.objectRef
+            hides = self._hides(ref) if ref is not None and ref.resource else self._hides_unnamed(line, head.requestURI or "")
+            if (
+                not hides
+                and len(line) <= _PLAIN_PART_BYTES_MAX
+                and head.auditID is not None
+                and ref is None
+                and self._is_plain(line, head)
+            ):
+                return line
+            event = _event_decoder.decode(line)
         except (ValueError, RecursionError):
             return self._withhold(line) if self._may_hold_credential(line) else line
-        ref = head.objectRef
-        hides_bodies = ref is not None and any(rule.matches(ref) for rule in self._rules.get(ref.resource or "", ()))
-        paths = [path for rule, path in self._paths.get(ref.resource or "", ()) if rule.matches(ref)] if ref is not None else []
-        uri = head.requestURI or ""
-        clean_uri = _clean_uri(uri) if _uri_needs_a_look(uri.encode("utf-8", "replace")) else uri
-        if not hides_bodies and not paths and uri == clean_uri:
-            return line
-        return self._rewrite(line, hides_bodies=hides_bodies, paths=paths, uri=clean_uri if uri != clean_uri else None)
-
-    def _rewrite(self, line: bytes, *, hides_bodies: bool, paths: list[BodyPath], uri: str | None) -> bytes:
-        try:
-            event = _event_decoder.decode(line)
-            annotations = _annotations_decoder.decode(event.get("annotations", b"null")) or {}
-        except (ValueError, RecursionError):
+        if head.auditID is None and self._may_hold_credential(line):
             return self._withhold(line)
-        notes = []
-        for field in _BODIES if hides_bodies or paths else ():
-            body = bytes(event.get(field, b"null"))
-            if body == b"null":
-                continue
-            cleaned, found = (None, []) if hides_bodies else clean_body(body, paths, self._replacement)
-            if cleaned is None:
-                del event[field]
-                notes.append(field if self._mode == "drop" else f"{field}={self._hash(body)}")
-            elif found:
-                event[field] = msgspec.Raw(cleaned)
-                notes += [f"{field}:{path}" for path in found]
-        if uri is not None:
-            event["requestURI"] = msgspec.Raw(_encoder.encode(uri))
-            notes.append("requestURI")
-        if not notes:
+        paths = [path for rule, path in self._paths.get(ref.resource or "", ()) if rule.matches(ref)] if ref is not None else []
+        cleaning = EventCleaning(event, hides=hides, paths=paths, replace=self._replacement, body_note=self._body_note)
+        try:
+            return self._cleaned(line, cleaning)
+        except (ValueError, RecursionError):
+            return self._withhold(line) if hides or paths or cleaning.notes or self._may_hold_credential(line) else line
+
+    def _is_plain(self, line: bytes, head: _Head) -> bool:
+        """Whether a short event that names no object holds nothing to take out: health checks and discovery are many."""
+        uri = (head.requestURI or "").encode("utf-8", "replace")
+        return not (uri_needs_a_look(uri) or may_hold_by_form(line.lower()) or may_embed_secret(line) or b'"extra":' in line)
+
+    def _cleaned(self, line: bytes, cleaning: EventCleaning) -> bytes:
+        annotations = _annotations_decoder.decode(cleaning.fields.get("annotations", b"null")) or {}
+        cleaning.clean(annotations)
+        if not cleaning.notes:
             return line
-        annotations[ANNOTATION] = ",".join(notes)
-        event["annotations"] = msgspec.Raw(_encoder.encode(annotations))
-        return _encoder.encode(event)
+        # What an earlier passage took out stays said.
+        before = [note for note in annotations.get(ANNOTATION, "").split(",") if note]
+        annotations[ANNOTATION] = ",".join(dict.fromkeys((*before, *cleaning.notes)))
+        cleaning.fields["annotations"] = msgspec.Raw(_encoder.encode(annotations))
+        return _encoder.encode(cleaning.fields)
+
+    def _hides(self, ref: _Ref) -> bool:
+        return any(rule.matches(ref) for rule in self._rules.get(ref.resource or "", ()))
+
+    def _hides_unnamed(self, line: bytes, uri: str) -> bool:
+        """The same for an event that names no resource: by its URI, or by the kinds of its bodies."""
+        segments = uri.partition("?")[0].split("/")
+        for at, segment in enumerate(segments):
+            if any(rule.subresource in (None, *segments[at + 1 :]) for rule in self._rules.get(segment, ())):
+                return True
+        try:
+            bodies = _kinds_decoder.decode(line)
+        except ValueError:
+            return False
+        kinds = [body.kind for body in (bodies.requestObject, bodies.responseObject) if body is not None and body.kind]
+        return any(self._hides(_Ref(name, subresource)) for kind in kinds for name, subresource in _places_of(kind))
+
+    def _body_note(self, field: str, body: bytes) -> str:
+        return field if self._mode == "drop" else f"{field}={self._hash(body)}"
 
     def _replacement(self, value: bytes) -> bytes:
         return _encoder.encode(_REPLACEMENT if self._mode == "drop" else self._hash(value))
@@ -212,8 +305,13 @@ class Redactor:
         return "blake2b:" + hashlib.blake2b(data, key=self._key, digest_size=32).hexdigest()
 
     def _may_hold_credential(self, line: bytes) -> bool:
-        lowered = line.lower()
-        return any(sign in lowered for sign in self._suspect) or b"eyJ" in line
+        plain = line.replace(b"\0", b"")
+        for _ in range(2):
+            lowered = plain.lower()
+            if any(sign in lowered for sign in self._suspect):
+                return True
+            plain = _ESCAPED.sub(_unescaped, plain)
+        return False
 
     def _withhold(self, line: bytes) -> bytes:
         return _encoder.encode({ANNOTATION: f"undecodable record of {len(line)} bytes withheld: it may hold a credential"})
@@ -229,23 +327,12 @@ def _parse_rule(text: str) -> _Rule:
     return _Rule(match["resource"], match["group"], match["subresource"])
 
 
-def _uri_needs_a_look(uri: bytes) -> bool:
-    """Whether anything in a URI may have to be taken out; cheap, and never no where `_clean_uri` would change something."""
-    if uri.translate(None, _URI_PLAIN) or b"eyJ" in uri:
-        return _URI_SIGNS.search(uri.lower()) is not None
-    return False
+def _places_of(kind: str) -> Iterator[tuple[str, str | None]]:
+    """The resources, with their subresource, whose bodies may be of a kind."""
+    if kind in _KINDS:
+        yield _KINDS[kind]
+    yield from ((name, None) for name in resources_of(kind))
 
 
-def _clean_uri(uri: str, encodings: int = 3) -> str:
-    cleaned = _PARAMETER.sub(_clean_parameter, uri)
-    cleaned = _BEARER.sub(rf"\g<1>{_REPLACEMENT}", cleaned)
-    cleaned = _JWT.sub(_REPLACEMENT, cleaned)
-    if cleaned == uri and encodings and "%" in uri and (decoded := unquote(uri)) != uri:
-        # A parameter name may be percent-encoded, and again behind a proxy. Then the decoded form is kept: only that was cleaned.
-        cleaned_decoded = _clean_uri(decoded, encodings - 1)
-        return cleaned_decoded if cleaned_decoded != decoded else uri
-    return cleaned
-
-
-def _clean_parameter(match: re.Match[str]) -> str:
-    return f"{match[1]}={_REPLACEMENT}" if match[2] and _SECRET_NAME.search(match[1]) else match[0]
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return bytes((int(match[1] or match[2], 16),))

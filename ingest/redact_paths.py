@@ -65,6 +65,49 @@ def clean_body(body: bytes, paths: Sequence[BodyPath], replace: Replace) -> tupl
     return body, found
 
 
+def clean_patch(annotation: bytes, paths: Sequence[BodyPath], replace: Replace) -> bytes:
+    """The annotation on a webhook's JSON patch without the values at `paths`: an operation names its place by a JSON pointer.
+
+    The very same bytes where nothing lies there. Raises ValueError for what does not decode.
+    """
+    if not paths or annotation[:1] != b"{":
+        return annotation
+    fields = _object_decoder.decode(annotation)
+    operations = _array_decoder.decode(fields.get("patch", b"[]")) or []
+    cleaned = [_clean_operation(bytes(operation), paths, replace) for operation in operations]
+    if all(bytes(before) == after for before, after in zip(operations, cleaned, strict=True)):
+        return annotation
+    fields["patch"] = msgspec.Raw(_encoder.encode([msgspec.Raw(operation) for operation in cleaned]))
+    return _encoder.encode(fields)
+
+
+def _clean_operation(operation: bytes, paths: Sequence[BodyPath], replace: Replace) -> bytes:
+    fields = _object_decoder.decode(operation)
+    if "value" not in fields:
+        return operation
+    pointer = _text_decoder.decode(fields.get("path", b'""'))
+    place = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    before = value = bytes(fields["value"])
+    for path in paths:
+        for steps in (path.steps, ("items", *path.steps)):
+            for taken in _steps_taken(place, steps):
+                value = _clean(value, steps[taken:], replace)
+    if value == before:
+        return operation
+    fields["value"] = msgspec.Raw(value)
+    return _encoder.encode(fields)
+
+
+def _steps_taken(place: Sequence[str], steps: tuple[str, ...]) -> set[int]:
+    """How many of the steps a place may have taken: all of them at or below their end. The set is empty for another place."""
+    taken = {0}
+    for part in place:
+        is_element = part == "-" or part.isdigit()  # steps do not name elements of lists
+        onward = {count + 1 for count in taken if count < len(steps) and steps[count] in ("*", part)}
+        taken = onward | {count for count in taken if is_element or count == len(steps)}
+    return taken
+
+
 def _clean_document(document: bytes, steps: tuple[str, ...], replace: Replace) -> bytes:
     def inside_text(text: bytes) -> bytes:
         if text[:1] != b'"' or (inner := _text_decoder.decode(text).encode())[:1] != b"{":

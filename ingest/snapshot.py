@@ -21,6 +21,7 @@ from .content import Content, file_source
 from .errors import InputError
 from .extent import refuse_excess
 from .lake import Lake
+from .redact import Redactor
 from .schema import OBJECTS
 
 _SUFFIXES = (".json", ".yaml", ".yml")
@@ -29,6 +30,7 @@ _WANTED = "give what `kubectl get KIND -A -o json` prints"
 
 
 _NAMELESS = "{}: the list is empty and does not say of what; `kubectl get --raw /api/v1/namespaces` would"
+_WITHHELD = "{}: {} objects of kind {} are credentials and were not taken; `--no-redact` takes them"
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -71,10 +73,13 @@ class _Listed:
     is_empty_list: bool = False
 
 
-def ingest_snapshot(lake: Lake, paths: Sequence[Path], cluster: str, observed: datetime) -> SnapshotSummary:
+def ingest_snapshot(
+    lake: Lake, paths: Sequence[Path], cluster: str, observed: datetime, redactor: Redactor | None = None
+) -> SnapshotSummary:
     """Take lists of objects into the lake as they were at `observed` (an aware time). Folders are read whole.
 
-    The same file given again for the same moment adds nothing.
+    The same file given again for the same moment adds nothing. `redactor` keeps out what is a credential as a whole: a replay then
+    knows nothing of it. None keeps every object as it came.
     Raises InputError naming the file when it holds no objects; then nothing of this call is stored. Raises LakeError.
     """
     summary = SnapshotSummary()
@@ -85,7 +90,9 @@ def ingest_snapshot(lake: Lake, paths: Sequence[Path], cluster: str, observed: d
         mark = f"snapshot:{cluster}:{observed.isoformat()}:{xxhash.xxh3_128_hexdigest(data)}"
         found = list(_objects(path, data))
         rows = [_row(path, entry, cluster, observed) for entry in found]
-        objects = sum(not entry.is_empty_list for entry in found)
+        if redactor is not None:
+            rows = _redacted(path, rows, redactor, summary)
+        objects = sum(bool(row["name"]) for row in rows)
         summary.files += 1
         summary.notes += [_NAMELESS.format(path) for entry in found if entry.is_empty_list and entry.kind == _ANY_LIST]
         if lake.manifest.prop(mark) is not None or mark in marks:
@@ -98,6 +105,24 @@ def ingest_snapshot(lake: Lake, paths: Sequence[Path], cluster: str, observed: d
         table = pa.concat_tables(tables) if tables else OBJECTS.empty_table()
         writer.commit(writer.write("objects", cluster, table) if table.num_rows else (), props=marks)
     return summary
+
+
+def _redacted(path: Path, rows: list[dict[str, Any]], redactor: Redactor, summary: SnapshotSummary) -> list[dict[str, Any]]:
+    kept: list[dict[str, Any]] = []
+    withheld: list[str] = []
+    for row in rows:
+        if row["name"] and redactor.withholds_kind(row["kind"], row["api_version"]):
+            withheld.append(row["kind"])
+        else:
+            kept.append(row)
+    if withheld:
+        summary.notes.append(_WITHHELD.format(path, len(withheld), ", ".join(sorted(set(withheld)))))
+    for row in kept:
+        try:
+            row["object"] = redactor.clean_object(row["object"].encode(), row["kind"], row["api_version"]).decode()
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: {row['kind']} {row['name']} cannot be searched for credentials: {error}", _WANTED) from error
+    return kept
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -62,14 +62,14 @@ def command(
             f"--cluster: {cluster!r} does not name a cluster", "use lower-case letters, digits, -, _ and ., at most 63"
         )
     lake = Lake.create(own.lake)
+    redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact))
     if snapshot:
         if follow:
             raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")
         files = [Path(path) for path in paths]
         observed = options.parse_time("--at", at, datetime.now(UTC)) or _newest(files)
-        render([snapshot_table(ingest_snapshot(lake, files, cluster, observed))], output)
+        render([snapshot_table(ingest_snapshot(lake, files, cluster, observed, redactor))], output)
         return 0
-    redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact))
     if follow:
         return _follow(own, lake, paths, cluster, redactor, output)
     with own.progress("reading audit logs") as step:

@@ -1,0 +1,249 @@
+"""What a credential looks like in a text, a URI and the arguments of a command; everything here takes linear time on any text.
+
+A value is a credential by its own form (a JSON web token, a private key, the password of a URL), or by the name before it
+(`?access_token=`, `PGPASSWORD=`, `--password X`, `Authorization: Basic X`). Names decide in URIs and commands alone: elsewhere,
+`token=` may be the text of a policy.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Sequence
+from urllib.parse import quote, unquote
+
+REDACTED = "REDACTED"
+
+# Without one of these, on bytes in lower case, no text holds a credential by its form.
+_TEXT_SIGNS = re.compile(
+    rb"eyj|private key|bearer[ \\\t\n]|basic[ \\\t\n]|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hvs\.|ya29\.|://[^/]*+@"
+)
+_PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)")
+# It begins a word: looking for one at every `eyJ` inside a word would take quadratic time on a text made for that.
+_JWT = re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?")
+_USERINFO = re.compile(r"(?<=://)([^\s/@:?#\"'\\]*+)(:[^\s/@?#\"'\\]*+)?@")
+# github.com, gitlab.com, Slack, HashiCorp Vault and Google say by these beginnings what their tokens are.
+_ISSUED = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{16,}+|xox[abprs]-[\w-]{10,}+|hvs\.[\w-]{20,}+"
+    r"|ya29\.[\w-]{20,}+)"
+)
+# In a URI, what follows the word is a token in any case.
+_BEARER = re.compile(r"(?i)(?<!\w)(bearer\s++)[^&;/?#\s\"']++")
+_SCHEME = re.compile(r"(?i)(?<!\w)(bearer|basic)(\s++)([\w.~+/=-]++)")
+
+# A parameter, a variable or an option whose name has one of these words opens a door with its value, wherever the word stands.
+# The shorter ones count only as a word of their own.
+_SECRET_NAME = re.compile(
+    r"(?i)token|bearer|authorization|passw|passphrase|pwd|secret|credential|signature|jwt"
+    r"|api[_.-]?key|access[_.-]?key|private[_.-]?key|encryption[_.-]?key|session[_.-]?id"
+    r"|(?:^|[_.-])(?:auth|sig|pass|sas|otp|cookie)(?=$|[_.-])|^key$"
+)
+_PLAIN_NAME = re.compile(r"(?i)[_.-](?:file|path|dir)$|key[_.-]id$|secret[_.-]?name(?:space)?$")
+_SWITCH = re.compile(r"(?i)--(?:no|show|with|use|skip|print|require|enable|disable)-|.*-stdin\Z")
+_LONG_OPTION = re.compile(r"--?[A-Za-z][\w.-]*+")
+_VALUE_TEXT = r"""(?:(?:basic|bearer|digest|token|negotiate|apikey)\s++)?+(?:"(?:[^"\\]|\\.)*+"?+|'[^']*+'?+|[^\s&;|,"')]++)"""
+_VALUE = re.compile(_VALUE_TEXT, re.IGNORECASE)
+# NAME=VALUE anywhere; NAME: VALUE as in a header or in JSON, where a port or a path would have no space or quote.
+_ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]++)(?:=|[\"']?+:[ \t]++|[\"']\s*+:\s*+)")
+# The options of programs whose short name says nothing by itself.
+_SHORT_OPTIONS = {
+    **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "mariadb-admin"), ("-p",)),
+    **dict.fromkeys(("sshpass", "mongo", "mongosh", "mongodump", "mongorestore", "docker", "podman", "skopeo"), ("-p",)),
+    **dict.fromkeys(("curl", "wget"), ("-u", "--user", "--proxy-user")),
+    **dict.fromkeys(("redis-cli", "valkey-cli"), ("-a",)),
+    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldappasswd", "ldapwhoami"), ("-w", "-s", "-a")),
+}
+_ATTACHED_ONLY = frozenset(("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "mariadb-admin"))
+_TOKEN = re.compile(r"\s*+(\S++)")
+_ENDS_COMMAND = re.compile(r"[|;&]")
+
+# What must stand in a URI, in lower case, for anything to go: a word from above, or an escape of a letter or of a percent.
+_URI_SIGNS = re.compile(
+    rb"token|bearer|auth|pass|pwd|secret|credential|key|sig|jwt|session|sas|otp|cookie|eyj|command=|basic|[@_]|://|%[4-7]|%25"
+    rb"|glpat-|xox|hvs\.|ya29\.|private|\\(?!u0026)"
+)
+# A URI of these bytes alone has no parameter, no escape and no user.
+_URI_PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-.~:,"
+_URI_PLAIN_SIGNS = (b"eyJ", b"glpat-", b"xox", b"hvs.", b"ya29.")
+_BETWEEN_PARAMETERS = re.compile(r"([?&;#])")
+# Their values are names and labels, or what the API server itself gave out.
+_PLAIN_PARAMETERS = frozenset(("labelSelector", "fieldSelector", "continue"))
+# A proxy encodes once more what comes to it; what is encoded more often than this was made to hide something.
+_ENCODINGS_MAX = 5
+_KEPT_CHARACTERS = "/:=@,~+!$'()*[]{}\"<>|^`\\"
+
+
+def clean_text(text: str) -> str:
+    """A text without what is a credential by its form."""
+    text = _PEM.sub(REDACTED, text)
+    text = _JWT.sub(REDACTED, text)
+    text = _ISSUED.sub(REDACTED, text)
+    text = _USERINFO.sub(_without_user, text)
+    return _SCHEME.sub(_without_scheme_value, text)
+
+
+def may_hold_by_form(data: bytes) -> bool:
+    """Whether `clean_text` may change a text whose bytes, in lower case, are these."""
+    return _TEXT_SIGNS.search(data) is not None
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value that goes by this name is a credential."""
+    return _SECRET_NAME.search(name) is not None and _PLAIN_NAME.search(name) is None
+
+
+def uri_needs_a_look(uri: bytes) -> bool:
+    """Whether anything in a URI, as JSON writes it, may have to go; cheap. It is true wherever `clean_uri` changes something."""
+    if uri.translate(None, _URI_PLAIN):
+        return _URI_SIGNS.search(uri.lower()) is not None
+    return any(sign in uri for sign in _URI_PLAIN_SIGNS)
+
+
+def clean_uri(uri: str) -> str:
+    """A request's URI without credentials in its path, its parameters and the arguments of a command in it."""
+    path, mark, query = uri.partition("?")
+    cleaned = _clean_part(path, "", "/")
+    if not mark:
+        return cleaned
+    pieces = _BETWEEN_PARAMETERS.split(query)  # parameters, and at odd places what stands between two
+    arguments: list[int] = []
+    for at in range(0, len(pieces), 2):
+        name, equals, value = pieces[at].partition("=")
+        if not equals:
+            pieces[at] = _clean_part(name, "", "")
+            continue
+        plain = _decoded(name)
+        if value and (plain is None or is_secret_name(plain)):
+            pieces[at] = f"{name if plain == name else quote(plain or REDACTED, safe='')}={REDACTED}"
+        elif plain == "command":
+            arguments.append(at)
+        elif plain not in _PLAIN_PARAMETERS:
+            pieces[at] = name + equals + _clean_part(value, "+", "")
+    _clean_arguments(pieces, arguments)
+    return f"{cleaned}?{''.join(pieces)}"
+
+
+def clean_command(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command, each without the credentials in it or announced by the one before."""
+    found: list[str] = []
+    walk = _CommandWalk()
+    for argument in arguments:
+        found.append(walk.clean(argument))
+    return found
+
+
+class _CommandWalk:
+    """Goes through the words of a command, also of one in a shell's `-c`, and knows when the next word is a credential."""
+
+    def __init__(self) -> None:
+        self._program = ""
+        self._is_next = False
+        self._quote = ""  # the quote that ends a credential of several words
+
+    def clean(self, argument: str) -> str:
+        """One argument; what it announces is remembered for the next one."""
+        if self._is_next and argument and not argument.startswith("--"):
+            self._is_next = False
+            return REDACTED
+        self._quote = ""
+        kept: list[str] = []
+        end = 0
+        for match in _TOKEN.finditer(argument):
+            kept += (argument[end : match.start(1)], self._word(match[1]))
+            end = match.end()
+        return clean_text(_BEARER.sub(rf"\g<1>{REDACTED}", _without_assigned("".join((*kept, argument[end:])))))
+
+    def _word(self, word: str) -> str:
+        if self._quote:
+            self._quote = "" if word.endswith(self._quote) else self._quote
+            return REDACTED
+        if self._is_next:
+            self._is_next = False
+            if not word.startswith("--"):
+                is_open = word[0] in "\"'" and (len(word) == 1 or not word.endswith(word[0]))
+                self._quote = word[0] if is_open else ""
+                return REDACTED
+        program = word.rsplit("/", 1)[-1].strip("\"'`$(")
+        if program in _SHORT_OPTIONS:
+            self._program = program
+            return word
+        if _ENDS_COMMAND.search(word):
+            self._program = ""
+        option = word.strip("\"'")
+        if _LONG_OPTION.fullmatch(option) and len(option) > 3 and is_secret_name(option) and not _SWITCH.match(option):
+            self._is_next = True
+            return word
+        return self._short_option(word, option)
+
+    def _short_option(self, word: str, option: str) -> str:
+        for short in _SHORT_OPTIONS.get(self._program, ()):
+            if option == short:
+                self._is_next = self._program not in _ATTACHED_ONLY
+            elif option.startswith(f"{short}=" if short.startswith("--") else short):
+                return f"{short}={REDACTED}" if short.startswith("--") else f"{short}{REDACTED}"
+        return word
+
+
+def _clean_arguments(pieces: list[str], places: Sequence[int]) -> None:
+    decoded = [_decoded(pieces[at].partition("=")[2], "+") for at in places]
+    for at, before, after in zip(places, decoded, clean_command([text or "" for text in decoded]), strict=True):
+        if before is None or before != after:
+            pieces[at] = f"{pieces[at].partition('=')[0]}={REDACTED if before is None else quote(after, safe=_KEPT_CHARACTERS)}"
+
+
+def _clean_part(text: str, space: str, safe: str) -> str:
+    """A part of a URI, the same text where nothing in it has to go."""
+    decoded = _decoded(text, space)
+    if decoded is None:
+        return safe + REDACTED
+    cleaned = clean_text(_BEARER.sub(rf"\g<1>{REDACTED}", _without_assigned(decoded)))
+    return text if cleaned == decoded else quote(cleaned, safe=_KEPT_CHARACTERS + ("?&;#" if safe else ""))
+
+
+def _decoded(text: str, space: str = "") -> str | None:
+    """The text behind every percent-encoding; None where there are too many of them."""
+    if space:
+        text = text.replace(space, " ")
+    for _ in range(_ENCODINGS_MAX):
+        if "%" not in text or (decoded := unquote(text)) == text:
+            return text
+        text = decoded
+    return None if "%" in text and unquote(text) != text else text
+
+
+def _without_user(match: re.Match[str]) -> str:
+    user, password = match[1], match[2]
+    # A user without a password is a token where the host is asked for nothing else.
+    return match[0] if not password and len(user) < 20 else f"{REDACTED}@"
+
+
+def _without_scheme_value(match: re.Match[str]) -> str:
+    """`bearer` and `basic` are English words as well; what follows them is a credential by its form."""
+    value = match[3]
+    if match[1].lower() == "bearer":
+        is_credential = len(value) >= 16 and any(letter.isdigit() for letter in value)
+    else:
+        is_credential = _is_basic(value)
+    return f"{match[1]}{match[2]}{REDACTED}" if is_credential else match[0]
+
+
+def _is_basic(value: str) -> bool:
+    """USER:PASSWORD in Base64, RFC 7617."""
+    try:
+        return b":" in b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except (Base64Error, ValueError):
+        return False
+
+
+def _without_assigned(text: str) -> str:
+    """A text without the values that are given to names of credentials."""
+    kept: list[str] = []
+    end = at = 0
+    while match := _ASSIGNMENT.search(text, at):
+        at = match.end()
+        # The value of another name may hold such an assignment itself, so that it is not passed over.
+        if is_secret_name(match[1]) and (value := _VALUE.match(text, at)):
+            kept += (text[end:at], REDACTED)
+            end = at = value.end()
+    return "".join((*kept, text[end:])) if kept else text

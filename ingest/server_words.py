@@ -1,0 +1,79 @@
+"""The words that an API server itself writes into a failure, told from those that come from the object.
+
+A denial of a Secret may quote the Secret: a policy's messageExpression does, a webhook's text does, and a strict-decoding error
+holds the whole object (kubernetes/apiserver pkg/endpoints/handlers/patch.go). A replay asks who refused a request and how far it
+came, never for the rest. So the server's own words stay, and everything between them goes.
+"""
+
+from __future__ import annotations
+
+import re
+
+REDACTED = "REDACTED"
+
+_NAME = r'"[a-z0-9][a-z0-9.:-]{0,252}+"'
+_KIND = r"[A-Za-z0-9./-]{1,300}+"
+_POLICY = r"'[a-z0-9][a-z0-9.-]{0,252}+'"
+# Every wording that pipeline/history/outcome.py and queries/macros/refused_by.sql ask for. No repetition is without a bound, or it
+# is tried at the beginning alone, so that the search takes linear time.
+_WORDS = re.compile(
+    "|".join(
+        (
+            rf"\A(?:{_KIND} (?:(?:{_NAME}|\"\") )?is )?(?:forbidden|invalid): ",
+            rf"\A{_KIND} {_NAME} (?:not found|already exists)",
+            rf"\AOperation cannot be fulfilled on {_KIND} {_NAME}: ",
+            r"\A(?:pods|nodes|secrets) ",
+            r"\AInternal error occurred: ",
+            r"\A(?:Connection closed early|Unauthorized)\Z",
+            r"\AApply failed with (?:\d{1,9}+ conflicts?+)?+",
+            rf"ValidatingAdmissionPolicy {_POLICY}(?: with binding {_POLICY})?+ denied request: ",
+            rf"policy {_POLICY} with binding {_POLICY} denied request: ",
+            rf"admission webhook {_NAME} denied the request(?:: | without explanation)?+",
+            rf"failed calling webhook {_NAME}(?:: )?+",
+            r'User "[\w@.:/+=#-]{0,300}+" cannot [a-z]{1,30}+ resource "[a-z0-9./-]{0,300}+" in API group "[a-z0-9.-]{0,253}+"'
+            r'(?: in the namespace "[a-z0-9.-]{0,253}+"| at the cluster scope)?+',
+            r"unable to create new content in namespace [a-z0-9-]{1,63}+ because it is being terminated",
+            r"the object has been modified; please apply your changes to the latest version and try again",
+            r"in the precondition",
+            r'violates PodSecurity "[a-z]{1,20}+:[a-z0-9.]{1,20}+"',
+            r"(?:exceeded|insufficient|failed|status unknown for) quota",
+            r"not yet ready to handle request",
+            r"failed to create typed patch object",
+            r"strict decoding error: ",
+            r"compilation error: |failed messageExpression: ",
+            r"validation failed due to running out of cost budget, no further validation rules will be run",
+        )
+    )
+)
+# kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go; the expression may hold such words itself.
+_EXPRESSION_ERROR = re.compile(r"expression '.*' resulted in error: ", re.DOTALL)
+
+# Every reason that apimachinery knows (pkg/apis/meta/v1/types.go, StatusReason); a webhook may answer any text in its place.
+REASONS = frozenset(
+    (
+        *("Unauthorized", "Forbidden", "NotFound", "AlreadyExists", "Conflict", "Gone", "Invalid", "ServerTimeout", "Timeout"),
+        *("StoreReadError", "TooManyRequests", "BadRequest", "MethodNotAllowed", "NotAcceptable", "RequestEntityTooLarge"),
+        *("UnsupportedMediaType", "InternalError", "Expired", "ServiceUnavailable"),
+    )
+)
+
+
+def server_words(message: str) -> str:
+    """A failure's text without what may come from the object; the same text where the server wrote all of it."""
+    kept: list[str] = []
+    end = 0
+    for match in _WORDS.finditer(message):
+        kept += (_withheld(message[end : match.start()]), match[0])
+        end = match.end()
+    kept.append(_withheld(message[end:]))
+    return "".join(kept)
+
+
+def _withheld(text: str) -> str:
+    """What stands for a text between the server's words, with the spaces around it."""
+    inner = text.strip(" :,.;\n")
+    if inner in ("", REDACTED):
+        return text
+    if _EXPRESSION_ERROR.match(text):
+        return f"expression '{REDACTED}' resulted in error: {REDACTED}"
+    return (" " if text[0] in " :,;." else "") + REDACTED + (" " if text[-1] == " " else "")
