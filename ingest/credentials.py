@@ -17,7 +17,7 @@ REDACTED = "REDACTED"
 
 # Without one of these, on bytes in lower case, no text holds a credential by its form.
 _TEXT_SIGNS = re.compile(
-    rb"eyj|private key|bearer[ \\\t\n]|basic[ \\\t\n]|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hvs\.|ya29\.|://[^/]*+@"
+    rb"eyj|private key|bearer[ \\\t\n]|basic[ \\\t\n]|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hvs\.|ya29\.|://[^/@]*+@"
 )
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)")
 # It begins a word: looking for one at every `eyJ` inside a word would take quadratic time on a text made for that.

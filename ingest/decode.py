@@ -20,6 +20,7 @@ import pyarrow as pa
 from .event import ABSENT, FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Person, Status, User
 from .gke import ANNOTATION as TRANSLATED
 from .redact import ANNOTATION as REDACTED
+from .redact import tells_of_request
 from .schema import EVENTS
 
 _strict = msgspec.json.Decoder(Event)
@@ -242,7 +243,7 @@ def _annotated(annotations: dict[str, str], flags: list[str]) -> list[dict[str, 
     """The policy failures that the annotations report; sets the flags that stand for other annotations."""
     if annotations.get("audit.k8s.io/truncated") == "true":
         flags.append("truncated")
-    if REDACTED in annotations:
+    if REDACTED in annotations and tells_of_request(annotations[REDACTED]):
         flags.append("redacted")
     if TRANSLATED in annotations:
         flags.append("translated")

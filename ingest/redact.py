@@ -26,7 +26,7 @@ import msgspec
 
 from .credentials import may_hold_by_form, uri_needs_a_look
 from .errors import InputError, LakeError
-from .redact_event import EventCleaning
+from .redact_event import TEXT_NOTES, EventCleaning
 from .redact_objects import clean_embedded, may_embed_secret, resources_of
 from .redact_paths import BodyPath, clean_body, parse_body_path
 
@@ -45,6 +45,7 @@ DEFAULT_RESOURCES = (
 )
 
 _REPLACEMENT = "REDACTED"
+_HASHED = "blake2b:"
 # As the API server writes it: keys in the order of the Go struct, nothing between the tokens.
 _REF = b'"objectRef":{"resource":"'
 _URI = b'"requestURI":"'
@@ -55,6 +56,9 @@ _USER, _STATUS, _ANNOTATIONS = b'"user":', b'"responseStatus":', b'"annotations"
 # So many parts of events that hold no credential are remembered: 8 MB at most.
 _PLAIN_PARTS_MAX = 4_096
 _PLAIN_PART_BYTES_MAX = 2_000
+# The answer alone is a credential here, and admission never sees that:
+# kubernetes pkg/registry/core/serviceaccount/storage/token.go.
+_ANSWERS_ONLY = frozenset((("serviceaccounts", "token"),))
 # The kinds of bodies by which a credential is known where the event does not name its resource.
 _KINDS = {"TokenRequest": ("serviceaccounts", "token")}
 # In bytes that are no event, any of these is taken as a sign that a credential may be inside.
@@ -112,6 +116,19 @@ _kinds_decoder = msgspec.json.Decoder(_Kinds)
 _event_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _annotations_decoder = msgspec.json.Decoder(dict[str, str] | None)
 _encoder = msgspec.json.Encoder()
+
+
+def tells_of_request(notes: str) -> bool:
+    """Whether an event's note on its redaction says that a part of the request or of its answer's object is missing.
+
+    Else only texts about the request went, which leave a replay all that it had.
+    """
+    return any(note not in TEXT_NOTES for note in notes.split(","))
+
+
+def is_withheld(text: str) -> bool:
+    """Whether a text stands for one that was taken out."""
+    return text == _REPLACEMENT or text.startswith(_HASHED)
 
 
 def load_or_create_key(path: Path) -> bytes:
@@ -257,7 +274,10 @@ class Redactor:
         if head.auditID is None and self._may_hold_credential(line):
             return self._withhold(line)
         paths = [path for rule, path in self._paths.get(ref.resource or "", ()) if rule.matches(ref)] if ref is not None else []
-        cleaning = EventCleaning(event, hides=hides, paths=paths, replace=self._replacement, body_note=self._body_note)
+        texts = hides and (ref is None or (ref.resource, ref.subresource) not in _ANSWERS_ONLY)
+        cleaning = EventCleaning(
+            event, hides=hides, hides_texts=texts, paths=paths, replace=self._replacement, body_note=self._body_note
+        )
         try:
             return self._cleaned(line, cleaning)
         except (ValueError, RecursionError):
@@ -302,7 +322,7 @@ class Redactor:
         return _encoder.encode(_REPLACEMENT if self._mode == "drop" else self._hash(value))
 
     def _hash(self, data: bytes) -> str:
-        return "blake2b:" + hashlib.blake2b(data, key=self._key, digest_size=32).hexdigest()
+        return _HASHED + hashlib.blake2b(data, key=self._key, digest_size=32).hexdigest()
 
     def _may_hold_credential(self, line: bytes) -> bool:
         plain = line.replace(b"\0", b"")

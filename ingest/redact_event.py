@@ -33,6 +33,8 @@ _KNOWN_FIELDS = FIELDS | {"metadata", "timestamp", "logEntry"}
 _KNOWN_DETAILS = frozenset(("name", "group", "kind", "uid", "retryAfterSeconds"))
 _KNOWN_STATUS = frozenset(("code", "reason", "message", "details", "status", "metadata", "kind", "apiVersion"))
 _BODIES = ("requestObject", "responseObject")
+# The notes on texts about a request, whose absence takes nothing from a replay.
+TEXT_NOTES = frozenset(("annotations", "responseStatus", "userAgent", "user", "impersonatedUser", "fields"))
 # A shorter text stands in many messages by chance.
 _QUOTED_LENGTH_MIN = 3
 
@@ -48,7 +50,8 @@ Fields = dict[str, msgspec.Raw]
 class EventCleaning:
     """The cleaning of one event, whose `fields` it changes; `notes` say what went, in the words of the annotation.
 
-    `hides`: the object is a credential. `paths` name values in it. `replace` gives what takes the place of a JSON value.
+    `hides`: a body is a credential; `hides_texts`: one that admission saw, so that texts may quote it. `paths` name values in it.
+    `replace` gives what takes the place of a JSON value.
     `body_note` makes the note on a body that went whole. `clean` raises ValueError or RecursionError for what does not decode.
     """
 
@@ -57,6 +60,7 @@ class EventCleaning:
         fields: Fields,
         *,
         hides: bool,
+        hides_texts: bool,
         paths: Sequence[BodyPath],
         replace: Callable[[bytes], bytes],
         body_note: Callable[[str, bytes], str],
@@ -64,12 +68,13 @@ class EventCleaning:
         self.fields = fields
         self.notes: list[str] = []
         self._hides = hides
+        self._hides_texts = hides_texts
         self._paths = paths
         self._replace = replace
         self._body_note = body_note
         self._removed: list[bytes] = []  # the values at paths, as JSON
         # Whether texts may quote what was taken out of the object in a form that is not known.
-        self._withholds_texts = hides or bool(paths)
+        self._withholds_texts = hides_texts or bool(paths)
 
     def clean(self, annotations: dict[str, str]) -> None:
         """All fields; `annotations` are those of the event, and are changed like the others."""
@@ -137,7 +142,7 @@ class EventCleaning:
 
     def _patch(self, value: str) -> str:
         """Which webhook patched stays, and what it changed goes; at configured paths and in embedded Secrets only the values do."""
-        if not self._hides:
+        if not self._hides_texts:
             document = value.encode()
             cleaned = clean_patch(clean_embedded(document), self._paths, self._take)
             return value if cleaned == document else cleaned.decode()
@@ -200,7 +205,7 @@ class EventCleaning:
         """Who asked, with which program, and fields that are not known."""
         for name in list(self.fields):
             raw = bytes(self.fields[name])
-            if self._hides and name not in _KNOWN_FIELDS:
+            if self._hides_texts and name not in _KNOWN_FIELDS:
                 del self.fields[name]
                 self.notes.append("fields")
             elif name not in _CLEANED_ELSEWHERE and may_hold_by_form(raw.lower()) | (name in _PERSONS):

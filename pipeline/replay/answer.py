@@ -15,6 +15,8 @@ from itertools import groupby
 
 import msgspec
 
+from ingest.redact import is_withheld
+
 from ..admission.policies.compile import CompiledPolicy
 from ..admission.policies.evaluate import OUT_OF_BUDGET
 from ..admission.policies.messages import (
@@ -125,7 +127,9 @@ class Answer:
             return False
         prefix = f"{policy}/"
         recorded = {key: value for key, value in self.event.annotations.items() if key.startswith(prefix)}
-        return policy_annotations(rows) != recorded
+        wanted = policy_annotations(rows)
+        # What a redaction took out of a value is no contradiction; that the value was there is recorded.
+        return wanted != {key: wanted.get(key) if is_withheld(value) else value for key, value in recorded.items()}
 
     def _contradicts(self, rows: list[PolicyVerdict]) -> bool:
         """The same for the rows of one binding."""
@@ -239,6 +243,8 @@ def _annotated(
         if value is None and not (answer.is_admitted and answer.keeps_annotations):
             return whole
         if value is not None:
+            if is_withheld(value):
+                return whole
             if several and _reads_params(policy, annotation.name):
                 return whole  # the values of several params are joined
             values[annotation.name] = value

@@ -69,7 +69,10 @@ def test_bodies_of_listed_resources_are_dropped(reference: dict[str, str] | None
         return
     assert SECRET.encode() not in after
     expected = event(objectRef=reference, requestObject=None, responseObject=None)
-    expected["annotations"] = {"a/b": "REDACTED", ANNOTATION: "requestObject,responseObject,annotations"}
+    # What a policy or a webhook says of it may quote it; of a token, admission sees the request alone.
+    quotes = (reference or {}).get("subresource") != "token"
+    notes = "requestObject,responseObject" + (",annotations" if quotes else "")
+    expected["annotations"] = {"a/b": "REDACTED" if quotes else "c", ANNOTATION: notes}
     assert json.loads(after) == expected
 
 
@@ -215,10 +218,7 @@ def test_recorded_events_pass_unchanged() -> None:
         for item in parse_event_list(zstandard.ZstdDecompressor().decompress(path.read_bytes())).lines
     ]
     assert len(lines) == 499
-    # A webhook's annotations may quote the Secret or the token that it saw.
-    changed = [json.loads(after)["annotations"] for item in lines if (after := redactor.apply(item)) is not item]
-    assert [found[ANNOTATION] for found in changed] == ["annotations"] * 14
-    assert {found["record.lab.example.com/review-uid"] for found in changed} == {"REDACTED"}
+    assert all(redactor.apply(item) is item for item in lines)
 
 
 def test_the_key_is_made_once_and_is_private(tmp_path: Path) -> None:

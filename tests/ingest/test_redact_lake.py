@@ -1,0 +1,335 @@
+"""Credentials of tests/cases/ingest/credentials.yaml are sent by every way in; then every file of the lake is searched for them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.decode import decode_events
+from ingest.drain import drain
+from ingest.files import ingest_files
+from ingest.follow import follow_files
+from ingest.lake import Lake
+from ingest.quarantine import read_quarantine
+from ingest.redact import ANNOTATION, KEY_BYTES, Redactor
+from ingest.segment import Batch, read_segment
+from ingest.sink import Accepted, Sink, SinkLimits
+from ingest.snapshot import ingest_snapshot
+from ingest.spool import Spool, sealed_segments
+from pipeline.history.event import Event
+from pipeline.history.outcome import outcome_of
+
+CANARY = "CANARY7f3a9c51"
+CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/ingest/credentials.yaml").read_text())
+AT = datetime(2026, 11, 1, tzinfo=UTC)
+GROUPS = {"tokenreviews": "authentication.k8s.io", "certificatesigningrequests": "certificates.k8s.io", "works": "work.example.com"}
+
+
+def build(case: dict[str, Any], number: int = 0) -> dict[str, Any]:
+    """An event in the field order of the API server, with the canary in its places."""
+    resource, _, subresource = case.get("of", "").partition("/")
+    reference = {"resource": resource, "namespace": "n", "name": "s", "subresource": subresource, "apiGroup": GROUPS.get(resource)}
+    base: dict[str, Any] = {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"id-{number}",
+        "stage": "ResponseComplete",
+        "requestURI": f"/api/v1/namespaces/n/{resource}/s",
+        "verb": "create",
+        "user": {"username": "jo"},
+        "userAgent": "kubectl",
+        "objectRef": {name: value for name, value in reference.items() if value},
+        "responseStatus": {"metadata": {}, "code": 200},
+        "requestObject": None,
+        "responseObject": None,
+        "requestReceivedTimestamp": "2026-11-01T00:00:00.000000Z",
+        "stageTimestamp": "2026-11-01T00:00:00.000000Z",
+        "annotations": {"authorization.k8s.io/decision": "allow"},
+    }
+    event = {name: value for name, value in (base | case["event"]).items() if value is not None}
+    found: dict[str, Any] = json.loads(json.dumps(event).replace("CANARY", CANARY))
+    return found
+
+
+def raw(event: dict[str, Any]) -> bytes:
+    return json.dumps(event, separators=(",", ":")).encode()
+
+
+EVENTS = [build(case, number) for number, case in enumerate(CASES["events"])]
+ODD = [text.replace("CANARY", CANARY).encode() for text in CASES["odd"]]
+PATHS = sorted({path for case in CASES["events"] for path in case.get("paths", ())})
+
+
+def redactor(hashes: bool = False) -> Redactor:
+    return Redactor(paths=PATHS, mode="hash", key=bytes(KEY_BYTES)) if hashes else Redactor(paths=PATHS)
+
+
+def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file below a folder, and once more what is in it where it is compressed."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        yield path, path.read_bytes()
+        if path.suffix == ".parquet":
+            yield path, repr(pq.read_table(path, partitioning=None).to_pylist()).encode()
+        elif path.suffix == ".zst":
+            yield path, zstandard.ZstdDecompressor().decompress(path.read_bytes())
+
+
+def assert_clean(folder: Path) -> None:
+    found = [path.name for path, data in contents(folder) if CANARY.encode() in data]
+    assert found == []
+
+
+def rows(lake: Lake) -> dict[str, dict[str, Any]]:
+    return {row["audit_id"]: row for path in lake.files() for row in pq.read_table(path, partitioning=None).to_pylist()}
+
+
+@pytest.mark.parametrize("case", CASES["events"], ids=lambda case: case["name"])
+@pytest.mark.parametrize("hashes", [False, True])
+def test_no_place_of_an_event_keeps_a_credential(case: dict[str, Any], hashes: bool) -> None:
+    before = raw(build(case))
+    assert CANARY.encode() in before
+    after = redactor(hashes).apply(before)
+    assert CANARY.encode() not in after
+    event = json.loads(after)
+    assert ANNOTATION in event["annotations"]
+    if hashes:
+        return
+    found = {
+        **event["annotations"],
+        "message": event.get("responseStatus", {}).get("message"),
+        "requestURI": event.get("requestURI"),
+    }
+    assert {name: found[name] for name in case.get("keeps", {})} == case.get("keeps", {})
+
+
+def test_the_canaries_are_found_where_nothing_is_taken_out(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    (tmp_path / "audit.log").write_bytes(b"".join(raw(event) + b"\n" for event in EVENTS))
+    ingest_files(lake, [tmp_path / "audit.log"], "c", 0.0)
+    assert any(CANARY.encode() in data for path, data in contents(lake.path) if path.suffix == ".parquet")
+
+
+def test_the_webhook_keeps_none(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    spool = Spool(lake.path / "spool")
+    sink = Sink(spool, lake.path / "quarantine", redactor=redactor(), limits=SinkLimits(disk_free_bytes_min=0))
+    body = b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[%s]}' % b",".join([*map(raw, EVENTS), *ODD])
+    assert sink.accept("c", body, 1.0) == Accepted(len(EVENTS) + 2, len(ODD) - 2)
+    spool.seal()
+    batches = [batch for path in sealed_segments(spool.directory) for batch in read_segment(path)]
+    assert not any(CANARY.encode() in line for batch in batches if isinstance(batch, Batch) for line in batch.lines)
+    assert_clean(lake.path)
+    with lake.writer() as writer:
+        assert drain(writer, spool.directory).stored == len(EVENTS)
+    spool.close()
+    assert_clean(lake.path)
+    assert len(read_quarantine(lake.path / "quarantine")) == len(ODD)
+
+
+def test_files_and_exports_keep_none(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    messages = [{"id": str(number), "timestamp": 1, "message": raw(event).decode()} for number, event in enumerate(EVENTS)]
+    odd = [{"id": f"odd-{number}", "message": text.decode()} for number, text in enumerate(ODD)]
+    eks = {"messageType": "DATA_MESSAGE", "logEvents": [*messages, *odd, {"message": {"secret": CANARY}}]}
+    aks = {"records": [{"category": "kube-audit", "properties": {"log": raw(event).decode()}} for event in EVENTS]}
+    files = {
+        "audit.log": b"".join(line + b"\n" for line in [*map(raw, EVENTS), *ODD]),
+        "eks.json": json.dumps(eks).encode(),
+        "aks.json": json.dumps(aks).encode(),
+        "gke.json": b"".join(raw(gke_entry(number, *entry)) + b"\n" for number, entry in enumerate(GKE)),
+    }
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        # Each file is of another cluster, or its events would be known.
+        counts = ingest_files(lake, [tmp_path / name], name.partition(".")[0], 0.0, redactor()).counts
+        assert counts.stored == (len(GKE) if name == "gke.json" else len(EVENTS)), name
+    assert_clean(lake.path)
+
+
+GKE = [
+    ("io.k8s.core.v1.secrets.create", "core/v1/namespaces/n/secrets/s", {"stringData": {"k": CANARY}}, "denied: " + CANARY),
+    ("io.k8s.core.v1.secrets.create", "", {"kind": "Secret", "data": {"k": CANARY}}, ""),
+    ("io.k8s.authentication.v1.tokenreviews.create", "", {"kind": "TokenReview", "spec": {"token": CANARY}}, ""),
+]
+
+
+def gke_entry(number: int, method: str, name: str, body: dict[str, Any], message: str) -> dict[str, Any]:
+    payload = {
+        "@type": "type.googleapis.com/google.cloud.audit.AuditLog",
+        "serviceName": "k8s.io",
+        "methodName": method,
+        "resourceName": name,
+        "request": body,
+        "response": body,
+        "status": {"code": 7, "message": message},
+    }
+    labels = {"authorization.k8s.io/decision": "allow"}
+    return {"insertId": f"g-{number}", "timestamp": "2026-11-01T00:00:00Z", "labels": labels, "protoPayload": payload}
+
+
+def test_a_followed_log_keeps_none(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    log = tmp_path / "audit.log"
+    log.write_bytes(b"".join(line + b"\n" for line in [*map(raw, EVENTS), *ODD]))
+    stop = threading.Event()
+    stop.set()
+    summary = follow_files(lake, [str(log)], "c", lambda: 0.0, stop, redactor(), lambda summary, problem: None)
+    assert summary.counts.stored == len(EVENTS)
+    assert_clean(lake.path)
+
+
+def test_a_snapshot_keeps_none(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    pod = {"containers": [{"env": [{"name": "a", "value": CANARY}]}]}
+    manifest = {"kind": "Secret", "apiVersion": "v1", "data": {"k": CANARY}}
+    objects = [
+        {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}, "data": {"k": CANARY}},
+        {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": pod},
+        {"kind": "Work", "apiVersion": "work.example.com/v1", "metadata": {"name": "w"}, "spec": {"manifests": [manifest]}},
+    ]
+    (tmp_path / "all.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    (tmp_path / "secrets.json").write_text(
+        json.dumps({"kind": "SecretList", "apiVersion": "v1", "items": [{"metadata": {"name": "t"}, "data": {"k": CANARY}}]})
+    )
+    (tmp_path / "none.json").write_text(json.dumps({"kind": "SecretList", "apiVersion": "v1", "items": []}))
+    summary = ingest_snapshot(lake, [tmp_path / "all.json", tmp_path / "secrets.json", tmp_path / "none.json"], "c", AT, redactor())
+    assert summary.objects == 2
+    assert [note.partition(": ")[2] for note in summary.notes] == [
+        "1 objects of kind Secret are credentials and were not taken; `--no-redact` takes them"
+    ] * 2
+    assert_clean(lake.path)
+    kept = [row for path in lake.files("objects") for row in pq.read_table(path, partitioning=None).to_pylist()]
+    # That there is no Secret at all is no credential.
+    assert sorted((row["kind"], row["name"]) for row in kept) == [("Pod", "p"), ("Secret", ""), ("Work", "w")]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_is_no_event_is_withheld(odd: bytes) -> None:
+    after = json.loads(redactor().apply(odd))
+    assert list(after) == [ANNOTATION]
+    assert "withheld: it may hold a credential" in after[ANNOTATION]
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every text in an event that may come from its object."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _places(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _places(inner, (*path, index))
+    elif isinstance(value, str):
+        yield path
+
+
+SECRET_EVENT = build(
+    {
+        "of": "secrets",
+        "event": {
+            "requestObject": {"kind": "Secret", "metadata": {"labels": {"a": "b"}}, "data": {"k": "v"}, "l": [{"m": "n"}]},
+            "responseObject": {"kind": "Secret", "data": {"k": "v"}},
+            "responseStatus": {
+                "message": "m",
+                "reason": "r",
+                "details": {"causes": [{"message": "m", "field": "f", "reason": "r"}]},
+            },
+            "annotations": {"patch.webhook.admission.k8s.io/round_0_index_0": "p", "p/k": "v"},
+            "other": {"a": ["b"]},
+        },
+    }
+)
+PLACES = [
+    place
+    for place in _places(SECRET_EVENT)
+    if place[0] in ("requestObject", "responseObject", "responseStatus", "annotations", "other")
+    and not str(place[-1]).startswith("authorization.k8s.io/")
+]
+WORDS = [
+    "",
+    " ",
+    "\n",
+    "'",
+    '"',
+    "\\",
+    "forbidden: ",
+    "ValidatingAdmissionPolicy 'p' denied request: ",
+    "' resulted in error: ",
+    "é",
+    "{",
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(PLACES), st.lists(st.sampled_from(WORDS), max_size=4), st.lists(st.sampled_from(WORDS), max_size=4))
+def test_no_byte_of_a_secret_is_kept_wherever_it_stands(place: tuple[Any, ...], before: list[str], after: list[str]) -> None:
+    event = json.loads(json.dumps(SECRET_EVENT))
+    target = event
+    for step in place[:-1]:
+        target = target[step]
+    target[place[-1]] = "".join((*before, CANARY, *after))
+    assert CANARY.encode() not in redactor().apply(raw(event))
+
+
+# Wordings of kubernetes/apiserver and kubernetes/apimachinery, for each rule of pipeline/history/outcome.py and refused_by.sql.
+MESSAGES = [
+    "",
+    "Unauthorized",
+    "Connection closed early",
+    'secrets "s" already exists',
+    'secrets "s" not found',
+    'namespaces "n" not found',
+    'secrets "s" is forbidden: User "system:node:a" cannot create resource "secrets" in API group "" in the namespace "n"',
+    'secrets "s" is forbidden: exceeded quota: q, requested: count/secrets=1, used: count/secrets=1, limited: count/secrets=1',
+    'secrets "s" is forbidden: not yet ready to handle request',
+    'secrets "s" is forbidden: unable to create new content in namespace n because it is being terminated',
+    "secrets \"s\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+    "secrets \"s\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: expression 'x' resulted in error: y",
+    "policy 'p' with binding 'b' denied request: no",
+    'admission webhook "v.example.com" denied the request: no',
+    'Internal error occurred: failed calling webhook "v.example.com": failed to call webhook: Post "https://x": EOF',
+    'Operation cannot be fulfilled on secrets "s": the object has been modified; please apply your changes to the latest version '
+    "and try again",
+    'Operation cannot be fulfilled on secrets "s": the UID in the precondition (a) does not match the UID in record (b)',
+    'Apply failed with 1 conflict: conflict with "a": .data.k',
+    "failed to create typed patch object (n/s; /v1, Kind=Secret): .x: field not declared in schema",
+    'Secret "s" is invalid: data[k]: Invalid value: "v": bad',
+    'pods "p" not found',
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("code", [200, 400, 403, 404, 409, 422, 500])
+def test_how_far_a_request_came_is_told_from_what_is_left(message: str, code: int) -> None:
+    case = {"of": "secrets", "event": {"responseStatus": {"code": code, "message": message, "reason": "Forbidden"}}}
+    before = raw(build(case))
+    outcomes = [outcome_of(Event.from_row(row_of(line))) for line in (before, Redactor().apply(before))]
+    assert outcomes[0] == outcomes[1]
+
+
+def test_only_what_is_missing_of_a_request_is_flagged() -> None:
+    """A replay is careful with a flagged event; a failure without its text settles a verdict as before."""
+    failure = {"validation.policy.admission.k8s.io/validation_failure": '[{"message":"m","policy":"p","expressionIndex":0}]'}
+    texts = {"of": "secrets", "event": {"annotations": failure}}
+    bodies = {"of": "secrets", "event": {"requestObject": {"kind": "Secret"}}}
+    rows = [row_of(Redactor().apply(raw(build(case)))) for case in (texts, bodies)]
+    assert [row["flags"] for row in rows] == [[], ["redacted"]]
+    assert rows[0]["vap_failures"][0] | {"message": "m"} == row_of(raw(build(texts)))["vap_failures"][0]
+
+
+def row_of(line: bytes) -> dict[str, Any]:
+    (row,) = decode_events([line], "c", AT, "webhook").table.to_pylist()
+    return dict(row)
