@@ -18,7 +18,6 @@ import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -29,27 +28,18 @@ from .errors import InputError, LakeError
 from .redact_event import TEXT_NOTES, EventCleaning
 from .redact_objects import clean_embedded, may_embed_secret, resources_of
 from .redact_paths import BodyPath, clean_body, parse_body_path
+from .redact_rules import DEFAULT_RESOURCES, Reference, Rule, parse_rule
+
+__all__ = ["ANNOTATION", "DEFAULT_RESOURCES", "KEY_BYTES", "Redactor", "is_withheld", "load_or_create_key", "tells_of_request"]
 
 ANNOTATION = "hindcast/redacted"
 KEY_BYTES = 32
-
-# Each entry is RESOURCE, RESOURCE.GROUP or either with /SUBRESOURCE. Without a group it matches every group; without a subresource
-# it matches the resource and all of its subresources. The reason stands beside each.
-DEFAULT_RESOURCES = (
-    "secrets",  # data and stringData, also in lists and in last-applied-configuration
-    "serviceaccounts/token",  # the response is a bearer token
-    "tokenreviews",  # the request is a bearer token
-    "certificatesigningrequests",  # request and issued certificate
-    "oauthaccesstokens",  # OpenShift: the object's name is derived from the token, its body grants access
-    "oauthauthorizetokens",
-)
 
 _REPLACEMENT = "REDACTED"
 _HASHED = "blake2b:"
 # As the API server writes it: keys in the order of the Go struct, nothing between the tokens.
 _REF = b'"objectRef":{"resource":"'
 _URI = b'"requestURI":"'
-_RULE = re.compile(r"(?P<resource>[a-z0-9-]+)(?:\.(?P<group>[a-z0-9.-]+))?(?:/(?P<subresource>[a-z0-9*-]+))?")
 _REQUEST_OBJECT, _RESPONSE_OBJECT = b'"requestObject":', b'"responseObject":'
 _AFTER_BODIES = b'"requestReceivedTimestamp":'
 _USER, _STATUS, _ANNOTATIONS = b'"user":', b'"responseStatus":', b'"annotations":'
@@ -72,43 +62,19 @@ _ESCAPED = re.compile(rb"\\++u00([0-7][0-9a-fA-F])|%(?:25)*+([0-7][0-9a-fA-F])")
 Mode = Literal["drop", "hash"]
 
 
-class _Ref(msgspec.Struct):
-    resource: str | None = None
-    subresource: str | None = None
-    apiGroup: str | None = None  # noqa: N815  (the name on the wire)
-
-
 class _Kind(msgspec.Struct):
     kind: str | None = None
 
 
 class _Head(msgspec.Struct):
     auditID: str | None = None  # noqa: N815
-    objectRef: _Ref | None = None  # noqa: N815
+    objectRef: Reference | None = None  # noqa: N815
     requestURI: str | None = None  # noqa: N815
 
 
 class _Kinds(msgspec.Struct):
     requestObject: _Kind | None = None  # noqa: N815
     responseObject: _Kind | None = None  # noqa: N815
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    resource: str
-    group: str | None
-    subresource: str | None
-
-    def matches(self, ref: _Ref) -> bool:
-        return (
-            ref.resource == self.resource
-            and (self.group is None or self.group == (ref.apiGroup or ""))
-            and (self.subresource is None or self.subresource == (ref.subresource or ""))
-        )
-
-    def covers_object(self, ref: _Ref) -> bool:
-        """Whether the rule is about whole objects of the group of `ref`."""
-        return self.subresource is None and self.group in (None, ref.apiGroup or "")
 
 
 _head_decoder = msgspec.json.Decoder(_Head)
@@ -170,13 +136,13 @@ class Redactor:
     ) -> None:
         if mode == "hash" and len(key) < KEY_BYTES:
             raise InputError(f"redaction by hash needs a key of {KEY_BYTES} bytes, got {len(key)}", "use load_or_create_key")
-        rules = [_parse_rule(text) for text in resources]
-        self._rules: dict[str, list[_Rule]] = {}
+        rules = [parse_rule(text) for text in resources]
+        self._rules: dict[str, list[Rule]] = {}
         for rule in rules:
             self._rules.setdefault(rule.resource, []).append(rule)
-        self._paths: dict[str, list[tuple[_Rule, BodyPath]]] = {}
+        self._paths: dict[str, list[tuple[Rule, BodyPath]]] = {}
         for path in map(parse_body_path, paths):
-            rule = _parse_rule(path.resource)
+            rule = parse_rule(path.resource)
             self._paths.setdefault(rule.resource, []).append((rule, path))
         self._names = frozenset(name.encode() for name in (*self._rules, *self._paths))
         self._suspect = _SUSPECT + tuple(name.removesuffix(b"s").lower() for name in self._names)
@@ -249,7 +215,7 @@ class Redactor:
 
         Raises ValueError or RecursionError for what does not decode.
         """
-        ref = _Ref(apiGroup=api_version.rpartition("/")[0])
+        ref = Reference(apiGroup=api_version.rpartition("/")[0])
         names = resources_of(kind)
         paths = [path for name in names for rule, path in self._paths.get(name, ()) if rule.covers_object(ref)]
         cleaned, _ = clean_body(clean_embedded(raw), paths, self._replacement)
@@ -299,7 +265,7 @@ class Redactor:
         cleaning.fields["annotations"] = msgspec.Raw(_encoder.encode(annotations))
         return _encoder.encode(cleaning.fields)
 
-    def _hides(self, ref: _Ref) -> bool:
+    def _hides(self, ref: Reference) -> bool:
         return any(rule.matches(ref) for rule in self._rules.get(ref.resource or "", ()))
 
     def _hides_unnamed(self, line: bytes, uri: str) -> bool:
@@ -313,7 +279,7 @@ class Redactor:
         except ValueError:
             return False
         kinds = [body.kind for body in (bodies.requestObject, bodies.responseObject) if body is not None and body.kind]
-        return any(self._hides(_Ref(name, subresource)) for kind in kinds for name, subresource in _places_of(kind))
+        return any(self._hides(Reference(name, subresource)) for kind in kinds for name, subresource in _places_of(kind))
 
     def _body_note(self, field: str, body: bytes) -> str:
         return field if self._mode == "drop" else f"{field}={self._hash(body)}"
@@ -335,16 +301,6 @@ class Redactor:
 
     def _withhold(self, line: bytes) -> bytes:
         return _encoder.encode({ANNOTATION: f"undecodable record of {len(line)} bytes withheld: it may hold a credential"})
-
-
-def _parse_rule(text: str) -> _Rule:
-    match = _RULE.fullmatch(text)
-    if match is None:
-        raise InputError(
-            f"{text!r} names no resource to redact",
-            "write RESOURCE, RESOURCE.GROUP, RESOURCE/SUBRESOURCE, e.g. secrets or tokens.example.com",
-        )
-    return _Rule(match["resource"], match["group"], match["subresource"])
 
 
 def _places_of(kind: str) -> Iterator[tuple[str, str | None]]:
