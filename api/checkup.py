@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 
+from ingest.drain import lag_of
 from ingest.errors import InputError, LakeError
+from ingest.lag import Lag
 from ingest.lake import Lake
 from ingest.maintain import verify
-from ingest.segment import read_headers
 from ingest.server_metrics import ServerMetrics
 from ingest.spool import OPEN_SUFFIX, SEALED_SUFFIX
 from queries import LakeReader
@@ -43,7 +44,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
-    """What a lake consists of. Sizes in bytes; `waiting` are events that were acknowledged and are not in the views yet."""
+    """What a lake consists of. Sizes in bytes; `waiting` are events that were acknowledged and are not in the views
+    yet, the oldest of them received at `waiting_since`."""
 
     files: int
     bytes: int
@@ -53,6 +55,7 @@ class LakeState:
     segments: int
     segment_bytes: int
     waiting: int
+    waiting_since: datetime | None
     quarantine_files: int
     quarantine_bytes: int
     unlisted: int
@@ -101,6 +104,7 @@ def lake_state(lake: Lake) -> LakeState:
     """What the lake consists of, by its manifest and its folders; reads the headers of waiting batches, and no event."""
     files = [file for kind in ("events", "objects", "repeats") for file in lake.manifest.files(kind)]
     days = sorted({file.dt for file in files if file.kind == "events"})
+    lag = _lag(lake)
     segments = [path for path in _files(lake.path / "spool") if path.name.endswith((SEALED_SUFFIX, OPEN_SUFFIX))]
     quarantine = [path for path in _files(lake.path / "quarantine") if path.name.endswith(".jsonl.zst")]
     return LakeState(
@@ -111,7 +115,8 @@ def lake_state(lake: Lake) -> LakeState:
         last_day=days[-1] if days else "",
         segments=len(segments),
         segment_bytes=sum(_size(path) for path in segments),
-        waiting=sum(map(_waiting, segments)),
+        waiting=lag.events,
+        waiting_since=lag.oldest,
         quarantine_files=len(quarantine),
         quarantine_bytes=sum(_size(path) for path in quarantine),
         unlisted=len(lake.unlisted()),
@@ -211,12 +216,11 @@ def _files(folder: Path) -> list[Path]:
         raise LakeError(f"{folder}: cannot be read: {error.strerror}", "run it as the owner of the lake") from error
 
 
-def _waiting(segment: Path) -> int:
-    """Events in a segment; none when the drain has just removed it."""
+def _lag(lake: Lake) -> Lag:
     try:
-        return sum(header.n for header in read_headers(segment))
-    except FileNotFoundError:
-        return 0
+        return lag_of(lake)
+    except OSError as error:
+        raise LakeError(f"{lake.path / 'spool'}: cannot be read: {error.strerror}", "run it as the owner of the lake") from error
 
 
 def _size(path: Path) -> int:

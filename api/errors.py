@@ -1,6 +1,6 @@
 """The one shape in which every route reports an error, and the one table from exception to status.
 
-{"error": {"code": "backlog_full", "message": "...", "hint": "..."}}
+{"error": {"code": "disk_full", "message": "...", "hint": "..."}}
 """
 
 from __future__ import annotations

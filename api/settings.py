@@ -86,7 +86,9 @@ class Settings:
     objects_retention_days: Annotated[int, "how many of those days keep the bodies of their events, too; 0 keeps all bodies"] = 0
     body_bytes_max: Annotated[int, "the largest body that is taken"] = _LIMITS.body_bytes_max
     in_flight_bytes_max: Annotated[int, "the bytes of all bodies that are being taken at one time"] = _LIMITS.in_flight_bytes_max
-    backlog_bytes_max: Annotated[int, "the compressed bytes that may wait for the drain"] = _LIMITS.backlog_bytes_max
+    backlog_bytes_max: Annotated[
+        int, "report that the drain is behind when so many compressed bytes wait; batches are still taken"
+    ] = _LIMITS.backlog_bytes_max
     disk_free_bytes_min: Annotated[int, "the free space below which senders are asked to wait"] = _LIMITS.disk_free_bytes_min
     body_seconds_max: Annotated[float, "how long a body may take to arrive; the API server gives up after 30"] = 25.0
     shutdown_seconds: Annotated[int, "how long to finish what has begun after a termination signal"] = 10

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from .durable import sync_folder
@@ -19,7 +20,7 @@ from .lake import Lake, LakeWriter
 from .manifest import Manifest
 from .quarantine import Quarantined, write_quarantine
 from .segment import Batch, Damage, read_headers, read_segment
-from .spool import SEALED_SUFFIX, sealed_segments, segment_files, segment_name
+from .spool import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments, segment_files, segment_name
 from .store import Counts, EventStore, Lines
 
 UNIT_EVENTS_MAX = 20_000
@@ -89,20 +90,33 @@ def batches_done(manifest: Manifest) -> dict[str, int]:
 
 
 def lag_of(lake: Lake) -> Lag:
-    """What was acknowledged and is not in the lake yet, as any process can see it. Reads the headers of all waiting batches.
+    """What was acknowledged and is not in the lake yet, as any process can see it.
 
-    Raises OSError when the spool cannot be read, LakeError when the manifest cannot.
+    Reads the headers of all waiting batches, those of a sealed segment once. Raises OSError when the spool cannot be read,
+    LakeError when the manifest cannot.
     """
     done = batches_done(lake.manifest)
     waiting = Waiting()
     for path in segment_files(lake.path / "spool"):
         name = segment_name(path)
-        for place in (path, path.with_name(f"{name}{SEALED_SUFFIX}")):  # it may be sealed while we look
-            with suppress(FileNotFoundError):  # or stored
-                for header in read_headers(place):
-                    waiting.add(name, header.n, header.received_ts)
-                break
+        for events, received_ts in _batches_of(path.with_name(name)):
+            waiting.add(name, events, received_ts)
     return waiting.lag(done)
+
+
+def _batches_of(stem: Path) -> Sequence[tuple[int, float]]:
+    """Events and time of each batch of a segment, open or sealed; none where it was stored while we looked."""
+    with suppress(FileNotFoundError):
+        return [(header.n, header.received_ts) for header in read_headers(stem.with_name(stem.name + OPEN_SUFFIX))]
+    with suppress(FileNotFoundError):
+        return _sealed_batches(stem.with_name(stem.name + SEALED_SUFFIX))
+    return ()
+
+
+@lru_cache(maxsize=1024)
+def _sealed_batches(path: Path) -> Sequence[tuple[int, float]]:
+    """A sealed segment never changes, and its name is never used again."""
+    return [(header.n, header.received_ts) for header in read_headers(path)]
 
 
 def _forget_removed(writer: LakeWriter, spool: Path) -> None:

@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,11 @@ class Lag:
 
     events: int = 0
     oldest_ts: float | None = None
+
+    @property
+    def oldest(self) -> datetime | None:
+        """When the oldest of them was received."""
+        return None if self.oldest_ts is None else datetime.fromtimestamp(self.oldest_ts, UTC)
 
     def seconds(self, now_ts: float) -> float:
         """The age of the oldest event that waits, since its batch was received; 0 when none waits."""

@@ -43,7 +43,8 @@ class SinkLimits:
     )  # 400 events of 100 KiB are 40 MB; without truncation on the API server, more is possible
     items_max: int = 100_000  # --audit-webhook-batch-max-size is 400 by default; so many empty items would still cost 10 MB only
     in_flight_bytes_max: int = 256 * 1024 * 1024  # a body costs about three times its size in memory while it is taken in
-    backlog_bytes_max: int = 8 * 1024 * 1024 * 1024  # compressed; about half a day of ten API servers at their ceiling of 15 MB/s
+    # Compressed. Above it the sink reports that the drain is behind, and goes on: what is refused may be lost, what waits is safe.
+    backlog_bytes_max: int = 8 * 1024 * 1024 * 1024
     disk_free_bytes_min: int = 512 * 1024 * 1024  # left for the drain, which needs space to make space
     digest_seconds: float = 600.0  # an API server's last repetition comes about 250 s after its first attempt
     digests_max: int = 100_000
@@ -83,7 +84,6 @@ REFUSALS = {
     "body_too_large": _RefusalKind(413, None, "set --audit-webhook-truncate-enabled or a smaller --audit-webhook-batch-max-size"),
     "too_much": _RefusalKind(413, None, "set a smaller --audit-webhook-batch-max-size"),
     "busy": _RefusalKind(503, 1, "too many bytes are being received; the sender tries again by itself"),
-    "backlog_full": _RefusalKind(503, 5, "the drain does not keep up; look at its log and at the disk"),
     "disk_full": _RefusalKind(503, 5, "free space on the disk of the lake"),
     "stopping": _RefusalKind(503, 2, "the server is being restarted; the sender tries again by itself"),
 }
@@ -152,6 +152,7 @@ class Sink:
         self._in_flight_bytes = 0
         self._stopping = False
         self._disk_trouble = ""
+        self._is_behind = False  # as it was last logged
         self._write_trouble = ""  # why the last batch could not be stored, until one is, or the disk takes a probe
         self._digests = DigestWindow(self.limits.digest_seconds, self.limits.digests_max)
         for header in spool.headers():
@@ -207,6 +208,10 @@ class Sink:
             with suppress(OSError):
                 self._spool.probe()
                 self._write_trouble = ""
+        warning = self.warning()
+        if bool(warning) != self._is_behind:
+            _log.warning("drain_is_behind" if warning else "drain_caught_up", backlog_bytes=self._spool.backlog_bytes)
+        self._is_behind = bool(warning)
         if trouble != self._disk_trouble:
             _log.warning("disk_trouble" if trouble else "disk_recovered", trouble=trouble or self._disk_trouble)
         self._disk_trouble = trouble
@@ -219,12 +224,14 @@ class Sink:
         """The reason for which a batch of any size would be refused now, or None."""
         if self._disk_trouble:
             return refuse("disk_full", self._disk_trouble)
-        if self._spool.backlog_bytes > self.limits.backlog_bytes_max:
-            return refuse(
-                "backlog_full",
-                f"{self._spool.backlog_bytes} bytes wait for the drain, the limit is {self.limits.backlog_bytes_max}",
-            )
         return None
+
+    def warning(self) -> str:
+        """What an operator should know although batches are still taken; empty when there is nothing."""
+        waiting, limit = self._spool.backlog_bytes, self.limits.backlog_bytes_max
+        if waiting <= limit:
+            return ""
+        return f"{waiting} bytes wait for the drain, more than {limit}: batches are taken until the disk is nearly full"
 
     def trouble(self) -> Refused | None:
         """Why batches are refused now, or None. Unlike `why_not_ready` it knows of failing writes, which are always tried anew."""

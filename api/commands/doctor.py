@@ -60,7 +60,7 @@ def command(
         state = lake_state(lake)
     finally:
         lake.close()
-    render([_sources_table(sources), _lake_table(state), _findings_table(findings, verify)], output)
+    render([_sources_table(sources), _lake_table(state, datetime.now(UTC)), _findings_table(findings, verify)], output)
     return _GATE if any(finding.severity is Severity.LOST for finding in findings) else 0
 
 
@@ -87,9 +87,15 @@ def _sources_table(sources: Sequence[Source]) -> Table:
     return Table("sources", columns, rows, "Where events came from", (note,))
 
 
-def _lake_table(state: LakeState) -> Table:
+def _lake_table(state: LakeState, now: datetime) -> Table:
     columns = [Column(item.name, number=item.type == "int") for item in fields(state)]
     notes = []
+    if state.waiting_since is not None:
+        seconds = (now - state.waiting_since).total_seconds()
+        notes.append(
+            f"{state.waiting:,} acknowledged events are not in the views yet, the oldest was received {seconds:,.0f} s ago; "
+            "`hindcast serve` stores them while it runs, and until then the newest events are missing here"
+        )
     if state.unlisted:
         notes.append(f"{state.unlisted} files belong to no table: a writer is at work, or was killed; the next one removes them")
     return Table("lake", columns, [[getattr(state, column.key) for column in columns]], "The lake", notes)

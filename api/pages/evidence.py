@@ -9,12 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from ingest.lag import Lag
+
 from ..asking import Asker
 from ..checkup import Finding
 from ..kept import about_lake, is_behind, view_of
 from ..reads import Source
 from ..waiting import in_time
-from .overview import findings
+from .overview import findings, waiting
 
 LEVELS_SHOWN = 60
 SOURCES_SHOWN = 100
@@ -44,7 +46,8 @@ Rows = Sequence[dict[str, Any]]
 class EvidenceView:
     """Everything that the page shows; `more_*` count what was left out. None is what is still being worked out.
 
-    `is_behind`: some of it was worked out before the newest events came.
+    `is_behind`: some of it was worked out before the newest events came. `lag`: what was acknowledged and is not in the lake yet;
+    None where the spool may not be looked at.
     """
 
     findings: Sequence[Finding] | None
@@ -55,6 +58,7 @@ class EvidenceView:
     gaps: Rows | None
     more_gaps: int
     is_behind: bool
+    lag: Lag | None
 
     @property
     def is_whole(self) -> bool:
@@ -76,6 +80,7 @@ async def evidence_view(asker: Asker, now: datetime) -> EvidenceView:
         *_shown(sources, SOURCES_SHOWN),
         *_shown(gaps, GAPS_SHOWN),
         await asker.ask(is_behind, "view losses", "view sources", _LEVELS, _GAPS),
+        await asker.ask(waiting),
     )
 
 

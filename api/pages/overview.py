@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from ingest.lag import Lag
 from pipeline.readiness.assess import rows_of
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.replay import BindingSummary
@@ -18,6 +19,7 @@ from queries.rows import Loss
 
 from .. import reads, run_reads
 from ..asking import Asker
+from ..behind import lag_of_lake
 from ..checkup import Finding, ledger_findings
 from ..errors import NotFoundError
 from ..kept import about_lake, has_report, is_behind, plan_of, report_of, took_what_was_bound, view_of
@@ -105,6 +107,7 @@ async def overview(asker: Asker, now: datetime) -> dict[str, Any]:
         "losses": None if ledger is None else losses(ledger),
         "recorded": log,
         "is_behind": await asker.ask(is_behind, "view losses", "recorded"),
+        "lag": await asker.ask(waiting),
         "runs": runs,
         "runs_shown": RUNS_SHOWN,
         "recorded_shown": RECORDED_SHOWN,
@@ -124,6 +127,11 @@ def run_overview(source: Source, run_id: str) -> dict[str, Any]:
         "entries": [_entry(policy, run, is_stale=False) for policy in report.policies],
         "left_out": sorted(((reason, count) for reason, count in left_out), key=lambda row: (-row[1], row[0])),
     }
+
+
+def waiting(source: Source) -> Lag | None:
+    """What was acknowledged and is not in the lake yet; None where the spool may not be looked at."""
+    return lag_of_lake(source.lake)
 
 
 def extent(source: Source) -> Extent:

@@ -39,6 +39,7 @@ async def ready(request: Request) -> Response:
             "lag_events": services.behind.lag.events,
             "lag_seconds": round(services.behind.lag.seconds(time.time()), 3),
             "drain": services.drain is not None,
+            "warning": services.sink.warning() or None,
         }
     )
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ingest.drain import lag_of
+from ingest.lake import Lake
 from queries import LakeReader
 from queries.ledger import loss_caveats
 
@@ -72,7 +76,7 @@ def build_report(
         policies=policies,
         recorded=tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded")),
         evidence=tuple(EvidenceRow(**row) for row in rows_of(connection, "evidence")),
-        caveats=tuple(_caveats(reader, extent, summary)),
+        caveats=tuple(_caveats(reader, lake, extent, summary, plan.window.until)),
         queries=queries(),
         sources=tuple(_sources(plan.policies)),
         removed=removed,
@@ -94,9 +98,24 @@ def _place(source: str) -> tuple[str, int | None]:
     return file, int(line) if line.isdigit() else None
 
 
-def _caveats(reader: LakeReader, extent: Mapping[str, Any], summary: RunSummary) -> list[str]:
-    caveats = [OPEN_LOOP, FIRST_FAILURE_ONLY, *loss_caveats(reader)]
+def _caveats(reader: LakeReader, lake: Path, extent: Mapping[str, Any], summary: RunSummary, until: datetime | None) -> list[str]:
+    caveats = [OPEN_LOOP, FIRST_FAILURE_ONLY, *loss_caveats(reader), *_lag_caveats(lake, until)]
     caveats += [f"{count:,} requests were not replayed: {reason}" for reason, count in summary.not_evaluated]
     if not extent["events"]:
         caveats.append("the lake holds no events")
     return caveats
+
+
+def _lag_caveats(lake: Path, until: datetime | None) -> Iterator[str]:
+    """What was acknowledged and is not in the lake yet, unless all of it was received after the time that is asked about."""
+    try:
+        with closing(Lake.open(lake)) as opened:
+            lag = lag_of(opened)
+    except OSError as error:
+        yield f"it is not known how many acknowledged events are not in the lake yet: the spool cannot be read ({error.strerror})"
+        return
+    if lag.oldest is not None and (until is None or until > lag.oldest):
+        yield (
+            f"{lag.events:,} acknowledged events are not in the lake yet, the oldest received at {lag.oldest:%Y-%m-%dT%H:%M:%SZ}: "
+            "the newest requests are not counted"
+        )

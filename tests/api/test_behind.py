@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,18 @@ import zstandard
 
 from api import drainer
 from api.behind import lag_of_lake
+from api.cli import run
 from api.settings import Settings
+from ingest.drain import drain
 from ingest.lake import Lake
 from ingest.spool import Spool
 from ingest.store import EventStore, Lines
 from tests.crash.rounds import event_list
+from tests.querying import QueryClient
 from tests.serving import RunningServer
 
+ORIGIN = "http://127.0.0.1:7444"
+POLICY = Path(__file__).parents[2] / "api" / "demo" / "policies" / "deny-external-ips.yaml"
 POST = Path(__file__).parents[1] / "cases" / "posts" / "000005.json.zst"
 
 
@@ -105,3 +111,50 @@ def test_maintenance_gives_way_to_what_waits(tmp_path: Path) -> None:
         assert drainer.maintain_once(lake, settings, lambda: False)
     assert len(lake.files()) == 4
     lake.close()
+
+
+@pytest.fixture
+def late_lake(tmp_path: Path) -> Path:
+    """A lake that has 27 events, and three more in its spool, received on 2 November."""
+    lake = Lake.create(tmp_path / "lake")
+    lines = [json.dumps(item).encode() for item in recorded_items()[:30]]
+    with lake.writer() as writer:
+        store = EventStore(writer)
+        store.store([Lines("lab", "webhook", 0.0, lines[:27])], {}, "q")
+        store.close()
+    with Spool(lake.path / "spool") as spool:
+        spool.append("lab", "digest", datetime(2026, 11, 2, tzinfo=UTC).timestamp(), lines[27:])
+    lake.close()
+    return lake.path
+
+
+def test_the_pages_say_what_is_not_stored_yet(late_lake: Path) -> None:
+    with QueryClient(Settings(lake=late_lake, query_seconds_max=200)) as client:
+        for path in ("/", "/evidence"):
+            assert "3 acknowledged events are not stored yet, the oldest received" in client.send("GET", f"{ORIGIN}{path}").text
+        with Lake.open(late_lake).writer() as writer:
+            drain(writer, late_lake / "spool")
+        for path in ("/", "/evidence"):
+            assert "not stored yet" not in client.send("GET", f"{ORIGIN}{path}").text
+
+
+def test_doctor_says_what_is_not_stored_yet(late_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--lake", str(late_lake), "doctor", "-o", "json"])
+    (state,) = json.loads(capsys.readouterr().out)["lake"]
+    assert (state["waiting"], state["waiting_since"][:10]) == (3, "2026-11-02")
+    run(["--lake", str(late_lake), "doctor"])
+    assert "3 acknowledged events are not in the views yet, the oldest was received" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(("until", "is_told"), [((), True), (("--until", "2026-11-01T00:00:00Z"), False)])
+def test_a_report_says_what_is_not_stored_yet(
+    late_lake: Path, capsys: pytest.CaptureFixture[str], until: tuple[str, ...], is_told: bool
+) -> None:
+    given = ("readiness", "-f", str(POLICY), "--no-calibrate", "-o", "json", *until)
+    assert run(["-q", "--lake", str(late_lake), *given]) == 0
+    caveats = json.loads(capsys.readouterr().out)["caveats"]
+    told = (
+        "3 acknowledged events are not in the lake yet, the oldest received at 2026-11-02T00:00:00Z: "
+        "the newest requests are not counted"
+    )
+    assert (told in caveats) == is_told

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -270,16 +271,6 @@ def test_limits_are_refused_with_a_time_to_try_again(tmp_path: Path) -> None:
     assert (refused.reason, refused.status, refused.retry_after_seconds) == ("body_too_large", 413, None)
     big.spool.close()
 
-    backlog = Bench(tmp_path / "backlog", backlog_bytes_max=1)
-    assert isinstance(backlog.sink.accept("lab-1", body, 1.0), Accepted)
-    refused = backlog.sink.accept("lab-1", body, 1.0)
-    assert isinstance(refused, Refused)
-    assert (refused.reason, refused.status, refused.retry_after_seconds) == ("backlog_full", 503, 5)
-    assert backlog.metric("hindcast_sink_batches_refused_total", reason="backlog_full") == 1
-    for path in sealed_segments(tmp_path / "backlog" / "spool"):
-        path.unlink()
-    backlog.spool.close()
-
     full = Bench(tmp_path / "full", disk_free_bytes_min=1 << 62)
     refused = full.sink.accept("lab-1", body, 1.0)
     assert isinstance(refused, Refused)
@@ -404,3 +395,22 @@ def test_names_in_urls_do_not_make_endless_metrics(bench: Bench) -> None:
     for n in range(300):
         bench.sink.metrics.saw_cluster(f"c-{n}", 1.0)
     assert bench.sink.metrics.render().decode().count("hindcast_sink_last_event_timestamp_seconds{") == 201
+
+
+def test_a_drain_that_is_behind_costs_no_batch(tmp_path: Path) -> None:
+    """What would be refused is lost after five tries; what waits in the spool is safe as long as the disk has room."""
+    bench = Bench(tmp_path, backlog_bytes_max=1)
+    assert bench.sink.warning() == ""
+    with structlog.testing.capture_logs() as logs:
+        for number in range(3):
+            assert isinstance(bench.sink.accept("lab-1", event_list([event(number)]), 1.0), Accepted)
+            bench.sink.look_around()
+        assert "bytes wait for the drain, more than 1: batches are taken until the disk is nearly full" in bench.sink.warning()
+        assert bench.sink.why_not_ready() is None
+        bench.spool.seal()
+        for path in sealed_segments(bench.spool.directory):
+            path.unlink()
+        bench.sink.look_around()
+    assert bench.sink.warning() == ""
+    assert [entry["event"] for entry in logs] == ["drain_is_behind", "drain_caught_up"]
+    bench.spool.close()
