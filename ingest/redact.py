@@ -57,7 +57,7 @@ _SUSPECT = (
     *(b"credential", b"apikey", b"api_key", b"api-key", b"sig=", b"auth=", b"stringdata", b'"data"', b"ls0tls1crudjti", b"eyj"),
 )
 # JSON may write any letter as an escape, once more in a text of JSON, and a URI has escapes of its own.
-_ESCAPED = re.compile(rb"\\++u00([0-7][0-9a-fA-F])|%(?:25)*+([0-7][0-9a-fA-F])")
+_ESCAPED = re.compile(rb"(?<!\\)\\++u00([0-7][0-9a-fA-F])|%(?:25)*+([0-7][0-9a-fA-F])")
 
 Mode = Literal["drop", "hash"]
 

@@ -169,6 +169,17 @@ def test_a_hostile_uri_costs_no_more_than_a_long_one() -> None:
         json.loads(redactor.apply(line(event(requestURI=uri))))
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["\\\\", "\\u0041", "%25", "eyJ", 'Secret\\"', "bearer ", "://a:", "admission webhook "])
+def test_hostile_texts_cost_no_more_than_long_ones(part: str) -> None:
+    text = part * (1_000_000 // len(part))
+    for resource in ("pods", "secrets"):
+        status = b'"responseStatus":{"message":"%s"},"requestObject":' % text.encode()
+        whole = line(event(objectRef=ref(resource))).replace(b'"requestObject":', status)
+        Redactor().apply(whole)
+        Redactor().apply(whole[:-5])
+
+
 @pytest.mark.parametrize(
     ("raw", "withheld"),
     [
