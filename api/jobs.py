@@ -31,6 +31,7 @@ WAITING_MAX = 16
 REMEMBERED_MAX = 200
 _LINE_BYTES_MAX = 1 << 20
 _STOP_SECONDS = 5.0
+_SEE_LOG = "see why in this server's log; what it finished is kept, so starting it again goes on from there"
 
 _log = structlog.get_logger("hindcast.jobs")
 
@@ -66,12 +67,15 @@ class Order:
     calibrate: bool = False
     exemptions: bool = True
 
-    def line(self, lake: Path) -> bytes:
-        """As a job's process reads it."""
+    def line(self, lake: Path, memory_bytes_max: int, seconds_max: float) -> bytes:
+        """As a job's process reads it, with what it may take."""
         window = {name: moment.isoformat() if moment else None for name, moment in (("since", self.since), ("until", self.until))}
         return json.dumps(
             {
                 "lake": str(lake),
+                "parent": os.getpid(),
+                "memory_bytes_max": memory_bytes_max,
+                "seconds_max": seconds_max,
                 "policies": self.policies,
                 "kubernetes_version": self.kubernetes_version,
                 "calibrate": self.calibrate,
@@ -123,9 +127,10 @@ class Job:
 class Jobs:
     """All jobs of this server. Lives in its event loop."""
 
-    def __init__(self, lake: Path, running_max: int, seconds_max: float) -> None:
+    def __init__(self, lake: Path, running_max: int, seconds_max: float, memory_bytes_max: int) -> None:
         self._lake = lake
         self._seconds_max = seconds_max
+        self._memory_bytes_max = memory_bytes_max
         self._slots = asyncio.Semaphore(running_max)
         self._jobs: dict[str, Job] = {}
 
@@ -204,6 +209,10 @@ class Jobs:
                 await self._fail(job, "too_costly", f"it took longer than {self._seconds_max:g} s", "give a shorter window")
             except OSError as error:
                 await self._fail(job, "error", f"the replay's process cannot be started: {error.strerror}", "try again")
+            except Exception as error:
+                # Whatever it is, the job ends, and those who watch it see that.
+                _log.error("replay_lost", job_id=job.job_id, exc_info=error)
+                await self._fail(job, "error", "what the replay's process told cannot be understood", _SEE_LOG)
 
     async def _follow(self, job: Job) -> None:
         """One life of a job's process."""
@@ -214,17 +223,26 @@ class Jobs:
             assert process.stdin is not None
             assert process.stdout is not None
             with suppress(ConnectionError):
-                process.stdin.write(job.order.line(self._lake) + b"\n")
+                process.stdin.write(job.order.line(self._lake, self._memory_bytes_max, self._seconds_max) + b"\n")
                 await process.stdin.drain()
             job.order = replace(job.order, policies="")  # two hundred remembered jobs need not remember a megabyte each
             async for line in process.stdout:
                 await job.update(**_told(line))
             code = await process.wait()
             if not job.is_over:
-                hint = "see why in this server's log; what it finished is kept, so starting it again goes on from there"
-                await self._fail(job, "error", f"the replay's process ended unexpectedly ({code})", hint)
+                await self._fail(job, "error", self._last_words(code), _SEE_LOG)
         finally:
             await _end(process)
+
+    def _last_words(self, code: int) -> str:
+        """Why a process is gone that said nothing."""
+        if code >= 0:
+            return f"the replay's process ended unexpectedly ({code})"
+        mib = self._memory_bytes_max // 1024**2
+        return (
+            f"the replay's process was ended by {signal.Signals(-code).name}, which also happens where it needs more memory than "
+            f"a replay may take ({mib:,} MiB, --replay-memory-bytes-max) or the machine has"
+        )
 
     async def _fail(self, job: Job, code: str, message: str, hint: str) -> None:
         error = {"code": code, "message": message, "hint": hint}

@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 
 from . import errors
 from .asking import Asker
+from .confinement import memory_bytes
 from .gate import Gate
 from .jobs import Jobs
 from .logs import RequestIds
@@ -38,7 +39,8 @@ def create_query_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         asker = Asker(settings.lake, settings.query_seconds_max, settings.query_memory_bytes_max)
         app.state.asker = asker
-        app.state.jobs = Jobs(asker.lake, settings.replays_max, settings.replay_seconds_max)
+        memory_bytes_max = memory_bytes(settings.replay_memory_bytes_max)
+        app.state.jobs = Jobs(asker.lake, settings.replays_max, settings.replay_seconds_max, memory_bytes_max)
         try:
             yield
         finally:

@@ -14,11 +14,14 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from ingest.errors import HindcastError, InputError, LakeError
 from pipeline.admission.policies.load import parse_objects, parse_policy_set
@@ -29,12 +32,14 @@ from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.model import Fidelity
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
+from pipeline.replay.lifetime import end_with_parent
 from queries import open_lake
 
 from . import priorities
 from .beside_runs import keep_policies, keep_report
 from .commands.calibrate import calibrate
 from .commands.policies import refuse_uncompilable
+from .confinement import confine
 from .context import Context
 from .errors import classify
 from .jobs import State
@@ -43,6 +48,7 @@ from .posted import check_posted
 # New events arrive all the time; a plan that they overtook is made anew.
 _ATTEMPTS = 5
 _TELL_SECONDS = 0.2
+_MESSAGE_MAX = 20_000
 # Until when proposed exemptions are good, as `hindcast readiness` has it by default.
 _EXEMPTED_FOR = timedelta(days=90)
 
@@ -51,14 +57,33 @@ def main() -> int:
     """Work off one order; returns an exit code."""
     os.nice(priorities.REPLAY)
     order = json.loads(sys.stdin.buffer.readline())
+    end_with_parent(order["parent"])
     threading.Thread(target=_end_with_server, daemon=True).start()
+    confine(order["memory_bytes_max"], order["seconds_max"])
     try:
         _replay(order)
     except HindcastError as error:
         code, _ = classify(error)
-        _tell(state=State.FAILED, error={"code": code, "message": error.message, "hint": error.hint})
-        return error.exit_code
+        return _failed(code, error.message, error.hint, error.exit_code)
+    except (MemoryError, duckdb.OutOfMemoryException):
+        mib = order["memory_bytes_max"] // 1024**2
+        return _failed(
+            "too_costly",
+            f"the replay needs more memory than a replay may take ({mib:,} MiB)",
+            "give a shorter window or fewer policies, or start the server with a larger --replay-memory-bytes-max",
+        )
+    except Exception as error:
+        traceback.print_exc()
+        return _failed("error", f"the replay failed: {error.__class__.__name__}: {error}", "see the server's log")
     return 0
+
+
+def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
+    """Tell why there is no run; a line may not become longer than a server reads."""
+    if len(message) > _MESSAGE_MAX:
+        message = f"{message[:_MESSAGE_MAX]}... ({len(message) - _MESSAGE_MAX:,} more characters)"
+    _tell(state=State.FAILED, error={"code": code, "message": message, "hint": hint})
+    return exit_code
 
 
 def _replay(order: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from ingest.sink import SinkLimits
 
 ENV_PREFIX = "HINDCAST_"
 RETENTION_DAYS_MAX = 36_500
+REPLAY_MEMORY_BYTES_MIN = 512 * 1024**2
 _POSITIVE = (
     "drain_interval_seconds",
     "drain_stuck_seconds",
@@ -72,6 +73,9 @@ class Settings:
     query_memory_bytes_max: Annotated[int, "the memory that questions may take for sorting and joining"] = 2 * 1024**3
     replays_max: Annotated[int, "replays, started over HTTP, that run at one time; each takes one core"] = 1
     replay_seconds_max: Annotated[float, "how long a replay started over HTTP may take"] = 6 * 3600.0
+    replay_memory_bytes_max: Annotated[
+        int, "the memory that a replay started over HTTP may take; 0 takes half of the machine's, at most 4 GiB"
+    ] = 0
     redact: Annotated[bool, "take credentials out of events before they reach the disk"] = True
     redact_mode: Annotated[str, "what becomes of a credential's body: drop, or hash with the key of this lake"] = "drop"
     redact_resources: Annotated[tuple[str, ...], "the resources whose bodies hold credentials"] = DEFAULT_RESOURCES
@@ -179,7 +183,13 @@ def _check(settings: Settings) -> None:
     for name in _POSITIVE:
         if getattr(settings, name) <= 0:
             raise InputError(f"{name} is {getattr(settings, name)}, it must be above 0")
-    for name in ("maintain_interval_seconds", "retention_days", "objects_retention_days"):
+    if 0 < settings.replay_memory_bytes_max < REPLAY_MEMORY_BYTES_MIN:
+        raise InputError(
+            f"replay_memory_bytes_max is {settings.replay_memory_bytes_max}, a replay does not start with less than "
+            f"{REPLAY_MEMORY_BYTES_MIN}",
+            "0 takes half of the machine's memory, at most 4 GiB",
+        )
+    for name in ("replay_memory_bytes_max", "maintain_interval_seconds", "retention_days", "objects_retention_days"):
         if getattr(settings, name) < 0:
             raise InputError(f"{name} is {getattr(settings, name)}, it must not be below 0")
     for name in ("retention_days", "objects_retention_days"):

@@ -21,6 +21,7 @@ from . import options
 STDIN = Path("-")
 _STDIN_NAME = "standard input"
 _KINDS_SHOWN = 3
+_PROBLEMS_SHOWN = 20
 
 
 def chosen_policies(
@@ -100,7 +101,10 @@ def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:
     """Raise InputError with file and line of every expression that does not compile: an API server would not take such a policy."""
     errors = [item for policy in policies.policies for item in refused_expressions(policy, version)]
     if errors:
-        raise InputError("\n".join(f"{item.source}: {item.error}" for item in errors))
+        lines = [f"{item.source}: {item.error}" for item in errors[:_PROBLEMS_SHOWN]]
+        if len(errors) > _PROBLEMS_SHOWN:
+            lines.append(f"and {len(errors) - _PROBLEMS_SHOWN:,} more expressions that do not compile")
+        raise InputError("\n".join(lines))
 
 
 def only(policies: PolicySet, names: set[str]) -> PolicySet:

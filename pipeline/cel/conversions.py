@@ -27,8 +27,9 @@ _DIGITS_MAX = 64
 
 
 _FLOAT_WORDS = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
-_DECIMAL = re.compile(r"[+-]?(?:[0-9](?:_?[0-9])*)?\.?(?:[0-9](?:_?[0-9])*)?(?:[eE][+-]?[0-9](?:_?[0-9])*)?", re.ASCII)
-_HEXADECIMAL = re.compile(r"[+-]?0[xX]_?[0-9a-fA-F_]*\.?[0-9a-fA-F_]*[pP][+-]?[0-9]+", re.ASCII)
+# Each run of digits is taken whole and never given back: in a long text there are too many ways to part it.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9](?:_?[0-9])*+)?+\.?(?:[0-9](?:_?[0-9])*+)?+(?:[eE][+-]?[0-9](?:_?[0-9])*+)?", re.ASCII)
+_HEXADECIMAL = re.compile(r"[+-]?0[xX]_?[0-9a-fA-F_]*+\.?[0-9a-fA-F_]*+[pP][+-]?[0-9]+", re.ASCII)
 
 
 def _parse_double(text: str) -> float | None:

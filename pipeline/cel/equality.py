@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from .values import CelError, CelMap, Opaque, Optional, SparseMap, UInt, Unknown, Value
 
 NUMBERS: Final = frozenset((int, float, UInt))
+_HOLDERS: Final = frozenset((list, dict, SparseMap, CelMap, Optional))
 
 
 class UnknownOperandError(Exception):
@@ -165,23 +167,28 @@ def _all(answers: object) -> bool | Unknown:
 
 
 def unknown_within(value: Value) -> Unknown | None:
-    """The unknowns anywhere in a value, merged, or None."""
-    kind = value.__class__
-    if kind is Unknown:
-        return value  # type: ignore[no-any-return]
-    if kind is list:
-        parts = value
-    elif kind is dict or kind is SparseMap:
-        parts = value.values()
-    elif kind is CelMap:
-        parts = [each for _, each in value.entries.values()]
-    elif kind is Optional:
-        parts = (value.value,)
-    else:
-        return None
+    """The unknowns anywhere in a value, merged, or None. What a value holds twice is looked at once."""
     merged: Unknown | None = None
-    for part in parts:
-        found = unknown_within(part)
-        if found is not None:
-            merged = found if merged is None else merged.merge(found)
+    pending = [value]
+    seen: set[int] = set()
+    while pending:
+        part = pending.pop()
+        kind = part.__class__
+        if kind is Unknown:
+            merged = part if merged is None else merged.merge(part)
+        elif kind in _HOLDERS and id(part) not in seen:
+            seen.add(id(part))
+            pending += _parts(part)
     return merged
+
+
+def _parts(holder: Value) -> Iterable[Value]:
+    """What stands in a list, map or optional."""
+    kind = holder.__class__
+    if kind is list:
+        return holder  # type: ignore[no-any-return]
+    if kind is CelMap:
+        return [each for _, each in holder.entries.values()]
+    if kind is Optional:
+        return (holder.value,)
+    return holder.values()  # type: ignore[no-any-return]

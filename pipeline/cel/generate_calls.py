@@ -12,7 +12,8 @@ from . import ast
 from .calls import BLIND
 from .fragments import Code, UnsupportedError
 from .functions import Function
-from .patterns import searcher
+from .patterns import compiled, matches
+from .sizes import TEXT_MAX
 from .values import INT_MAX, INT_MIN, CelError, Opaque
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _CHANGING = frozenset(("add", "sub"))
 # Their result may be unknown though they are given nothing that is: of a decision nobody may know the reason. What is of no scalar
 # kind, such as the decision, is looked at anyway before it is used.
 _UNSURE = frozenset(("reason",))
+# These are computed beforehand where they are given constants: quickly, and their result is about as small as what they are given.
+_FOLDED = frozenset(("split", "lowerAscii", "upperAscii", "trim", "substring", "charAt", "_/_", "_%_", "-_"))
 
 
 def call(generator: Generator, node: ast.Call) -> Code:
@@ -57,7 +60,7 @@ def _plain(generator: Generator, function: Function, arguments: list[ast.Expr]) 
     if function.name in _CHANGING:
         raise UnsupportedError(function.name)
     constants = [generator.constants.of(argument) for argument in arguments]
-    if arguments and all(found for found, _ in constants):
+    if function.name in _FOLDED and all(found for found, _ in constants):
         try:
             result = function.call(*[value for _, value in constants])
         except (CelError, TypeError):
@@ -132,7 +135,9 @@ def _equality(generator: Generator, negated: bool, left: ast.Expr, right: ast.Ex
 def _arithmetic(generator: Generator, operator: str, name: str, left: ast.Expr, right: ast.Expr) -> Code:
     first, second = generator.code(left), generator.code(right)
     if operator == "+" and "string" in (first.kind, second.kind):
-        return Code(f"({first.text} + {second.text})", "string")  # Python adds nothing but a str to a str.
+        # Python adds nothing but a str to a str. Both are short enough to be held twice.
+        result = generator.fresh()
+        return Code(f"({result} if len({result} := {first.text} + {second.text}) <= {TEXT_MAX} else deviate())", "string")
     kind = "int" if first.kind == second.kind == "int" else None
     if first.kind in (None, "int") and second.kind in (None, "int"):
         one, two, result = generator.fresh(), generator.fresh(), generator.fresh()
@@ -202,11 +207,11 @@ def _matches(generator: Generator, text: ast.Expr, pattern: ast.Expr) -> Code | 
     if not found or value.__class__ is not str:
         return None
     try:
-        search = generator.named(searcher(value))
+        compiled(value)
     except CelError:
         return Code("deviate()", "bool")
-    code, name = generator.code(text), generator.fresh()
-    return Code(f"({search}({name}) is not None if ({name} := {code.text}).__class__ is str else deviate())", "bool")
+    code, name, search = generator.code(text), generator.fresh(), generator.named(matches)
+    return Code(f"({search}({name}, {value!r}) if ({name} := {code.text}).__class__ is str else deviate())", "bool")
 
 
 def _or_value(generator: Generator, option: ast.Expr, default: ast.Expr) -> Code | None:

@@ -11,6 +11,7 @@ from .calls import application, evaluate_arguments
 from .frames import FAILED, METER, Frame, Run
 from .functions import Function
 from .library.costs import Cost
+from .sizes import Room, TooLargeError
 from .steps import optional_map_of, sort_by
 from .undecided import Undecided
 from .values import NONE, CelError, CelMap, Optional, Value
@@ -18,6 +19,8 @@ from .values import NONE, CelError, CelMap, Optional, Value
 LookUp: TypeAlias = Callable[[Value, Any], Value]
 
 LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
+# From this length on it is worth asking what a call costs before it runs.
+_LARGE = 10_000
 
 
 class LimitExceededError(Exception):
@@ -25,19 +28,26 @@ class LimitExceededError(Exception):
 
 
 class Meter:
-    """What an evaluation has cost so far."""
+    """What an evaluation has cost so far, and the room that it has for new values."""
 
-    __slots__ = ("cost", "limit")
+    __slots__ = ("cost", "limit", "room")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, room: Room | None = None) -> None:
         self.cost = 0
         self.limit = limit
+        self.room = room or Room()
 
     def charge(self, cost: int) -> None:
         """Adds to the cost. Raises LimitExceededError beyond the limit."""
         self.cost += cost
         if self.cost > self.limit:
             raise LimitExceededError
+
+    def test(self, cost: int) -> None:
+        """Raises LimitExceededError where so much more is sure to be beyond the limit."""
+        # A result that nobody has seen yet counts as one element, which is one more than an empty one.
+        if self.cost + cost - 1 > self.limit:
+            self.charge(cost)
 
 
 def charged(run: Run, cost: int) -> Run:
@@ -100,12 +110,30 @@ def metered_call(function: Function, arguments: list[Run], cost: Cost | None) ->
 
     def run(frame: Frame) -> Value:
         values, failure = evaluate_arguments(arguments, frame)
-        result = apply(*values) if failure is None else failure
+        meter = frame[METER]
+        if failure is None:
+            if cost is not None and any(map(_is_large, values)):
+                # What a call costs at least is charged before it takes long or much.
+                meter.test(cost(tuple(values), None))
+            try:
+                result = apply(*values)
+            except TooLargeError as problem:
+                meter.charge(1 if cost is None else cost(tuple(values), problem))
+                raise
+            # What a call hands on is not new.
+            if all(result is not value for value in values):
+                meter.room.take(result)
+        else:
+            result = failure
         if len(values) == len(arguments):
-            frame[METER].charge(1 if cost is None else cost(tuple(map(measurable, values)), measurable(result)))
+            meter.charge(1 if cost is None else cost(tuple(map(measurable, values)), measurable(result)))
         return result
 
     return run
+
+
+def _is_large(value: Value) -> bool:
+    return (value.__class__ is str or value.__class__ is list or value.__class__ is bytes) and len(value) > _LARGE
 
 
 def metered_loop(macro: str, slots: list[int], arguments: list[Run], item_cost: int = LIST_COST) -> folds.Loop:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .equality import contains, equal
+from .sizes import check_list, check_text
 from .values import INT_MAX, INT_MIN, UINT_MAX, CelError, CelMap, Duration, Timestamp, UInt, Value, no_such_overload
 
 _NUMBERS = frozenset((int, float, UInt))
@@ -43,7 +44,13 @@ def add(left: Value, right: Value) -> Value:
     if kind is other:
         if kind is int:
             return _int(left + right)
-        if kind is str or kind is float or kind is list or kind is bytes:
+        if kind is str or kind is bytes:
+            check_text(len(left) + len(right))
+            return left + right
+        if kind is list:
+            check_list(len(left) + len(right))
+            return left + right
+        if kind is float:
             return left + right
         if kind is UInt:
             return _uint(int(left) + int(right))

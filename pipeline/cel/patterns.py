@@ -1,24 +1,27 @@
-"""Regular expressions: RE2's syntax and meaning, at the speed of Python's `re` where the two cannot differ."""
+"""Regular expressions: RE2 alone, which takes time linear in the text, with what Go's regexp refuses beyond it.
+
+An ordinary text is often asked about again, so the last answers are kept. What one pattern may take of memory while it searches is
+bounded (`max_mem`), and so is the number of patterns that are kept.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import re2
+from re2 import _re2
 
 from .values import CelError
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-# ASCII only, no escapes of letters or digits, no groups with flags or assertions, no classes within classes, no repetition that is
-# nested or possessive: what remains means the same to both engines, once `$` is made to match at the very end only. A repeated
-# group may make `re` backtrack without end, so it is left to RE2, as are long texts.
-_PLAIN = re.compile(r"(?:[A-Za-z0-9 _/:;,@%&=<>!~'\"\-^$|()\[\]*+?.]|\{[0-9]+(?:,[0-9]*)?\}|\\[^A-Za-z0-9])*", re.ASCII)
-_DIFFERENT = re.compile(r"\(\?|\[\[|\[\^?\]|[*+?}][*+{]|\)[*+{]|--|&&|\|\||~~|\\[^\x21-\x7e]")
-_PLAIN_TEXT_MAX = 512
+_MIB = 1024 * 1024
+# Few patterns need more than the first size; RE2's own default is the second.
+_PATTERN_BYTES, _LARGE_PATTERN_BYTES = _MIB, 8 * _MIB
+_KEPT, _LARGE_KEPT = 512, 32
+_ANSWERS_KEPT, _KEPT_LENGTH_MAX = 16_384, 512
+_NESTING_MAX = 1000  # Go regexp/syntax/parse.go maxHeight: groups, and one literal within
+_TOO_LARGE = "pattern too large - compile failed"
+_UNANCHORED = _re2.RE2.Anchor.UNANCHORED
+_NOWHERE = (-1, -1)
 # RE2's texts, and how Go's regexp says the same (Go regexp/syntax/parse.go).
 _GO_TEXT = {
     "missing ]": "missing closing ]",
@@ -30,56 +33,111 @@ _GO_TEXT = {
     "invalid named capture group": "invalid named capture",
     "trailing \\": "trailing backslash at end of expression",
     "invalid character class range": "invalid character class range",
-    "pattern too large - compile failed": "expression too large",
+    _TOO_LARGE: "expression too large",
 }
 
 
-@lru_cache(maxsize=4096)
+def _options(bytes_max: int) -> Any:
+    options = _re2.RE2.Options()
+    options.log_errors = False
+    options.never_capture = True  # No function of CEL asks for groups.
+    options.max_mem = bytes_max
+    return options
+
+
+_SMALL, _LARGE = _options(_PATTERN_BYTES), _options(_LARGE_PATTERN_BYTES)
+
+
+@lru_cache(maxsize=_KEPT)
 def compiled(pattern: str) -> Any:
-    """The pattern as an RE2 object of Python. Raises CelError with the text of Go's regexp."""
+    """The pattern as an RE2 object. Raises CelError with the text of Go's regexp."""
     try:
-        return re2.compile(pattern, options=_OPTIONS)
+        octets = pattern.encode()
     except UnicodeEncodeError:
         raise CelError(f"error parsing regexp: invalid UTF-8: `{pattern}`") from None
-    except re2.error as problem:
-        raw = problem.args[0] if problem.args else ""
-        text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
-        code, colon, where = text.partition(": ")
-        shown = f": `{where}`" if colon else ""
-        raise CelError(f"error parsing regexp: {_GO_TEXT.get(code, code)}{shown}") from None
+    found = _re2.RE2(octets, _SMALL)
+    if not found.ok() and found.error().decode("utf-8", "replace").startswith(_TOO_LARGE):
+        found = None
+    elif not found.ok():
+        raise _problem(found.error())
+    _refuse_beyond_go(pattern)
+    return _Large(octets) if found is None else found
 
 
-@lru_cache(maxsize=4096)
-def searcher(pattern: str) -> Callable[[str], object | None]:
-    """A function that finds the pattern anywhere in a text: truthy where it does. Raises CelError for a pattern RE2 refuses."""
-    exact = compiled(pattern).search
-    plain = _as_python(pattern)
-    if plain is None:
-        return exact  # type: ignore[no-any-return]
-    search = plain.search
+class _Large:
+    """A pattern that needs more memory; fewer of these are kept. Raises CelError where RE2 refuses it."""
 
-    def either(text: str) -> object | None:
-        return search(text) if len(text) <= _PLAIN_TEXT_MAX else exact(text)
+    __slots__ = ("_octets",)
 
-    return either
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        _compiled_large(octets)
+
+    def Match(self, *arguments: Any) -> Any:  # noqa: N802 - as RE2 has it
+        return _compiled_large(self._octets).Match(*arguments)
 
 
-def _as_python(pattern: str) -> re.Pattern[str] | None:
-    """The same pattern for `re`, or None where it might mean something else or take long."""
-    if _PLAIN.fullmatch(pattern) is None or _DIFFERENT.search(pattern):
-        return None
-    pieces = re.split(r"(\\.|\[\^?(?:\\.|[^\]\\])*\])", pattern)
+@lru_cache(maxsize=_LARGE_KEPT)
+def _compiled_large(octets: bytes) -> Any:
+    found = _re2.RE2(octets, _LARGE)
+    if not found.ok():
+        raise _problem(found.error())
+    return found
+
+
+def _problem(raw: bytes) -> CelError:
+    """RE2's text in Go's words."""
+    code, colon, where = raw.decode("utf-8", "replace").partition(": ")
+    return CelError(f"error parsing regexp: {_GO_TEXT.get(code, code)}{f': `{where}`' if colon else ''}")
+
+
+def _refuse_beyond_go(pattern: str) -> None:
+    """Raises CelError for what RE2 takes and Go does not: `\\C`, which is one byte, and groups nested a thousand deep."""
+    if "\\C" not in pattern and pattern.count("(") < _NESTING_MAX:
+        return
+    depth = at = 0
+    in_class = False
+    while at < len(pattern):
+        pair = pattern[at : at + 2]
+        if pair == "\\Q" and not in_class:
+            end = pattern.find("\\E", at)
+            at = len(pattern) if end < 0 else end
+        elif pair == "\\C":
+            raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
+        elif pair[0] == "[" and not in_class:
+            in_class = True
+            # A bracket that comes first in a class closes nothing.
+            at += 2 if pair == "[^" else 1
+        elif pair[0] == "]":
+            in_class = False
+        elif pair[0] in "()" and not in_class:
+            depth += (pair != "(?" or pattern.startswith(("(?P<", "(?<"), at)) if pair[0] == "(" else -1
+            if depth >= _NESTING_MAX:
+                raise CelError(f"error parsing regexp: expression nests too deeply: `{pattern}`")
+        at += 2 if pair[0] == "\\" else 1
+
+
+def octets_of(text: str) -> bytes:
+    """A text for RE2. A lone surrogate is no character to it; Go reads it from JSON as U+FFFD."""
     try:
-        # Even pieces lie outside of classes and escapes.
-        return re.compile("".join(piece if index % 2 else piece.replace("$", r"\Z") for index, piece in enumerate(pieces)))
-    except (re.error, RecursionError, OverflowError):
-        return None
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def span(pattern: str, octets: bytes, start: int = 0) -> tuple[int, int] | None:
+    """Where the pattern is first found at or after `start`, in bytes. Raises CelError for a bad pattern."""
+    found: tuple[int, int] = compiled(pattern).Match(_UNANCHORED, octets, start, len(octets))[0]
+    return None if found == _NOWHERE else found
 
 
 def matches(text: str, pattern: str) -> bool:
     """`text.matches(pattern)`: whether the pattern is found anywhere. Raises CelError for a bad pattern."""
-    try:
-        return searcher(pattern)(text) is not None
-    except UnicodeEncodeError:
-        # A lone surrogate is no character to RE2; Go reads it from JSON as U+FFFD.
-        return searcher(pattern)(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")) is not None
+    return _kept(text, pattern) if len(text) + len(pattern) <= _KEPT_LENGTH_MAX else _is_found(text, pattern)
+
+
+def _is_found(text: str, pattern: str) -> bool:
+    return span(pattern, octets_of(text)) is not None
+
+
+_kept = lru_cache(maxsize=_ANSWERS_KEPT)(_is_found)

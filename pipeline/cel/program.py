@@ -18,6 +18,7 @@ from .generate import generate
 from .metered import LimitExceededError, Meter
 from .names import Names
 from .readset import Analyzed, ReadSet, read_set
+from .sizes import TOO_LARGE, Room, TooLargeError
 from .stack import on_fresh_stack
 from .values import CelError, Unknown, Value
 
@@ -41,10 +42,15 @@ class Program:
         self._fast = generate(tree, names, self._constants)
 
     def evaluate(self, activation: Activation) -> Value | CelError | Unknown:
-        """The expression's value over these variables, or the error or the unknown it results in. Raises nothing."""
+        """The expression's value over these variables, or the error or the unknown it results in. Raises nothing.
+
+        Each value it builds is bounded (`sizes.py`), all together are not: ask `cost_may_exceed` before, or count the cost.
+        """
         if self._fast is not None:
             try:
                 return self._fast(activation)
+            except MemoryError:
+                raise
             except Exception:
                 pass  # Anything unusual: the exact tier finds out what it is.
         return self.evaluate_exactly(activation)
@@ -52,20 +58,35 @@ class Program:
     def evaluate_exactly(self, activation: Activation) -> Value | CelError | Unknown:
         """As `evaluate`, by the exact tier alone."""
         try:
-            return self._exact([activation, *self._frame_tail])
-        except RecursionError:
             return on_fresh_stack(lambda: self._exact([activation, *self._frame_tail]), Unknown(TOO_DEEP))
+        except TooLargeError:
+            return self.evaluate_with_cost(activation)[0]
+        except MemoryError:
+            raise
+        except RecursionError:
+            return Unknown(TOO_DEEP)
         except Exception as problem:
             # A fault in a function or in the data is this evaluation's result, not the end of the run (cel-go cel/program.go Eval).
             return CelError(f"internal error: {problem.__class__.__name__}: {problem}")
 
-    def evaluate_with_cost(self, activation: Activation, limit: int = COST_LIMIT) -> tuple[Value | CelError | Unknown, int]:
-        """As `evaluate`, with what kube-apiserver would have charged for it. Beyond the limit the result is an error."""
-        meter = Meter(limit)
+    def evaluate_with_cost(
+        self, activation: Activation, limit: int = COST_LIMIT, room: Room | None = None
+    ) -> tuple[Value | CelError | Unknown, int]:
+        """As `evaluate`, with what kube-apiserver would have charged for it. Beyond the limit the result is an error.
+
+        The result is unknown where a value is too large for the `room`, or by itself, before the limit is reached.
+        """
+        meter = Meter(limit, room)
         try:
             return on_fresh_stack(lambda: self._costed(activation, meter), Unknown(TOO_DEEP)), meter.cost
         except LimitExceededError:
             return CelError(EXCEEDED), meter.cost
+        except TooLargeError:
+            return Unknown(TOO_LARGE), meter.cost
+        except MemoryError:
+            raise
+        except RecursionError:
+            return Unknown(TOO_DEEP), meter.cost
         except Exception as problem:
             return CelError(f"internal error: {problem.__class__.__name__}: {problem}"), meter.cost
 
@@ -89,7 +110,11 @@ class Program:
     def reads_with(self, variables: Mapping[str, Program]) -> ReadSet:
         """As `reads`, where these programs are the values of `variables.NAME`: what is read of them is traced back."""
         composed = {name: program._analyzed for name, program in variables.items()}
-        return on_fresh_stack(lambda: read_set(self._analyzed, composed))
+        try:
+            return on_fresh_stack(lambda: read_set(self._analyzed, composed))
+        except RecursionError:
+            # Variables that use each other deeper than any stack: each is taken by itself, as if all of its value were looked at.
+            return ReadSet.union(self.reads, *(program.reads for program in variables.values()))
 
     @property
     def _analyzed(self) -> Analyzed:

@@ -7,7 +7,7 @@ understood here, such as handing a value to a function, reads the whole of that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -163,6 +163,18 @@ def _whole(references: References) -> None:
         node.whole = True
 
 
+def _together(parts: Iterable[References]) -> References:
+    """What any of these may stand for, each once. More than can be followed are taken as read whole."""
+    found = {id(each): each for part in parts for each in part}
+    references = tuple(found.values())
+    if len(references) <= _FOLLOWED_MAX:
+        return references
+    _whole(references)
+    return ()
+
+
+# Variables that choose between parts of each other would double their number each time.
+_FOLLOWED_MAX = 256
 _SCALARS = (str, int, float, bool, bytes, None.__class__)
 # Their result is, or holds, what they were given: of two lists that are added, the elements.
 _PASSING = frozenset(("dyn", "optional.of", "value", "_+_"))
@@ -193,7 +205,7 @@ class _Analysis:
                 return self.index(node, scope)
             case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
                 self.visit(condition, scope)
-                return self.visit(then, scope) + self.visit(otherwise, scope)
+                return _together((self.visit(then, scope), self.visit(otherwise, scope)))
             case ast.And(terms=terms) | ast.Or(terms=terms):
                 for term in terms:
                     self.visit(term, scope)
@@ -240,7 +252,7 @@ class _Analysis:
             return self.membership(arguments, scope)
         references = [self.visit(argument, scope) for argument in arguments]
         if name in _PASSING or (name in ("or", "orValue") and len(arguments) == 2):
-            return tuple(each for found in references for each in found)
+            return _together(references)
         if name == "size":
             for each in references[0]:
                 each.each()

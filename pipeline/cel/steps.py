@@ -13,6 +13,7 @@ from .calls import application
 from .frames import ACTIVATION, FAILED, Frame, Run
 from .functions import Function
 from .messages import construct
+from .sizes import printed
 from .undecided import Undecided
 from .values import NONE, CelError, CelMap, Optional, Value, no_such_overload
 
@@ -152,7 +153,7 @@ def list_of(elements: list[tuple[Run, bool]]) -> Run:
                 return value
             if optional:
                 if value.__class__ is not Optional:
-                    return CelError(f"cannot initialize optional list element from non-optional value {value}")
+                    return CelError(f"cannot initialize optional list element from non-optional value {printed(value)}")
                 if not value.has_value:
                     continue
                 value = value.value
@@ -175,7 +176,7 @@ def map_of(entries: list[tuple[Run, Run, bool]]) -> Run:
                 return value
             if optional:
                 if value.__class__ is not Optional:
-                    return CelError(f"cannot initialize optional entry '{key}' from non-optional value {value}")
+                    return CelError(f"cannot initialize optional entry '{key}' from non-optional value {printed(value)}")
                 if not value.has_value:
                     result.entries.pop(CelMap.slot(key), None)
                     continue
@@ -196,7 +197,7 @@ def struct_of(name: str, fields: list[tuple[str, Run, bool]]) -> Run:
                 return value
             if optional:
                 if value.__class__ is not Optional:
-                    return CelError(f"cannot initialize optional entry '{field}' from non-optional value {value}")
+                    return CelError(f"cannot initialize optional entry '{field}' from non-optional value {printed(value)}")
                 if not value.has_value:
                     values.pop(field, None)
                     continue

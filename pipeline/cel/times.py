@@ -27,6 +27,7 @@ _UNITS = {
     "m": 60 * _SECOND,
     "h": 3600 * _SECOND,
 }
+_DIGITS_MAX = 19  # of a number of nanoseconds
 _TERM = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)(?![a-z\u00b5\u03bc])", re.ASCII)
 
 
@@ -63,6 +64,8 @@ def parse_duration(text: str) -> Duration | None:
     while at < len(rest):
         found = _TERM.match(rest, at)
         if found is None or not (found[1] or found[2]):
+            return None
+        if len(found[1].lstrip("0")) > _DIGITS_MAX:
             return None
         unit = _UNITS[found[3]]
         fraction = (found[2] or "")[:19]

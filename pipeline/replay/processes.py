@@ -26,6 +26,7 @@ from ingest.lake import Lake
 from queries import LakeReader
 
 from ..cel.syntax import prepare_parser
+from .lifetime import end_with_parent
 from .parts import part_file, take, write_part
 from .plan import Part, ReplayPlan
 from .planning import PART_REQUESTS
@@ -77,7 +78,9 @@ def _pool_of(processes: int) -> ProcessPoolExecutor:
     _drop()
     # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
     context = multiprocessing.get_context("spawn")
-    pool = _pools[processes] = ProcessPoolExecutor(processes, context, _prepare, (os.getpid(),))
+    # A thread that ends sooner than this process would take the processes with it that it started.
+    is_lasting = threading.current_thread() is threading.main_thread()
+    pool = _pools[processes] = ProcessPoolExecutor(processes, context, _prepare, (os.getpid(), is_lasting))
     return pool
 
 
@@ -161,14 +164,16 @@ def _let_go() -> None:
     _held.clear()
 
 
-def _prepare(parent: int) -> None:
+def _prepare(parent: int, is_lasting: bool) -> None:
+    if is_lasting:
+        end_with_parent(parent)
     gc.set_threshold(*COLLECTING)
     atexit.register(_let_go)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
-    """A process whose parent was killed is told nothing, and would wait for ever."""
+    """A process whose parent was killed is told nothing, and would wait for ever. Not every kernel ends it."""
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -230,3 +232,59 @@ def _replayers() -> list[bytes]:
         with suppress(OSError):
             commands.append(Path(f"/proc/{pid}/cmdline").read_bytes())
     return [command for command in commands if b"api.replayer" in command]
+
+
+def many(expression: str, count: int) -> str:
+    """A policy with this validation many times over."""
+    start = registry().split("validations:")[0]
+    return start.rstrip() + "\n  validations:\n" + f'  - expression: "{expression}"\n' * count
+
+
+def test_mistakes_beyond_number_are_told_in_few_words(asked: QueryClient) -> None:
+    """12,000 errors were one line that nobody read, and the job was planned for ever."""
+    response = asked.send("POST", "/replays", headers=YAML, content=many("x", 12_000))
+    assert response.status_code == 400, response.text
+    assert "and 11,980 more expressions" in response.json()["error"]["message"]
+
+
+def test_a_line_that_is_too_long_ends_the_job(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.jobs._LINE_BYTES_MAX", 16)
+    with QueryClient(Settings(lake=lake)) as client:
+        answer = client.send("POST", "/replays", headers=YAML, content=registry())
+        assert answer.status_code >= 400, answer.text
+        (job,) = client.get("/replays")["rows"]
+        events = client.send("GET", f"/replays/{job['job_id']}/events").text  # they end
+    assert job["state"] == "failed"
+    assert job["error"]["message"] == "what the replay's process told cannot be understood"
+    assert events.count("event: replay") == 1
+
+
+def test_a_replay_without_enough_memory_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.query_app.memory_bytes", lambda given: 64 * 1024**2)
+    with QueryClient(Settings(lake=lake)) as client:
+        client.send("POST", "/replays", params=SHORT, headers=YAML, content=registry())
+        (job,) = client.get("/replays")["rows"]
+        job = ended(client, job["job_id"])
+    assert job["state"] == "failed"
+    assert "memory than a replay may take (64 MiB" in job["error"]["message"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it")
+def test_a_replay_ends_with_its_server_whatever_it_is_doing(lake: Path) -> None:
+    """The server is killed, and the replay neither reads its input nor lets another thread run."""
+    deaf = (
+        "import os; from pipeline.replay.lifetime import end_with_parent; end_with_parent(os.getppid()); "
+        "print(os.getpid(), flush=True); sum(range(10**12))"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {deaf!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as started:
+        assert started.stdout is not None
+        replay = int(started.stdout.readline())
+        started.kill()
+        started.wait()
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while Path(f"/proc/{replay}").exists() and "Z" not in Path(f"/proc/{replay}/stat").read_text().split()[2]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -17,10 +17,12 @@ _UNBOUNDED = frozenset(["range"])  # the result can be as long as a number says
 _TRAVERSALS = frozenset(["sum", "min", "max", "indexOf", "lastIndexOf", "includes", "isSorted"])  # every character of every element
 _SEARCHES = frozenset(["matches", "find", "findAll"])
 _QUADRATIC = frozenset(["contains", "equivalent", "intersects", "distinct", "sort"])
+_BUILDERS = frozenset(["_+_", "format", "join", "replace", "quote", "flatten", "split", "findAll"])
 _COMPARISONS = frozenset(["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"])
 _LOOP_COST = 40  # per iteration of any macro, beside what its arguments cost
 _LITERAL_COST = 40  # of a list, map or struct that is built
 _CHECK_COST = 350_000
+_BEYOND = 1e12
 _FORMAT_PATTERN = 1103 / 4  # the longest of the formats' own patterns
 
 
@@ -77,6 +79,11 @@ def is_bounded(trees: Iterable[ast.Expr]) -> bool:
     return True
 
 
+def _capped(extent: Extent) -> Extent:
+    """What is larger than anything that is built here need not be told apart, and would grow beyond what a float holds."""
+    return Extent(min(extent.length, _BEYOND), min(extent.entries, _BEYOND))
+
+
 class CostBound:
     """Walks an expression and adds up the most that each node can cost, as often as it can be evaluated."""
 
@@ -104,7 +111,11 @@ class CostBound:
                 operands = [*([target] if target is not None else []), *arguments]
                 extents = [self._of(each, times, scope) for each in operands]
                 self.cost += times * _call_cost(node.function, operands, extents)
-                return _call_extent(node.function, operands, extents)
+                extent = _capped(_call_extent(node.function, operands, extents))
+                if node.function in _BUILDERS:
+                    # Some of these build more than they cost. Who looks at the bound wants to know that it is little.
+                    self.cost += times * (extent.length * 0.1 + extent.entries)
+                return extent
             case ast.OptionalMap(target=target, variable=variable, body=body):
                 self.cost += 5 * times
                 # The target may be evaluated again where the body reads it.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from ...cel import Environment, Type
 from .declarations import scope_for
 
 
-@cache
+# A policy of many variables has an environment for each, which holds all before it.
+@lru_cache(maxsize=256)
 def environment(
     version: tuple[int, int], *, has_params: bool, has_authorizer: bool, variables: tuple[tuple[str, Type], ...] = ()
 ) -> Environment:

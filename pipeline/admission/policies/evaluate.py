@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
+from ...cel.sizes import BUILT_BYTES_MAX, Room
 from ...cel.values import CelError, LazyMap
 from ...cel.values import Unknown as CelUnknown
 from ...matching import Match
@@ -22,6 +23,8 @@ from .outcome import ADMIT, Annotations, Evaluation, Outcome
 from .verdict import Decision
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+# What is evaluated without counting builds little. Counted once more, it must leave this much.
+_ROOM_LEFT_MIN = BUILT_BYTES_MAX // 2
 
 
 class OutOfBudgetError(Exception):
@@ -31,7 +34,7 @@ class OutOfBudgetError(Exception):
 class Step:
     """One composition context: variables are computed at most once in it, and charged to it. Whoever uses its roots keeps it."""
 
-    __slots__ = ("__weakref__", "_counted", "_open", "_variables", "_variables_cost", "budget", "roots")
+    __slots__ = ("__weakref__", "_counted", "_open", "_room", "_variables", "_variables_cost", "budget", "roots")
 
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
         self.roots = roots
@@ -41,6 +44,7 @@ class Step:
             # stands in a policy.
             self._counted: dict[str, tuple[Any, int]] = {}
             self._variables_cost = 0
+            self._room = Room()
         if policy.variables:
             self._variables = policy.variables
             self._open: set[str] = set()  # variables that are being computed
@@ -55,7 +59,7 @@ class Step:
             return _worded(expression, program.evaluate(self.roots))
         counted = self._counted.get(program.text)
         if counted is None:
-            counted = self._counted[program.text] = program.evaluate_with_cost(self.roots)
+            counted = self._counted[program.text] = program.evaluate_with_cost(self.roots, room=self._room)
         value, cost = counted
         # What variables cost is taken from the budget before the expression's own cost.
         self._charge(self._variables_cost)
@@ -77,11 +81,14 @@ class Step:
         if name in self._open:
             # Of two variables of one name the later one may be checked with the earlier, and then evaluates itself without end.
             return CelUnknown(f"variables.{name}: its expression needs its own value")
+        if self.budget is not None and self._variables_cost > self.budget:
+            # Whoever asked is charged for what was computed already, and has no budget for that.
+            return CelUnknown(f"variables.{name}: {OUT_OF_BUDGET}")
         self._open.add(name)
         if self.budget is None:
             value = variable.program.evaluate(self.roots)
         else:
-            value, cost = variable.program.evaluate_with_cost(self.roots)
+            value, cost = variable.program.evaluate_with_cost(self.roots, room=self._room)
             self._variables_cost += cost
         self._open.discard(name)
         if value.__class__ is CelError:
@@ -129,13 +136,14 @@ class Case:
         """Whether programs in doubt turn out to cost no more than they may. What variables cost is not in doubt."""
         step = self.step(names, None, has_authorizer=True)
         costs: dict[str, int] = {}
+        room = Room()
         spent = 0
         for program in doubt.programs:
             cost = costs.get(program.text)
             if cost is None:
-                cost = costs[program.text] = program.evaluate_with_cost(step.roots)[1]
+                cost = costs[program.text] = program.evaluate_with_cost(step.roots, room=room)[1]
             spent += cost
-            if cost > PROGRAM_LIMIT or spent > doubt.spare:
+            if cost > PROGRAM_LIMIT or spent > doubt.spare or room.left < _ROOM_LEFT_MIN:
                 return False
         return True
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from .. import times
+from ..sizes import check_printable, check_text
 from ..types import DYN, STRING, Type, list_of
 from ..values import INT_MAX, CelError, CelMap, Duration, Timestamp, UInt, Value, runtime_type
 from .costs import scan
@@ -41,8 +42,10 @@ def format_string(text: str, arguments: list[Value], times_sign: str = "×") -> 
 
     Raises CelError in the words of cel-go. Too many arguments are no error.
     """
+    check_printable(arguments)
     pieces: list[str] = []
     position = used = 0
+    length = len(text)
     while (percent := text.find("%", position)) >= 0:
         pieces.append(text[position:percent])
         if text.startswith("%%", percent):
@@ -57,6 +60,8 @@ def format_string(text: str, arguments: list[Value], times_sign: str = "×") -> 
             piece if times_sign == "×" or clause.verb != "e" else piece.lstrip().replace("×", times_sign).rjust(len(piece))
         )
         position, used = clause.end, used + 1
+        length += len(piece)
+        check_text(length)
     pieces.append(text[position:])
     return "".join(pieces)
 

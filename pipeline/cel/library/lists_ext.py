@@ -6,14 +6,15 @@ from dataclasses import replace
 from functools import cmp_to_key
 
 from ..functions import Function, Library
+from ..sizes import TooLargeError, check_list
 from ..types import DYN, INT, list_of, parameter
 from ..values import CelError, Value, runtime_type
 from .costs import STRING_FACTOR, Cost, allocate, size
 from .declare import COMPARABLE, COMPARABLE_CLASSES, Variant, dispatcher, function, member, plain
 from .lists import order, same
 
-# A longer range costs more than an expression may spend, so the server gives up; it would not hold the list either.
-RANGE_MAX = 10_000_000
+# Comparing each element with each costs more than an expression may spend where a list is longer.
+COMPARED_MAX = 5_000
 
 
 def slice_(items: list[Value], start: int, end: int) -> list[Value]:
@@ -32,6 +33,7 @@ def flatten(items: list[Value], depth: int = 1) -> list[Value]:
         raise CelError("level must be non-negative")
     flat = items
     while depth and any(item.__class__ is list for item in flat):
+        check_list(sum(len(item) if item.__class__ is list else 1 for item in flat))
         flat = [inner for item in flat for inner in (item if item.__class__ is list else (item,))]
         depth -= 1
     return flat
@@ -49,6 +51,8 @@ def distinct(items: list[Value]) -> list[Value]:
     """Each element once, where it first occurs."""
     if all(item.__class__ is str for item in items):
         return list(dict.fromkeys(items))
+    if len(items) > COMPARED_MAX:
+        raise TooLargeError(len(items))
     unique: list[Value] = []
     for item in items:
         if not any(same(item, other) for other in unique):
@@ -88,8 +92,7 @@ def order_or_equal(left: Value, right: Value) -> int:
 
 def range_(count: int) -> list[Value]:
     """0 to count - 1; empty for a negative count."""
-    if count > RANGE_MAX:
-        raise CelError("operation cancelled: actual cost limit exceeded")
+    check_list(count)
     return list(range(count))
 
 

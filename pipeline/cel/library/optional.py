@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..functions import Function, Library, Overload
+from ..sizes import printed
 from ..types import BOOL, list_of, optional_of, parameter
 from ..values import NONE, CelError, CelMap, Duration, Optional, Timestamp, Value, no_such_overload
 from .costs import free
@@ -59,7 +60,7 @@ def unwrap(options: list[Value]) -> list[Value]:
     """What those hold that hold something."""
     for option in options:
         if option.__class__ is not Optional:
-            raise CelError(f"value {option} is not optional")
+            raise CelError(f"value {printed(option)} is not optional")
     return [option.value for option in options if option.has_value]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
 
 from ..functions import Library
-from ..patterns import compiled, searcher
+from ..patterns import span
+from ..sizes import check_list
 from ..types import INT, STRING, list_of
 from ..values import CelError
 from .costs import search
@@ -15,35 +16,32 @@ from .declare import function, member
 
 def find(text: str, pattern: str) -> str:
     """The first match anywhere, the empty string if there is none. Raises CelError for a bad pattern."""
-    try:
-        match: Any = searcher(pattern)(text)
-    except CelError as problem:
-        raise _illegal(problem) from None
-    except UnicodeEncodeError:  # Half of a surrogate pair is no character to RE2.
-        return next(_matches(text, pattern), "")
-    return match.group() if match else ""
+    return next(_matches(text, pattern), "")
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     """The first `limit` matches that do not overlap, all of them if negative. Raises CelError for a bad pattern."""
     found = _matches(text, pattern)
-    return [match for _, match in zip(range(limit), found, strict=False)] if limit >= 0 else list(found)
+    matches: list[str] = []
+    for match in found if limit < 0 else islice(found, limit):
+        check_list(len(matches) + 1)
+        matches.append(match)
+    return matches
 
 
 def _matches(text: str, pattern: str) -> Iterator[str]:
     """The matches as Go's regexp finds them: an empty match right behind another match does not count."""
-    try:
-        expression = compiled(pattern)
-    except CelError as problem:
-        raise _illegal(problem) from None
     octets = text.encode(errors="replace")
     position, end_of_last = 0, -1
-    while position <= len(octets) and (match := expression.search(octets, position)) is not None:
-        start, end = match.span()
-        if end > position or start != end_of_last:
-            yield octets[start:end].decode(errors="replace")
-        position = end if end > position else position + _width(octets[position : position + 1])
-        end_of_last = end
+    try:
+        while position <= len(octets) and (found := span(pattern, octets, position)) is not None:
+            start, end = found
+            if end > position or start != end_of_last:
+                yield octets[start:end].decode(errors="replace")
+            position = end if end > position else position + _width(octets[position : position + 1])
+            end_of_last = end
+    except CelError as problem:
+        raise _illegal(problem) from None
 
 
 def _width(lead: bytes) -> int:

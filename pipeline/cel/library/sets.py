@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from ..functions import Library
+from ..sizes import TooLargeError
 from ..types import BOOL, list_of, parameter
 from ..values import Value
 from .costs import Cost, size
 from .declare import function, plain
 from .lists import has
 
+PAIRS_MAX = 10_000_000
+
 
 def contains(items: list[Value], part: list[Value]) -> bool:
     """Whether every element of `part` is in `items`."""
+    _check_pairs(items, part)
     return all(has(items, wanted) for wanted in part)
 
 
@@ -22,7 +26,14 @@ def equivalent(left: list[Value], right: list[Value]) -> bool:
 
 def intersects(left: list[Value], right: list[Value]) -> bool:
     """Whether they have an element in common."""
+    _check_pairs(left, right)
     return any(has(right, wanted) for wanted in left)
+
+
+def _check_pairs(left: list[Value], right: list[Value]) -> None:
+    """Raises TooLargeError where comparing each element with each costs more than an expression may spend."""
+    if len(left) * len(right) > PAIRS_MAX:
+        raise TooLargeError(1)
 
 
 def _product(factor: int) -> Cost:

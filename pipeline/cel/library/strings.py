@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..functions import Function, Library, Version
+from ..sizes import check_list, check_text, printed
 from ..types import INT, STRING, list_of
 from ..values import CelError, Value
 from .costs import scan, scan_result, traverse
@@ -81,6 +82,10 @@ class Search:
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
     """The first `count` occurrences of `old` replaced, all of them if negative."""
+    if len(new) > len(old):
+        # An empty text is found before each character and behind the last.
+        found = min(text.count(old), count) if count >= 0 else text.count(old)
+        check_text(len(text) + found * (len(new) - len(old)))
     return text.replace(old, new, count)
 
 
@@ -89,9 +94,12 @@ def split(text: str, separator: str, count: int = -1) -> list[str]:
     if count == 0:
         return []
     if separator:
+        check_list(1 + (text.count(separator) if count < 0 else min(text.count(separator), count - 1)))
         return text.split(separator, max(count, 0) - 1)
     if 0 < count < len(text):
+        check_list(count)
         return [*text[: count - 1], text[count - 1 :]]
+    check_list(len(text))
     return list(text)
 
 
@@ -112,10 +120,11 @@ def substring_range(text: str, start: int, end: int) -> str:
 
 def join(parts: list[Value], separator: str = "") -> str:
     try:
+        check_text(len(separator) * (len(parts) - 1) + sum(map(len, parts)))
         return separator.join(parts)
     except TypeError:
         wrong = next(part for part in parts if part.__class__ is not str)
-        raise CelError(f"join: invalid input: {str(wrong).lower() if isinstance(wrong, bool) else wrong}") from None
+        raise CelError(f"join: invalid input: {str(wrong).lower() if isinstance(wrong, bool) else printed(wrong)}") from None
 
 
 def lower_ascii(text: str) -> str:
@@ -128,6 +137,7 @@ def upper_ascii(text: str) -> str:
 
 def quote(text: str) -> str:
     """`text` as a literal of CEL, in double quotes."""
+    check_text(len(text))  # it becomes no longer than twice that
     return f'"{text.translate(_QUOTED)}"'
 
 

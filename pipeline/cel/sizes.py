@@ -1,0 +1,92 @@
+"""How large a value may become: a bound for one value, which is asked before the value is built, and one for all of an evaluation.
+
+On an API server the cost limit ends an expression that builds too much, but some steps build much and cost little: `replace` and
+`format` cost what their input costs, and lists are concatenated without being copied. What is too large here makes the result
+unknown, except where its cost exceeds the limit: then the result is the server's error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from sys import getsizeof
+from typing import Final
+
+from .values import CelMap, Optional, Value
+
+TEXT_MAX: Final = 16 * 1024 * 1024  # code points of a string, or bytes
+# Looking at each element of a longer list costs more than an expression may spend.
+LIST_MAX: Final = 1_000_000
+BUILT_BYTES_MAX: Final = 128 * 1024 * 1024
+TOO_LARGE: Final = "a value larger than is built here"
+# A list of numbers takes a place and a number for each element.
+_ELEMENT_BYTES = 40
+_SIZED = frozenset((str, bytes, list, dict, CelMap))
+
+
+class TooLargeError(Exception):
+    """A value is not built because it would be too large. `size` is what cost functions take for the size of it."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+def check_text(length: int) -> None:
+    """Raises TooLargeError for a string or bytes of this length."""
+    if length > TEXT_MAX:
+        raise TooLargeError(length)
+
+
+def check_list(length: int) -> None:
+    """Raises TooLargeError for a list or map of this length."""
+    if length > LIST_MAX:
+        raise TooLargeError(length)
+
+
+class Room:
+    """The bytes that evaluations which belong together may still build. A value that is shared counts as often as it is made."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = BUILT_BYTES_MAX) -> None:
+        self.left = left
+
+    def take(self, value: Value) -> None:
+        """Count a new value, without what it refers to. Raises TooLargeError where there is no room."""
+        kind = value.__class__
+        if kind is str or kind is bytes:
+            self.left -= getsizeof(value)
+        elif kind in _SIZED:
+            self.left -= _ELEMENT_BYTES * len(value)
+        if self.left < 0:
+            raise TooLargeError(1)
+
+
+def check_printable(values: Iterable[Value]) -> None:
+    """Raises TooLargeError for values whose text would be too long. What is shared counts wherever it is printed."""
+    length = 0
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        kind = value.__class__
+        length += 2
+        if kind in _SIZED:
+            length += len(value)
+            check_text(length)  # before as many values wait
+        if kind is list:
+            pending += value
+        elif kind is CelMap:
+            for key, item in value.entries.values():
+                pending += (key, item)
+        elif kind is Optional:
+            pending.append(value.value)
+        elif isinstance(value, dict):
+            pending += value.keys()
+            pending += value.values()
+        check_text(length)
+
+
+def printed(value: Value) -> str:
+    """A value as error messages show it. Raises TooLargeError where that would be too long."""
+    check_printable((value,))
+    return str(value)
