@@ -55,8 +55,10 @@ class RecordedRbac:
             resource = "rolebindings" if namespace else "clusterrolebindings"
             keys = self._keys_of(cluster, resource).get(namespace, [])
             each = [self._object(key, binding_from_object) for key in keys]
-            boundaries = sorted({*self._list_boundaries(cluster, resource), *(moment for one in each for moment in one.boundaries)})
-            epochs = _Epochs(boundaries, lambda moment: self._index(cluster, resource, each, moment))
+            boundaries = sorted(
+                {*self._list_boundaries(cluster, resource, namespace), *(moment for one in each for moment in one.boundaries)}
+            )
+            epochs = _Epochs(boundaries, lambda moment: self._index(cluster, resource, namespace, each, moment))
             self._bindings[cluster, namespace] = epochs
         return epochs.at(ts)
 
@@ -69,18 +71,16 @@ class RecordedRbac:
             epochs = self._roles[cluster, namespace, name] = self._object(key, rules_from_object)
         return epochs.at(ts)
 
-    def _index(self, cluster: str, resource: str, objects: Iterable[_Epochs[Versions[Binding]]], ts: datetime) -> Bindings:
-        since = self._complete_since(cluster, resource)
-        missing = (
-            ""
-            if since is not None and since <= ts
-            else f"no snapshot lists {resource}, and the log does not begin with the cluster"
-        )
+    def _index(
+        self, cluster: str, resource: str, namespace: str, objects: Iterable[_Epochs[Versions[Binding]]], ts: datetime
+    ) -> Bindings:
+        since, why = self._complete_since(cluster, resource, namespace)
+        missing = "" if since is not None and since <= ts else why
         return Bindings((each.at(ts) for each in objects), missing)
 
     def _object(self, key: ObjectKey, read: Callable[[Object, str], T]) -> _Epochs[Versions[T]]:
         """What an object may have been for requests at any moment."""
-        boundaries = set(self._list_boundaries(key.cluster, key.resource))
+        boundaries = set(self._list_boundaries(key.cluster, key.resource, key.namespace))
         for version in self._history.versions.timeline(key):
             boundaries |= {version.began, version.since, version.since + self._delay}
             boundaries |= {version.created, version.created + self._delay} if version.created else set()
@@ -95,7 +95,7 @@ class RecordedRbac:
         return tuple(self._value(evidence, read) for evidence in (found.object, *found.others))
 
     def _unmentioned(self, key: ObjectKey, ts: datetime) -> Evidence[None]:
-        since = self._complete_since(key.cluster, key.resource)
+        since, _ = self._complete_since(key.cluster, key.resource, key.namespace)
         if since is not None and since <= ts:
             return Known(None, "neither in a snapshot nor in the log")
         return Unknown(f"nothing is recorded of {key.resource} {key.namespace}/{key.name}".replace(" /", " "))
@@ -119,28 +119,35 @@ class RecordedRbac:
                 found.setdefault(key.namespace, []).append(key)
         return found
 
-    def _complete_since(self, cluster: str, resource: str) -> datetime | None:
-        """From when on every object of a resource is known by name; None if never.
+    def _complete_since(self, cluster: str, resource: str, namespace: str) -> tuple[datetime | None, str]:
+        """From when on every object of a resource is known by name, None if never; and why it is not known before.
 
-        A snapshot tells that at any time: whoever asks about a request has it in the log, which therefore tells what was created
-        and deleted between the request and the snapshot. So does a log that shows how the server made its first roles, before
-        which there were none (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
+        A snapshot tells that at any time, unless the log is seen to lack writes of the resource: whoever asks about a request has
+        it in the log, which therefore tells what was created and deleted between the request and the snapshot. So does a log that
+        shows how the server made its first roles, before which there were none
+        (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
         """
-        if self._history.listed_since(cluster, ResourceName(GROUP, resource)) is not None:
-            return _ALWAYS
-        first = [object_key(cluster, GROUP, resource, "", "cluster-admin") for resource in ("clusterroles", "clusterrolebindings")]
+        name = ResourceName(GROUP, resource)
+        listed = self._history.listings.first(cluster, name, namespace)
+        if listed is not None:
+            lacks = self._history.listings.unrecorded(cluster, name, listed)
+            why = f"the {listed.source} lists {resource} only later, and the log lacks some of their writes: {lacks}"
+            return (listed.taken, why) if lacks else (_ALWAYS, "")
+        first = [object_key(cluster, GROUP, kind, "", "cluster-admin") for kind in ("clusterroles", "clusterrolebindings")]
         began = [self._created(key) for key in first]
-        return max(moment for moment in began if moment) if all(began) else None
+        why = f"no snapshot lists {resource}, and the log does not begin with the cluster"
+        return max(moment for moment in began if moment) if all(began) else None, why
 
     def _created(self, key: ObjectKey) -> datetime | None:
         """When an object was created, if that is the first thing that the log tells of it."""
         first = next(iter(self._history.versions.timeline(key)), None)
         return first.since if first is not None and first.creates else None
 
-    def _list_boundaries(self, cluster: str, resource: str) -> list[datetime]:
+    def _list_boundaries(self, cluster: str, resource: str, namespace: str) -> list[datetime]:
         """The moments from which on it means something that an object is not mentioned."""
-        listed = self._history.listed_since(cluster, ResourceName(GROUP, resource))
-        moments = (self._complete_since(cluster, resource), listed + self._delay if listed else None)
+        listed = self._history.listings.first(cluster, ResourceName(GROUP, resource), namespace)
+        since, _ = self._complete_since(cluster, resource, namespace)
+        moments = (since, listed.taken + self._delay if listed else None)
         return [moment for moment in moments if moment is not None]
 
 

@@ -71,6 +71,15 @@ _HEAD = msgspec.json.Decoder(Head)
 _NO_HEAD = Head()
 
 
+def moment_of(text: str | None) -> datetime | None:
+    """A time as Kubernetes writes it in objects; None for what is no time, or one without its zone."""
+    try:
+        moment = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return moment if moment is not None and moment.tzinfo is not None else None
+
+
 def head_of(raw: Raw | None) -> Head:
     """The identifying part of a body; an empty Head for none, patch operations, ill-typed metadata, and what nests too deep."""
     if raw is None:

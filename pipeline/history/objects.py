@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from ..request import Evidence, Grade, Json, Known, Object, Unknown, worst
 from .creation import as_stored_namespace
-from .event import Decode, decode_json
+from .event import Decode, decode_json, moment_of
 from .evidence import LazyKnown
 from .patching import PatchError, PatchType, apply_patch
 from .versions import Form, Version
@@ -56,9 +56,29 @@ def _read(ground: Version, changes: list[Version], decode: Decode) -> Object:
         with_metadata(value, decode_json(ground.metadata)["metadata"])
         if (ground.api_version, value.get("kind")) == ("v1", "Namespace"):
             as_stored_namespace(value)
+    elif ground.form is Form.FOUND:
+        _unmark(value, ground)
     for change in changes:
         value = _CHANGES[change.form][0](value, change)
     return value
+
+
+def _unmark(value: Object, found: Version) -> None:
+    """Take back what a deletion wrote (kubernetes/apiserver pkg/registry/rest/delete.go); its answer has its own resourceVersion.
+
+    A namespace tells in its phase, too, that it is deleted (kubernetes pkg/registry/core/namespace/storage/storage.go).
+    """
+    metadata = value.setdefault("metadata", {})
+    metadata.pop("resourceVersion", None)
+    marked = moment_of(metadata.get("deletionTimestamp"))
+    if marked is None or marked < found.began.replace(microsecond=0):
+        return  # it was not marked, or by an earlier deletion
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        metadata.pop(name, None)
+    if "generation" in metadata:
+        metadata["generation"] -= 1
+    if value.get("kind") == "Namespace" and value.get("apiVersion") == "v1":
+        value.setdefault("status", {})["phase"] = "Active"
 
 
 def with_metadata(value: Object, metadata: Object) -> None:
@@ -131,7 +151,7 @@ def _seconds(change: Version) -> str:
     return f"{change.since:%Y-%m-%dT%H:%M:%SZ}"
 
 
-_GROUNDS = frozenset({Form.WHOLE, Form.CREATED, Form.OPAQUE, Form.DISTURBED, Form.GONE})
+_GROUNDS = frozenset({Form.WHOLE, Form.CREATED, Form.FOUND, Form.OPAQUE, Form.DISTURBED, Form.GONE})
 
 # How a change is applied, and how good the result is at best.
 _CHANGES: dict[Form, tuple[Callable[[Object, Version], Object], Grade]] = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from .event import Row, decode_json, head_of
+from .event import Row, decode_json, head_of, moment_of
 from .kinds import by_kind
 from .versions import Form, ObjectKey, Version, object_key
 
@@ -36,13 +37,45 @@ def snapshot_versions(rows: Iterable[Row], resource_of: ResourceOf | None = None
             yield object_key(row["cluster"], name.group, name.resource, row["namespace"] or "", row["name"]), _version(row)
 
 
-def empty_lists(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> Iterator[tuple[str, ResourceName, datetime]]:
-    """(cluster, resource, when) of each list that a snapshot found empty; arguments as of `snapshot_versions`."""
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """One list of a snapshot: the objects of one resource that a cluster had when it was `taken`."""
+
+    taken: datetime
+    keys: frozenset[ObjectKey]
+
+    @property
+    def source(self) -> str:
+        """The list in words, as the versions of its objects name it."""
+        return source_of(self.taken)
+
+    @property
+    def only_namespace(self) -> str | None:
+        """The one namespace in which all listed objects lie. None if there are several, or if the list or its resource has none."""
+        namespaces = {key.namespace for key in self.keys}
+        return (namespaces.pop() or None) if len(namespaces) == 1 else None
+
+
+def lists_of(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> dict[tuple[str, ResourceName], Sequence[ObjectList]]:
+    """The lists of each (cluster, resource), the earliest first; empty ones too. Arguments as of `snapshot_versions`."""
     kept = list(rows)
     find = resource_of or custom_resources(kept)
+    found: dict[tuple[str, ResourceName], dict[tuple[datetime, str], set[ObjectKey]]] = {}
     for row in kept:
-        if not row["name"] and (name := _resource_of_row(row, find)) is not None:
-            yield row["cluster"], name, row["observed_ts"]
+        if (name := _resource_of_row(row, find)) is None:
+            continue
+        keys = found.setdefault((row["cluster"], name), {}).setdefault((row["observed_ts"], row["source"]), set())
+        if row["name"]:
+            keys.add(object_key(row["cluster"], name.group, name.resource, row["namespace"] or "", row["name"]))
+    return {
+        place: [ObjectList(taken, frozenset(keys)) for (taken, _), keys in sorted(lists.items(), key=lambda item: item[0])]
+        for place, lists in found.items()
+    }
+
+
+def source_of(taken: datetime) -> str:
+    """A snapshot in words."""
+    return f"snapshot of {taken:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _resource_of_row(row: Row, find: ResourceOf) -> ResourceName | None:
@@ -63,15 +96,14 @@ def custom_resources(rows: Iterable[Row]) -> ResourceOf:
 
 def _version(row: Row) -> Version:
     observed: datetime = row["observed_ts"]
-    created = head_of(row["object"]).meta.creation_timestamp
     return Version(
         form=Form.WHOLE,
         since=observed,
         began=observed,
-        source=f"snapshot of {observed:%Y-%m-%dT%H:%M:%SZ}",
+        source=source_of(observed),
         uid=row["uid"] or "",
         resource_version=row["resource_version"] or "",
         api_version=row["api_version"],
         body=row["object"],
-        created=datetime.fromisoformat(created) if created else None,
+        created=moment_of(head_of(row["object"]).meta.creation_timestamp),
     )

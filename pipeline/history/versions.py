@@ -7,8 +7,8 @@ it says that the object changed, so that an older body is not taken for the curr
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import accumulate
@@ -58,6 +58,7 @@ class Form(StrEnum):
     MARKED = "marked"  # the version before, marked for deletion; no body
     OPAQUE = "opaque"  # changed in a way that nobody recorded
     DISTURBED = "disturbed"  # perhaps changed, by a request that spoke of many objects and answered for none
+    FOUND = "found"  # the body is the object that a deletion met, perhaps with the marks of this deletion
     GONE = "gone"  # deleted
 
 
@@ -83,7 +84,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     grade: Grade = Grade.INFERRED
     grace_seconds: int | None = None
     creates: bool = False  # the object did not exist before
-    created: datetime | None = None  # of a snapshot: creationTimestamp, from which on the object existed
+    created: datetime | None = None  # of a snapshot, a read or a deletion that shows the object: its creationTimestamp
+    found: Raw | None = None  # of a deletion: the object that it met, as the answer shows it
     waits: bool = False  # of DISTURBED: what was deleted may have stayed, marked, whatever its finalizers were
 
     @property
@@ -143,6 +145,8 @@ class LogVersions:
         self._entries: dict[ObjectKey, list[Version]] = {}
         self._timelines: dict[ObjectKey, Timeline] = {}
         self._disturbances: dict[tuple[str, str, str, str], list[Version]] = {}
+        self._swept: dict[tuple[str, str, str, str], list[datetime]] = {}
+        self._clocks: dict[str, WriteClock] = {}
         for key, version in versions:
             self.add(key, version)
 
@@ -150,11 +154,31 @@ class LogVersions:
         """Add one version, in any order."""
         self._entries.setdefault(key, []).append(version)
         self._timelines.pop(key, None)
+        self._clocks.pop(key.cluster, None)
+
+    def sweep(self, place: ObjectKey, since: datetime) -> None:
+        """Add that a deletecollection in a namespace was answered, whatever was in there. The name in `place` does not matter."""
+        self._swept.setdefault(place[:4], []).append(since)
+
+    def swept(self, place: ObjectKey) -> Sequence[datetime]:
+        """When collections of this resource and namespace were deleted."""
+        return self._swept.get(place[:4], ())
+
+    def has_writes(self, cluster: str, group: str, resource: str) -> bool:
+        """Whether any write of a resource is recorded."""
+        if any(place[:3] == (cluster, group, resource) for place in (*self._swept, *self._disturbances)):
+            return True
+        own = (key for key in self._entries if key[:3] == (cluster, group, resource))
+        return any(version.audit_id for key in own for version in self._entries[key])
 
     def disturb(self, disturbance: Disturbance) -> None:
         """Add a request that may have changed any object in its reach."""
         self._disturbances.setdefault(disturbance[:4], []).append(disturbance.version)
         self._timelines.clear()
+
+    def disturbances(self) -> Iterator[Disturbance]:
+        """All requests that may have changed any object in their reach."""
+        return (Disturbance(*place, version) for place, found in self._disturbances.items() for version in found)
 
     def objects(self) -> Iterable[ObjectKey]:
         """Every object of which something is known, in the order of first mention."""
@@ -181,8 +205,36 @@ class LogVersions:
         return next(iter(whole or found), None)
 
     def current(self, key: ObjectKey, moment: datetime) -> Version | None:
-        """See Versions. A snapshot taken later speaks for earlier moments too, as far as no write is recorded in between."""
-        return self.timeline(key).current(moment)
+        """See Versions. A snapshot taken later speaks for earlier moments too, as far as nothing was written in between."""
+        version = self.timeline(key).current(moment)
+        return None if version is not None and self.written_unseen(key, version, moment) else version
+
+    def written_unseen(self, key: ObjectKey, version: Version, moment: datetime) -> bool:
+        """Whether a snapshot taken later shows what was written after a moment, by a write that is not recorded.
+
+        resourceVersions are one counter for the whole store: what has a higher one than a write that began later was written later.
+        """
+        number = version.resource_version_number
+        if version.audit_id or version.since <= moment or number is None or key.resource == "events":
+            return False
+        made = self.timeline(key).by_resource_version[version.resource_version]
+        return not any(other.audit_id for other in made) and self._clock(key.cluster).had_not_reached(number, moment)
+
+    def was_written_in_log(self, key: ObjectKey, version: Version) -> bool:
+        """Whether the write that made a version began after another one of the log, so that the log should tell of it."""
+        number = version.resource_version_number
+        return number is not None and self._clock(key.cluster).had_not_reached(number, None)
+
+    def newest_number(self, cluster: str) -> int:
+        """The highest resourceVersion that a recorded write made."""
+        return self._clock(cluster).newest
+
+    def _clock(self, cluster: str) -> WriteClock:
+        clock = self._clocks.get(cluster)
+        if clock is None:
+            own = (versions for key, versions in self._entries.items() if key.cluster == cluster and key.resource != "events")
+            clock = self._clocks[cluster] = WriteClock(version for versions in own for version in versions)
+        return clock
 
     def absent_before(self, key: ObjectKey, moment: datetime) -> bool:
         """See Versions."""
@@ -202,6 +254,25 @@ class LogVersions:
         return False
 
 
+class WriteClock:
+    """How far the counter of resourceVersions of a cluster had come, as its recorded writes tell."""
+
+    def __init__(self, versions: Iterable[Version]) -> None:
+        told = sorted(
+            (version.began, number)
+            for version in versions
+            if version.audit_id and (number := version.resource_version_number) is not None
+        )
+        self._began = [began for began, _ in told]
+        self._lowest_to_come = list(accumulate((number for _, number in reversed(told)), min))[::-1]
+        self.newest = max((number for _, number in told), default=0)
+
+    def had_not_reached(self, number: int, moment: datetime | None) -> bool:
+        """Whether a write that began at a moment or later (None: any write) made a lower resourceVersion than this one."""
+        place = 0 if moment is None else bisect_left(self._began, moment)
+        return place < len(self._began) and self._lowest_to_come[place] < number
+
+
 class Timeline:
     """The entries of one object, oldest first, each with a link to the one before."""
 
@@ -212,6 +283,7 @@ class Timeline:
         for version in self.entries:
             self.by_write_id.setdefault(version.write_id, version)
             self.by_resource_version.setdefault(version.resource_version, []).append(version)
+        self._found: dict[WriteId, Version] = {}
         # The order is not quite that of time. These are, so that a moment can be looked up by halving.
         self._latest_so_far = list(accumulate((version.since for version in self.entries), max))
         self._earliest_to_come = list(accumulate((version.since for version in reversed(self.entries)), min))[::-1]
@@ -220,12 +292,38 @@ class Timeline:
         return iter(self.entries)
 
     def current(self, moment: datetime) -> Version | None:
-        """The last entry that was answered at a moment; before the first, a snapshot of an object that was there already."""
+        """The last entry that was answered at a moment.
+
+        Before the first entry, and where the last one has no body, a snapshot or a deletion that comes next shows the object, if it
+        was there already.
+        """
         count = bisect_right(self._earliest_to_come, moment)
-        if count:
-            return self.entries[count - 1]
-        first = self.entries[0] if self.entries else None
-        return first if first and first.created and first.created <= moment else None
+        last = self.entries[count - 1] if count else None
+        following = self.entries[count] if count < len(self.entries) else None
+        if (last is None or last.form is Form.OPAQUE) and following and following.created and following.created <= moment:
+            shown = following if following.found is None else self._as_found(following)
+            # Of an object without a body only the uid tells whether it is the same one.
+            if last is None or not last.uid or not shown.uid or last.uid == shown.uid:
+                return shown
+        return last
+
+    def _as_found(self, deletion: Version) -> Version:
+        """The object as a deletion found it."""
+        version = self._found.get(deletion.write_id)
+        if version is None:
+            source = f"what {deletion.source.removeprefix('response to ')} deleted"
+            version = msgspec.structs.replace(
+                deletion,
+                form=Form.FOUND,
+                body=deletion.found,
+                found=None,
+                source=source,
+                audit_id="",
+                resource_version="",
+                previous=None,
+            )
+            self._found[deletion.write_id] = version
+        return version
 
     def since_after(self, moment: datetime) -> list[Version]:
         """The tail of the entries in which every one answered after a moment is found."""

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ..matching.namespaces import NAME_LABEL
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Unknown, worst
 from .event import Event, Row
 from .kinds import by_kind, may_be_served
+from .listings import Listings, Span
 from .objects import object_of
+from .old_object import describe
+from .removals import record_removals
 from .scale import ScalePaths, paths_of
-from .snapshots import ResourceName, empty_lists, snapshot_versions
-from .versions import Form, LogVersions, ObjectKey, Version, object_key
-from .writes import record
+from .snapshots import ObjectList, ResourceName, lists_of, snapshot_versions
+from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
+from .writes import disturbance_of, record
 
 CRDS = ResourceName("apiextensions.k8s.io", "customresourcedefinitions")
 NAMESPACES = ResourceName("", "namespaces")
 POLICIES = ResourceName("admissionregistration.k8s.io", "validatingadmissionpolicies")
 BINDINGS = ResourceName("admissionregistration.k8s.io", "validatingadmissionpolicybindings")
 _RBAC_GROUP = "rbac.authorization.k8s.io"
+
+_EVER = datetime.min.replace(tzinfo=UTC)
 
 # What a history needs beside the params of its policies. RBAC is kept for whoever answers `authorizer`.
 NEEDED = (
@@ -38,30 +43,37 @@ class LogHistory:
     Objects are decoded once per version and shared between callers, who must not change them.
     """
 
-    def __init__(self, versions: LogVersions, listed: Mapping[tuple[str, ResourceName], datetime] | None = None) -> None:
-        """`listed` says of which resources of a cluster a snapshot holds the whole list, and since when."""
+    def __init__(
+        self,
+        versions: LogVersions,
+        lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]] | None = None,
+        spans: Mapping[str, Span] | None = None,
+    ) -> None:
+        """`lists` are those of snapshots, earliest first; `spans` say from when to when a cluster has events."""
         self.versions = versions
-        self.listed = dict(listed or {})
+        self.listings = Listings(versions, lists or {}, self.keys, spans)
         self._by_resource: dict[tuple[str, ResourceName], list[ObjectKey]] = {}
         for key in versions.objects():
             self._by_resource.setdefault((key.cluster, ResourceName(key.group, key.resource)), []).append(key)
         self._objects: dict[int, tuple[Version, Evidence[Object | None]]] = {}  # by id: hashing a version reads it all
 
     @classmethod
-    def from_rows(cls, events: Iterable[Row], objects: Iterable[Row] = ()) -> LogHistory:
+    def from_rows(cls, events: Iterable[Row], objects: Iterable[Row] = (), spans: Mapping[str, Span] | None = None) -> LogHistory:
         """Build from rows of the lake's `events` (writes of the needed resources; others do no harm) and `objects`."""
         versions = LogVersions()
+        refused: list[Disturbance] = []
         for row in events:
-            record(Event.from_row(row), versions)
-        listed: dict[tuple[str, ResourceName], datetime] = {}
+            event = Event.from_row(row)
+            if event.succeeded:
+                record(event, versions)
+            elif disturbance := disturbance_of(event):
+                refused.append(disturbance)
         rows = list(objects)
-        for cluster, name, since in empty_lists(rows):
-            listed[cluster, name] = min(listed.get((cluster, name), since), since)
         for key, version in snapshot_versions(rows):
             versions.add(key, version)
-            place = (key.cluster, ResourceName(key.group, key.resource))
-            listed[place] = min(listed.get(place, version.since), version.since)
-        return cls(versions, listed)
+        lists = lists_of(rows)
+        record_removals(versions, refused, lists)
+        return cls(versions, lists, spans)
 
     def at(self, cluster: str, ts: datetime) -> LogWorld:
         """The world as a request received at `ts` met it."""
@@ -78,9 +90,20 @@ class LogHistory:
             return self.object_of(version)
         if self.versions.absent_before(key, moment):
             return Known(None, "created later", Grade.INFERRED)
-        if self.is_listed(key.cluster, ResourceName(key.group, key.resource), moment):
-            return Known(None, "not in the snapshot", Grade.INFERRED)
-        return Unknown(f"nothing is recorded of {key.resource} {key.namespace}/{key.name} up to then".replace(" /", " "))
+        listing = self.listing(key.cluster, ResourceName(key.group, key.resource), moment, key.namespace)
+        if isinstance(listing, Known):
+            return self._unlisted(key, moment, listing)
+        nothing = f"nothing is recorded of {key.resource} {key.namespace}/{key.name} up to then".replace(" /", " ")
+        return Unknown(f"{nothing}; {listing.reason}" if isinstance(listing, Unknown) else nothing)
+
+    def _unlisted(self, key: ObjectKey, moment: datetime, listing: Known[datetime]) -> Evidence[Object | None]:
+        """An object of which nothing is known up to a moment, where a list tells of all that were there."""
+        first = next(iter(self.versions.timeline(key)), None)
+        if first is None or listing.value <= moment:
+            return Known(None, "not in the snapshot", listing.grade)
+        if not first.audit_id:
+            return Unknown(f"{describe(key)} was written after this, and the write is not recorded: {first.source}")
+        return Unknown(f"{describe(key)} was there before it was written, but what it was is not recorded: {first.source}")
 
     def object_of(self, version: Version) -> Evidence[Object | None]:
         """The object of a version, decoded once."""
@@ -89,17 +112,21 @@ class LogHistory:
             found = self._objects[id(version)] = (version, object_of(version))
         return found[1]
 
-    def is_listed(self, cluster: str, name: ResourceName, moment: datetime) -> bool:
-        """Whether absence means something: the resource was listed by then, or its kind was itself defined in the log."""
-        since = self.listed_since(cluster, name)
-        if since is not None and since <= moment:
-            return True
-        crd = object_key(cluster, *CRDS, "", f"{name.resource}.{name.group}")
-        return any(version.creates for version in self.versions.timeline(crd))
+    def listing(
+        self, cluster: str, name: ResourceName, moment: datetime, namespace: str | None = None
+    ) -> Evidence[datetime] | None:
+        """Since when all objects of a resource are known by name, if that is so at a moment; absence means something then.
 
-    def listed_since(self, cluster: str, name: ResourceName) -> datetime | None:
-        """When the first snapshot that lists a resource was taken; None if there is none."""
-        return self.listed.get((cluster, name))
+        That is so where they were listed, or where their kind was itself defined in the log. None if no list speaks of them,
+        Unknown if a later one does and says nothing of that moment. `namespace` is the one that matters, or None where all do.
+        """
+        found = self.listings.complete(cluster, name, moment, namespace)
+        if isinstance(found, Known) and found.value.taken <= moment:
+            return Known(found.value.taken, found.source, found.grade)
+        crd = object_key(cluster, *CRDS, "", f"{name.resource}.{name.group}")
+        if any(version.creates for version in self.versions.timeline(crd)):
+            return Known(_EVER, "the definition of the kind", Grade.INFERRED)
+        return Known(found.value.taken, found.source, found.grade) if isinstance(found, Known) else found
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
         """The kind of a custom resource; see Discovery. Its definition is the one at that moment, or the earliest known."""
@@ -159,10 +186,11 @@ class LogWorld:
             return resource
         if resource.value is None:
             return Known((), resource.source, resource.grade)
-        if not self.history.is_listed(self.cluster, resource.value, self.ts):
-            return Unknown(f"no snapshot lists {kind}, so that there may be more of them than the log tells")
+        listing = self.history.listing(self.cluster, resource.value, self.ts, namespace)
+        if not isinstance(listing, Known):
+            return listing or Unknown(f"no snapshot lists {kind}, so that there may be more of them than the log tells")
         found: list[Object] = []
-        grade = Grade.INFERRED
+        grade = listing.grade
         for key in sorted(self.history.keys(self.cluster, resource.value)):
             if key.namespace == namespace:
                 evidence = in_version(self.history.object_at(key, self.ts), api_version)
@@ -204,14 +232,15 @@ class LogWorld:
 
     def objects(self, name: ResourceName) -> Evidence[Sequence[Object]]:
         """All recorded objects of a resource, ordered by namespace and name: roles and bindings for an authorizer."""
-        if not self.history.is_listed(self.cluster, name, self.ts):
-            return Unknown(f"no snapshot lists {name.resource}")
+        listing = self.history.listing(self.cluster, name, self.ts)
+        if not isinstance(listing, Known):
+            return listing or Unknown(f"no snapshot lists {name.resource}")
         found = [self.history.object_at(key, self.ts) for key in sorted(self.history.keys(self.cluster, name))]
         unknown = next((evidence for evidence in found if isinstance(evidence, Unknown)), None)
         if unknown is not None:
             return unknown
         values = [evidence.value for evidence in found if isinstance(evidence, Known) and evidence.value is not None]
-        return Known(values, f"all recorded {name.resource}", Grade.INFERRED)
+        return Known(values, f"all recorded {name.resource}", listing.grade)
 
     def resource_of(self, api_version: str, kind: str) -> Evidence[ResourceName | None]:
         """The resource that serves a kind; Known(None) if the cluster served none."""
@@ -246,9 +275,11 @@ class LogWorld:
                 return found
         if absent is not None:
             return absent
-        if self.history.is_listed(self.cluster, CRDS, self.ts):
-            return Known(None, "no CustomResourceDefinition in snapshot or log", Grade.INFERRED)
-        return Unknown(f"no CustomResourceDefinition of {kind} in {group} is recorded, and no snapshot lists them")
+        listing = self.history.listing(self.cluster, CRDS, self.ts)
+        if isinstance(listing, Known):
+            return Known(None, "no CustomResourceDefinition in snapshot or log", listing.grade)
+        missing = f"no CustomResourceDefinition of {kind} in {group} is recorded, and "
+        return Unknown(missing + (listing.reason if listing else "no snapshot lists them"))
 
 
 def in_version(found: Evidence[Object | None], api_version: str) -> Evidence[Object | None]:

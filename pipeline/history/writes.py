@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
 
 from ..request import Grade, Object
-from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of
+from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of, moment_of
 from .kinds import by_resource
 from .options import delete_options, is_dry_run, query_of
 from .outcome import Admission, outcome_of
@@ -76,8 +75,7 @@ def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     head = event.response_head
     if body_kind(head, event.response_raw) is BodyKind.OBJECT:
         version = _version(event, Form.WHOLE, head, body=event.response_raw)
-        created = head.meta.creation_timestamp
-        yield key_of(event, head), replace(version, audit_id="", created=datetime.fromisoformat(created) if created else None)
+        yield key_of(event, head), replace(version, audit_id="", created=moment_of(head.meta.creation_timestamp))
 
 
 def asks_for_dry_run(event: Event) -> bool:
@@ -189,6 +187,9 @@ def record(event: Event, versions: LogVersions) -> None:
         versions.add(key, version)
     if disturbance:
         versions.disturb(disturbance)
+    if event.verb == "deletecollection" and event.succeeded and not was_dry_run(event):
+        place = object_key(event.cluster, event.resource.group, event.resource.resource, event.namespace, "")
+        versions.sweep(place, event.stage_ts)
 
 
 def keeps_bodies(event: Event) -> bool:
@@ -270,10 +271,14 @@ def _ends_with(head: Head, event: Event) -> bool:
 def _deleted(event: Event, head: Head, kind: BodyKind) -> Version:
     if kind is BodyKind.NONE:
         return _version(event, Form.OPAQUE, head)
-    if kind is BodyKind.OBJECT and stays_after_delete(head, event.resource.resource):
-        return _version(event, Form.WHOLE, head, body=event.response_raw)
-    # The Status of a deletion carries a uid in its details only, and no resourceVersion.
-    return _version(event, Form.GONE, head if kind is BodyKind.OBJECT else Head())
+    if kind is not BodyKind.OBJECT:
+        # The Status of a deletion carries a uid in its details only, and no resourceVersion.
+        return _version(event, Form.GONE, Head())
+    if stays_after_delete(head, event.resource.resource):
+        version = _version(event, Form.WHOLE, head, body=event.response_raw)
+    else:
+        version = _version(event, Form.GONE, head)
+    return replace(version, found=event.response_raw, created=moment_of(head.meta.creation_timestamp))
 
 
 def stays_after_delete(head: Head, resource: str) -> bool:
@@ -285,11 +290,21 @@ def stays_after_delete(head: Head, resource: str) -> bool:
 
 def _deleted_items(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     """The server answers with the items as it listed them, before it deleted each (registry/store.go, DeleteCollection)."""
-    for raw in list_items(event.response_raw)[1]:
+    kind, items = list_items(event.response_raw)
+    api_version = f"{event.resource.group}/{event.resource.version}".lstrip("/")
+    for raw in items:
         head = head_of(raw)
         key = object_key(event.cluster, event.resource.group, event.resource.resource, head.meta.namespace, head.meta.name)
         waits = bool(head.meta.finalizers) or event.resource.resource in ("pods", "namespaces")
-        yield key, _version(event, Form.MARKED if waits else Form.GONE, Head(metadata=Meta(uid=head.meta.uid)))
+        version = _version(event, Form.MARKED if waits else Form.GONE, Head(metadata=Meta(uid=head.meta.uid)))
+        shown = raw if head.kind else _with_kind(raw, kind, api_version)
+        yield key, replace(version, api_version=api_version, found=shown, created=moment_of(head.meta.creation_timestamp))
+
+
+def _with_kind(raw: Raw, kind: str, api_version: str) -> Raw:
+    """An item of a built-in list, which leaves out what the list itself says."""
+    fields = msgspec.json.decode(raw)
+    return msgspec.json.encode({"kind": kind, "apiVersion": api_version, **fields}) if isinstance(fields, dict) else raw
 
 
 def _pod_write(event: Event, key: ObjectKey) -> tuple[ObjectKey, Version]:

@@ -20,7 +20,7 @@ from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from ..history.writes import record
 from ..request import GroupVersionResource
-from .past import rows_of_query, snapshot_rows
+from .past import horizon, rows_of_query, snapshot_rows
 from .plan import Part, ReplayPlan, RequestClass
 from .sql import statement
 
@@ -36,7 +36,7 @@ class EarlierVersions:
         self._reader = reader
         self._classes = plan.classes
         self._history = history
-        self._until = plan.window.until
+        self._until = horizon(reader, plan.window)
 
     def of(self, part: Part, requests: pa.Table) -> LogVersions:
         """The versions of the objects of those requests of a part that ask for an earlier state.

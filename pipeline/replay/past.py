@@ -14,6 +14,7 @@ from queries import LakeReader
 from ..admission.policies import PolicySet
 from ..admission.policies.model import ParamKind
 from ..history.kinds import by_kind, by_resource
+from ..history.listings import Span
 from ..history.snapshots import ResourceName
 from ..history.world import NEEDED, LogHistory
 from .plan import Window
@@ -21,14 +22,16 @@ from .sql import statement
 
 # How many rows of the lake are held at a time.
 BATCH_ROWS = 1024
+_MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: Window) -> LogHistory:
-    """The history of everything that policies with these params look up, up to the end of a window.
+    """The history of everything that policies with these params look up, for a window of time.
 
     It is held in memory: namespaces, params and RBAC, and not the objects that requests are about.
     """
+    until = horizon(reader, window)
     kinds = {(kind.api_version.rpartition("/")[0], kind.kind) for kind in param_kinds}
     built_in = [row for group, kind in kinds if (row := by_kind(group, kind))]
     resources = {ResourceName(row.group, row.resource) for row in built_in} | set(NEEDED)
@@ -37,9 +40,27 @@ def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: W
         "resources": sorted(f"{name.group}/{name.resource}" for name in resources),
         # The resource of a custom kind is told by its definition, which is part of what is loaded: so its whole group is.
         "groups": sorted({group for group, kind in kinds if by_kind(group, kind) is None}),
-        "until": window.until,
+        "until": until,
     }
-    return LogHistory.from_rows(rows_of_query(reader, "history_events", events), snapshot_rows(reader, kinds, until=window.until))
+    return LogHistory.from_rows(
+        rows_of_query(reader, "history_events", events), snapshot_rows(reader, kinds, until=until), _spans(reader, until)
+    )
+
+
+def horizon(reader: LakeReader, window: Window) -> datetime | None:
+    """The end of what a replay of a window looks at; None without end.
+
+    A snapshot taken after the window speaks for it as far as the log tells what was written in between, which is read for that.
+    """
+    if window.until is None:
+        return None
+    taken: datetime | None = reader.connection.execute(statement("horizon")).fetchall()[0][0]
+    return window.until if taken is None else max(window.until, taken + _MICROSECOND)
+
+
+def _spans(reader: LakeReader, until: datetime | None) -> dict[str, Span]:
+    """From when to when each cluster has events."""
+    return {row["cluster"]: Span(row["first_ts"], row["last_ts"]) for row in rows_of_query(reader, "spans", {"until": until})}
 
 
 def snapshot_rows(

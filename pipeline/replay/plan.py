@@ -23,7 +23,7 @@ from ..request import GroupVersionResource
 from .verdicts import VERDICTS
 
 # Bumped when the same plan would give other verdicts or another layout, so that older runs are not taken for this one.
-FORMAT = 5
+FORMAT = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from ..admission.policies.due import Entry
 from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
 from .lanes import LaneName
+from .past import horizon
 from .plan import Part, PlannedBinding, ReplayPlan, RequestClass, Window
 from .sql import statement
 
@@ -92,9 +93,10 @@ def _authorizers(
 
 
 def lake_digest(reader: LakeReader, window: Window) -> str:
-    """A digest of the events that a replay of this window can look at: those in it, and all before."""
-    events, digest = reader.connection.execute(statement("digest"), {"until": window.until}).fetchall()[0]
-    return f"{events}-{digest}"
+    """A digest of the events and objects that a replay of this window can look at; see `horizon`."""
+    parameters = {"until": horizon(reader, window)}
+    events, digest, objects = reader.connection.execute(statement("digest"), parameters).fetchall()[0]
+    return f"{events}-{digest}-{objects}"
 
 
 class _Recorded(NamedTuple):

@@ -8,8 +8,8 @@ from queries import LakeReader, open_lake
 
 from .sql import statement
 
-_OF_PLANS = ("authorizers", "digest", "names", "units")
-_OF_REPLAYS = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest")
+_OF_PLANS = ("authorizers", "digest", "horizon", "names", "units")
+_OF_REPLAYS = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest", "horizon", "spans")
 
 
 def open_for_plan(lake: Path) -> LakeReader:

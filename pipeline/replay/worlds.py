@@ -30,7 +30,7 @@ class Worlds:
             for version in history.versions.timeline(key):
                 told = [moment for moment in (version.began, version.since, version.created) if moment]
                 moments.setdefault(key.cluster, set()).update(told, [moment + delay for moment in told for delay in delays])
-        for (cluster, _), listed in history.listed.items():
+        for cluster, listed in history.listings.times():
             moments.setdefault(cluster, set()).update([listed, *(listed + delay for delay in delays)])
         self._changes = {cluster: sorted(map(_microseconds, found)) for cluster, found in moments.items()}
         self._worlds: dict[tuple[str, int], RememberedWorld] = {}

@@ -14,7 +14,8 @@ SELECT
     api_group, api_version, resource, subresource, namespace, name,
     code, status_reason, status_message, annotations, request_object, response_object, flags
 FROM looked_up
-WHERE stage = 'ResponseComplete' AND code BETWEEN 200 AND 299
+-- A deletecollection that was refused halfway has deleted some objects before.
+WHERE stage = 'ResponseComplete' AND (code BETWEEN 200 AND 299 OR verb = 'deletecollection')
     AND list_position(['create', 'update', 'patch', 'delete', 'deletecollection'], verb) > 0
     AND ($until IS NULL OR ts < $until)
 ORDER BY ts, stage_ts, audit_id
