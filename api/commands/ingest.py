@@ -6,8 +6,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -19,17 +19,20 @@ from api.context import Context
 from api.output import Column, Format, Table, render
 from api.redacting import redactor_of
 from api.settings import Settings
+from api.snapshot_time import described, kinds_by_name, time_taken
 from ingest.errors import InputError
 from ingest.files import IngestSummary, ingest_files
 from ingest.follow import follow_files
 from ingest.lake import Lake
 from ingest.redact import Redactor
 from ingest.sink import is_cluster_name
-from ingest.snapshot import SnapshotSummary, ingest_snapshot
+from ingest.snapshot import SnapshotSummary, ingest_snapshot, snapshot_content
+from queries import open_lake
 
 from . import options
 
 PARTIAL = 4
+_COUNTS = ("files", "objects", "duplicate")
 _REPORT_SECONDS = 10.0
 
 
@@ -40,7 +43,9 @@ def command(
     ],
     cluster: Annotated[str, typer.Option(help="The name under which the events are kept.")] = "default",
     snapshot: Annotated[bool, typer.Option("--snapshot", help="The paths are `kubectl get -A -o json` lists, not logs.")] = False,
-    at: Annotated[str | None, typer.Option(help="When the snapshot was taken (RFC 3339); default: the newest file's time.")] = None,
+    at: Annotated[
+        str | None, typer.Option(help="When the snapshot was taken (RFC 3339); without it, content and log tell.")
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on as the files grow and are rotated, until Ctrl-C or SIGTERM.")
     ] = False,
@@ -66,9 +71,7 @@ def command(
     if snapshot:
         if follow:
             raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")
-        files = [Path(path) for path in paths]
-        observed = options.parse_time("--at", at, datetime.now(UTC)) or _newest(files)
-        render([snapshot_table(ingest_snapshot(lake, files, cluster, observed, redactor))], output)
+        render([_snapshot(lake, [Path(path) for path in paths], cluster, at, redactor)], output)
         return 0
     if follow:
         return _follow(own, lake, paths, cluster, redactor, output)
@@ -142,10 +145,22 @@ def files_table(summary: IngestSummary) -> Table:
     return Table("files", columns, rows, "Events taken in", notes)
 
 
-def snapshot_table(summary: SnapshotSummary) -> Table:
-    """What a snapshot added."""
-    columns = [Column(name, number=True) for name in ("files", "objects", "duplicate")]
-    return Table("snapshot", columns, [[summary.files, summary.objects, summary.duplicate]], "Objects taken in", summary.notes)
+def _snapshot(lake: Lake, paths: list[Path], cluster: str, at: str | None, redactor: Redactor | None) -> Table:
+    """Take lists in, and say as of when and of what they are."""
+    now = datetime.now(UTC)
+    with closing(open_lake(lake.path)) as reader:
+        kind_of = kinds_by_name(reader)
+        content = snapshot_content(lake, paths, cluster, now, kind_of)
+        taken = time_taken(reader, cluster, content, options.parse_time("--at", at, now), _newest(paths))
+    summary = ingest_snapshot(lake, paths, cluster, taken.moment, redactor, kind_of)
+    return snapshot_table(summary, cluster, taken.moment, described(cluster, content, taken))
+
+
+def snapshot_table(summary: SnapshotSummary, cluster: str, taken: datetime, notes: Sequence[str] = ()) -> Table:
+    """What a snapshot added, and to what; `notes` come before those of the summary."""
+    columns = [Column("cluster"), Column("taken_ts", "TAKEN"), *(Column(name, number=True) for name in _COUNTS)]
+    row = [cluster, taken, *(getattr(summary, name) for name in _COUNTS)]
+    return Table("snapshot", columns, [row], "Objects taken in", [*notes, *summary.notes])
 
 
 def _newest(paths: list[Path]) -> datetime:

@@ -8,7 +8,7 @@ other: one write that should be recorded and is not, and a later list says nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from ..request import Evidence, Grade, Known, Unknown
 from .event import head_of
 from .old_object import describe
 from .snapshots import ObjectList, ResourceName
-from .versions import Form, LogVersions, ObjectKey, Version, object_key
+from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
 
 Keys = Callable[[str, ResourceName], Sequence[ObjectKey]]
 
@@ -51,17 +51,25 @@ class Listings:
         lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]],
         keys: Keys,
         spans: Mapping[str, Span] | None = None,
+        refused: Iterable[Disturbance] = (),
     ) -> None:
-        """`keys` gives every object of a resource that was ever mentioned; without `spans` the recorded writes tell them."""
+        """`keys` gives every object of a resource that was ever mentioned; without `spans` the recorded writes tell them.
+
+        `refused` are deletecollections that were refused halfway, after they had deleted some objects.
+        """
         self._versions = versions
         self._lists = lists
         self._keys = keys
         self._spans = dict(spans or {})
+        self._nameless: dict[tuple[str, ResourceName], list[Disturbance]] = {}
+        for found in (*refused, *versions.disturbances()):
+            self._nameless.setdefault((found.cluster, ResourceName(found.group, found.resource)), []).append(found)
         self._unrecorded: dict[tuple[str, ResourceName, ObjectList], str] = {}
 
     def times(self) -> Iterator[tuple[str, datetime]]:
-        """The cluster and the moment of each list."""
-        return ((cluster, found.taken) for (cluster, _), lists in self._lists.items() for found in lists)
+        """The cluster and the moment of each list, and of each deletion that may change what a later list says."""
+        yield from ((cluster, found.taken) for (cluster, _), lists in self._lists.items() for found in lists)
+        yield from ((cluster, found.version.since) for (cluster, _), several in self._nameless.items() for found in several)
 
     def first(self, cluster: str, name: ResourceName, namespace: str | None = None) -> ObjectList | None:
         """The earliest list of a resource in a namespace, or in all of them."""
@@ -79,6 +87,9 @@ class Listings:
         if first.taken <= moment:
             return Known(first, first.source, Grade.INFERRED)
         problem = self._why_not_before(cluster, name, first) or self._lost_namespace(cluster, name, first, moment, namespace)
+        lost = self.lost_collection(cluster, name, first, namespace)
+        if not problem and lost is not None and moment < lost.since:
+            problem = f"what was deleted before the {first.source} is not recorded: {lost.source}"
         if problem:
             return Unknown(problem)
         if first.taken > self._span(cluster).last:
@@ -92,6 +103,30 @@ class Listings:
             problems = (problem for key in self._keys(cluster, name) if (problem := self._unrecorded_of(key, name, found)))
             self._unrecorded[place] = next(problems, "")
         return self._unrecorded[place]
+
+    def lost_collection(self, cluster: str, name: ResourceName, found: ObjectList, namespace: str | None) -> Version | None:
+        """The last deletecollection before a list that named no object, where there may have been some that nothing else names.
+
+        In a namespace that was created in the log, every object was too.
+        """
+        lost = [version for version in self._nameless_deletions(cluster, name, namespace) if version.began <= found.taken]
+        return max(lost, key=lambda version: version.since, default=None)
+
+    def removed_before(self, key: ObjectKey, moment: datetime, created: datetime) -> Version | None:
+        """A deletecollection that named no object, and may have removed one of this name between a moment and its creation."""
+        name = ResourceName(key.group, key.resource)
+        found = self._nameless_deletions(key.cluster, name, key.namespace)
+        return next((version for version in found if moment < version.since and version.began < created), None)
+
+    def _nameless_deletions(self, cluster: str, name: ResourceName, namespace: str | None) -> Iterator[Version]:
+        for found in self._nameless.get((cluster, name), ()):
+            is_asked = namespace is None or namespace == found.namespace
+            if is_asked and not (found.namespace and self._began_in_log(cluster, found.namespace)):
+                yield found.version
+
+    def _began_in_log(self, cluster: str, namespace: str) -> bool:
+        timeline = self._versions.timeline(object_key(cluster, *_NAMESPACES, "", namespace))
+        return bool(timeline.entries) and timeline.entries[0].creates
 
     def _why_not_before(self, cluster: str, name: ResourceName, found: ObjectList) -> str:
         if not self._versions.has_writes(cluster, name.group, name.resource):

@@ -48,10 +48,14 @@ class LogHistory:
         versions: LogVersions,
         lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]] | None = None,
         spans: Mapping[str, Span] | None = None,
+        refused: Iterable[Disturbance] = (),
     ) -> None:
-        """`lists` are those of snapshots, earliest first; `spans` say from when to when a cluster has events."""
+        """`lists` are those of snapshots, earliest first; `spans` say from when to when a cluster has events.
+
+        `refused` are deletecollections that were refused halfway.
+        """
         self.versions = versions
-        self.listings = Listings(versions, lists or {}, self.keys, spans)
+        self.listings = Listings(versions, lists or {}, self.keys, spans, refused)
         self._by_resource: dict[tuple[str, ResourceName], list[ObjectKey]] = {}
         for key in versions.objects():
             self._by_resource.setdefault((key.cluster, ResourceName(key.group, key.resource)), []).append(key)
@@ -73,7 +77,7 @@ class LogHistory:
             versions.add(key, version)
         lists = lists_of(rows)
         record_removals(versions, refused, lists)
-        return cls(versions, lists, spans)
+        return cls(versions, lists, spans, refused)
 
     def at(self, cluster: str, ts: datetime) -> LogWorld:
         """The world as a request received at `ts` met it."""
@@ -88,9 +92,17 @@ class LogHistory:
         version = self.versions.current(key, moment)
         if version is not None:
             return self.object_of(version)
+        removed: Version | None = None
         if self.versions.absent_before(key, moment):
-            return Known(None, "created later", Grade.INFERRED)
+            first = next(iter(self.versions.timeline(key)))
+            removed = self.listings.removed_before(key, moment, first.created or first.since)
+            if removed is None:
+                return Known(None, "created later", Grade.INFERRED)
         listing = self.listing(key.cluster, ResourceName(key.group, key.resource), moment, key.namespace)
+        if removed is not None and not (isinstance(listing, Known) and listing.value <= moment):
+            return Unknown(
+                f"{describe(key)} was created later, and one of that name may have been deleted before: {removed.source}"
+            )
         if isinstance(listing, Known):
             return self._unlisted(key, moment, listing)
         nothing = f"nothing is recorded of {key.resource} {key.namespace}/{key.name} up to then".replace(" /", " ")
