@@ -64,7 +64,7 @@ def lists_of(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> dict
     for row in kept:
         if (name := _resource_of_row(row, find)) is None:
             continue
-        keys = found.setdefault((row["cluster"], name), {}).setdefault((row["observed_ts"], row["source"]), set())
+        keys = found.setdefault((row["cluster"], name), {}).setdefault((row["observed_ts"], row.get("source") or ""), set())
         if row["name"]:
             keys.add(object_key(row["cluster"], name.group, name.resource, row["namespace"] or "", row["name"]))
     return {

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import zstandard
 
+from api.snapshot_time import time_taken
 from ingest.files import ingest_files
 from ingest.lake import Lake
-from ingest.snapshot import ingest_snapshot
+from ingest.snapshot import ingest_snapshot, snapshot_content
+from queries import open_lake
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +46,25 @@ def log_alone_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A lake with the whole audit log of control-plane-a, and no snapshot. Cluster `lab`."""
     lake = Lake.create(tmp_path_factory.mktemp("log_alone") / "lake")
     ingest_files(lake, [shared / "data" / "control-plane-a" / "audit.jsonl.zst"], "lab", received_ts=0.0)
+    lake.close()
+    return lake.path
+
+
+@pytest.fixture(scope="session")
+def last_snapshot_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake made in the order of the README: the whole audit log of control-plane-a, then its last snapshot. Cluster `lab`.
+
+    The snapshot is a copy with fresh times, so its own content and the log tell when it was taken.
+    """
+    source = shared / "data" / "control-plane-a"
+    lake = Lake.create(tmp_path_factory.mktemp("last_snapshot") / "lake")
+    ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
+    snapshot = [source / "snapshots" / "5-end"]
+    with closing(open_lake(lake.path)) as reader:
+        now = datetime.now(UTC)
+        taken = time_taken(reader, "lab", snapshot_content(lake, snapshot, "lab", now), None, now)
+    assert abs(taken.moment.timestamp() - _taken_at(snapshot[0] / "namespaces.json.zst")) < 2
+    ingest_snapshot(lake, snapshot, "lab", taken.moment)
     lake.close()
     return lake.path
 

@@ -1,9 +1,9 @@
-"""The policies that were bound at the time, replayed from the log and the first snapshot alone, against what the server decided.
+"""The policies that were bound at the time, replayed from the log and one snapshot at most, against what the server decided.
 
-`../shared/data/control-plane-a`: audit.jsonl.zst and snapshots/1-before-policies go into a lake, and once the log without any
-snapshot; truth.jsonl.zst has what the live control plane decided. Every row that the replay does not call unknown is compared:
-decision, effect, message, reason and audit annotations. How many true rows are judged is asserted too, and the others are told
-with their reasons.
+`../shared/data/control-plane-a`: audit.jsonl.zst and snapshots/1-before-policies go into a lake, once the log with only the last
+snapshot, and once the log without any; truth.jsonl.zst has what the live control plane decided. Every row that the replay does not
+call unknown is compared: decision, effect, message, reason and audit annotations. How many true rows are judged is asserted too,
+and the others are told with their reasons.
 """
 
 from __future__ import annotations
@@ -217,6 +217,22 @@ def test_the_log_alone_gives_no_wrong_decision(
         _print("log alone", result)
     assert not result.problems, f"{len(result.problems)} disagreements:\n" + "\n".join(result.problems[:10])
     assert result.judged >= 0.95 * (result.judged + result.unjudged.total())
+
+
+def test_the_last_snapshot_tells_nearly_as_much_as_the_first(
+    run: RunSummary,
+    recorded_lake: Path,
+    last_snapshot_lake: Path,
+    truth: dict[str, Passes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = compared(last_snapshot_lake, replay_of(last_snapshot_lake), truth, Listed())
+    with capsys.disabled():
+        _print("log and last snapshot", result)
+    assert not result.problems, f"{len(result.problems)} disagreements:\n" + "\n".join(result.problems[:10])
+    first = compared(recorded_lake, run, truth, Listed())
+    rows = result.judged + result.unjudged.total()
+    assert 100 * (first.judged - result.judged) < 0.5 * rows
 
 
 def compared(lake: Path, run: RunSummary, truth: dict[str, Passes], listed: Listed) -> Comparison:
