@@ -129,15 +129,16 @@ def snapshot_content(
     digests: set[str] = set()
     for path in _files(paths):
         data = _read(path)
-        digests.add(xxhash.xxh3_128_hexdigest(data))
-        for entry in _named(path, data, kind_of):
+        found = list(_named(path, data, kind_of))
+        digests.add(_digest(data, found))
+        for entry in found:
             row = _row(path, entry, cluster, latest)
             content.kinds[row["kind"]] += not entry.is_empty_list
             content.list_rv = max(content.list_rv, _number(row["list_rv"]))
             content.object_rv = max(content.object_rv, _number(row["resource_version"]))
             if not entry.is_empty_list:
-                found = [moment for moment in _times(row["object"]) if moment <= latest]
-                content.newest = max(found, default=content.newest) if content.newest is None else max([content.newest, *found])
+                times = [moment for moment in _times(row["object"]) if moment <= latest]
+                content.newest = max([*times, *([content.newest] if content.newest else [])], default=None)
     content.known = _known_moment(lake, cluster, digests)
     return content
 
@@ -162,8 +163,8 @@ def ingest_snapshot(
     nameless: list[str] = []
     for path in _files(paths):
         data = _read(path)
-        mark = f"{_marks_of(cluster)}{observed.isoformat()}:{xxhash.xxh3_128_hexdigest(data)}"
         found = list(_named(path, data, kind_of))
+        mark = f"{_marks_of(cluster)}{observed.isoformat()}:{_digest(data, found)}"
         rows = [_row(path, entry, cluster, observed) for entry in found]
         if redactor is not None:
             rows = _redacted(path, rows, redactor, summary)
@@ -205,8 +206,15 @@ def _redacted(path: Path, rows: list[dict[str, Any]], redactor: Redactor, summar
 def _nameless(names: Sequence[str]) -> str:
     """One sentence for all empty lists of no kind: a snapshot may have dozens."""
     shown = ", ".join(names[:_NAMES_MAX]) + (f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else "")
-    are = "1 list is empty and does not say" if len(names) == 1 else f"{len(names)} lists are empty and do not say"
-    return f"{are} which kind it would list: {shown}; name the file after the resource, as in namespaces.json"
+    several = f"{len(names)} lists are empty and do not say which kind they would list"
+    subject = "1 list is empty and does not say which kind it would list" if len(names) == 1 else several
+    return f"{subject}: {shown}; name the file after the resource, as in namespaces.json"
+
+
+def _digest(data: bytes, found: Sequence[_Listed]) -> str:
+    """A digest of a file. Empty lists are alike, byte for byte, whichever kind they list."""
+    empty = "".join(f"-{entry.kind}" for entry in found if entry.is_empty_list and entry.kind != _ANY_LIST)
+    return xxhash.xxh3_128_hexdigest(data) + empty
 
 
 def _marks_of(cluster: str) -> str:
