@@ -9,9 +9,10 @@ from fastapi import FastAPI
 
 from . import errors
 from .logs import RequestIds
+from .origin import OwnNames
 from .routes import audit, health
 from .services import Services, open_services, start_services, stop_services
-from .settings import Settings
+from .settings import Settings, is_loopback
 
 
 def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
@@ -31,6 +32,9 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
             await stop_services(opened)
 
     app = FastAPI(title="Hindcast", lifespan=lifespan, docs_url=None, redoc_url=None)
+    if settings.identities is None and settings.client_ca is None and is_loopback(settings.host):
+        # Whoever reaches the address may write, and a browser on this machine reaches it for any page.
+        app.add_middleware(OwnNames, names=frozenset({settings.host}))
     app.add_middleware(RequestIds)
     errors.install(app)
     app.include_router(audit.router)

@@ -13,8 +13,11 @@ from ingest.errors import InputError, LakeError
 from ingest.lag import Lag
 from ingest.lake import Lake
 from ingest.maintain import verify
+from ingest.quarantine import quarantine_heads
+from ingest.repair import LOST_TAIL
+from ingest.segment import Damage, read_segment
 from ingest.server_metrics import ServerMetrics
-from ingest.spool import OPEN_SUFFIX, SEALED_SUFFIX
+from ingest.spool import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments
 from queries import LakeReader
 from queries.ledger import LOSS_KINDS, Severity
 from queries.rows import Loss
@@ -139,6 +142,30 @@ def damage_findings(lake: Lake) -> Iterator[Finding]:
             "its events are missing, or not what was received",
             "restore the file from a backup; ingest the log files of its day again into a new lake",
         )
+
+
+def spool_findings(lake: Lake) -> Iterator[Finding]:
+    """What was acknowledged and cannot be read: damage in segments that wait for the drain, and ends lost at a start of the server.
+
+    It reads the sealed segments. What is in quarantine is a row of the ledger, too; here is the reason.
+    """
+    lost = quarantine_heads(sorted((lake.path / "quarantine").glob(f"*{LOST_TAIL}*.jsonl.zst"))).to_pylist()
+    for record in lost:
+        yield _spool_finding("lost_in_spool", record["reason"], "")
+    for segment in sealed_segments(lake.path / "spool"):
+        try:
+            damaged = [found for found in read_segment(segment) if isinstance(found, Damage)]
+        except FileNotFoundError:
+            continue
+        for found in damaged:
+            where = f"bytes {found.start} to {found.end}, cannot be read: {found.reason}"
+            yield _spool_finding("damaged_segment", f"{segment.name}, {where}", segment.name)
+
+
+def _spool_finding(kind: str, found: str, detail: str) -> Finding:
+    means = "what is acknowledged in these bytes is in no view and in no verdict"
+    action = "check the disk; ingest the log files of that time; the bytes are kept in quarantine/"
+    return Finding(Severity.LOST, "", kind, None, found, None, None, detail, means, action)
 
 
 def metrics_findings(reader: LakeReader, cluster: str | None, metrics: Sequence[ServerMetrics]) -> Iterator[Finding]:

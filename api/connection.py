@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from .connections import Connections
 from .errors import error_response
 
 # An API server closes an idle connection after 90 s. Being the first to close would race with its next batch.
 KEEP_ALIVE_SECONDS = 120
 # What an API server sends is a hundredth of it; the parser itself would collect headers without end.
 HEAD_BYTES_MAX = 64 * 1024
+# A sender's first headers come with the next packet.
+FIRST_REQUEST_SECONDS_MAX = 10.0
 
 
 class SinkConnection(HttpToolsProtocol):
@@ -23,6 +27,7 @@ class SinkConnection(HttpToolsProtocol):
     """
 
     first_request_seconds: float
+    held: Connections
     _look_later: asyncio.TimerHandle | None = None
     _head_bytes: int | None = None  # of the request whose headers are arriving
 
@@ -30,14 +35,25 @@ class SinkConnection(HttpToolsProtocol):
         """Called once the TLS handshake, with the verification, is done."""
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
-        self.app_state = {**self.app_state, "certificate_name": _common_name(certificate) if certificate else None}
+        name = _common_name(certificate) if certificate else None
+        self.app_state = {**self.app_state, "certificate_name": name, "admit": partial(self.held.admit, self)}
+        self.held.opened(self)
         self._look_later = self.loop.call_later(self.first_request_seconds, self._end_if_silent, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called when either side has closed."""
         super().connection_lost(exc)
+        self.held.closed(self)
         if self._look_later is not None:
             self._look_later.cancel()
+
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self._head_bytes is None and (self.cycle is None or self.cycle.response_complete)
+
+    def give_way(self) -> None:
+        """Close the connection, because there are too many."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; headers that grow beyond all measure end the connection."""
@@ -73,12 +89,13 @@ class SinkConnection(HttpToolsProtocol):
             self._look_later = self.loop.call_later(KEEP_ALIVE_SECONDS, self._end_if_silent, self.cycle)
 
 
-def connection_type(first_request_seconds: float) -> type[SinkConnection]:
+def connection_type(first_request_seconds: float, connections_max: int) -> type[SinkConnection]:
     """The connections of one server; uvicorn makes them itself, from a class and nothing else."""
-    seconds = first_request_seconds
+    seconds = min(first_request_seconds, FIRST_REQUEST_SECONDS_MAX)
 
     class Connection(SinkConnection):
         first_request_seconds = seconds
+        held = Connections(connections_max)
 
     return Connection
 

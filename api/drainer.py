@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from ingest.drain import drain
-from ingest.errors import HindcastError
+from ingest.errors import HindcastError, LakeError
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from ingest.retention import expire, expire_objects, expire_quarantine
@@ -68,12 +68,19 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_server, daemon=True).start()
     try:
-        lake = Lake.create(settings.lake)
+        # The server made it when it started. Made here again, it would hide that its folder was deleted.
+        lake = Lake.open(settings.lake)
     except HindcastError as error:
         _log.error("drain_cannot_start", error=str(error))
         return error.exit_code
     maintained = time.monotonic()
     while True:
+        try:
+            lake.check_place()
+        except LakeError as error:
+            # The next drain opens what lies there then, and cannot while there is no lake.
+            _log.error("drain_lost_its_lake", error=str(error))
+            return error.exit_code
         last_pass = stop.event.is_set()
         pause_seconds = drain_once(lake, settings, stop.is_overdue)
         if last_pass:

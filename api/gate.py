@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 import structlog
 from starlette.datastructures import Headers
@@ -19,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ingest.errors import LakeError
 
 from .errors import error_response
+from .origin import answers_to
 from .readers import NotAReaderError, Readers
-from .settings import is_loopback
 
 _OPEN_PATHS = frozenset({"/healthz"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -62,7 +61,7 @@ class Gate:
 
     def _refuse_origin(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        if self._hosts is not None and not self._is_ours(host, self._hosts):
+        if self._hosts is not None and not answers_to(host, self._hosts):
             hint = "use the address it listens on, or let readers show a token: --query-tokens"
             return error_response(403, "wrong_host", f"this server does not answer to the name {ascii(host)[:80]}", hint)
         origin = headers.get("origin")
@@ -70,13 +69,6 @@ class Gate:
         if is_foreign and scope["method"] not in _SAFE_METHODS:
             return error_response(403, "wrong_origin", "a page of another site may not change anything here")
         return None
-
-    def _is_ours(self, host: str, hosts: frozenset[str]) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        return is_loopback(name) or name in hosts
 
     async def _refuse_reader(self, scope: Scope, headers: Headers) -> Response | None:
         authorization = headers.get("authorization")

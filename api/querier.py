@@ -79,8 +79,7 @@ def main() -> int:
     os.nice(priorities.QUERY)
     threading.Thread(target=_end_with_server, daemon=True).start()
     try:
-        # The sink may just be about to make its lake.
-        Lake.create(settings.lake).close()
+        # The sink made the lake when it started; made here again, it would hide that its folder was deleted.
         return serve_queries(settings)
     except HindcastError as error:
         logs.configure(settings.log_level, as_json=settings.log_json)

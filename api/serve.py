@@ -11,7 +11,7 @@ from .connection import KEEP_ALIVE_SECONDS, connection_type
 from .readers import readers_of
 from .services import Services, open_services
 from .settings import Settings
-from .sockets import BACKLOG_CONNECTIONS, listen, quiet_signals
+from .sockets import BACKLOG_CONNECTIONS, allow_files, listen, quiet_signals
 from .tls import ServerCertificate
 
 _CERTIFICATE_CHECK_SECONDS = 2
@@ -34,6 +34,7 @@ def serve(settings: Settings) -> int:
     if settings.query:
         readers_of(settings)  # a mistake in them is told here, and not by a process that is started again and again
     _keep_freed_memory()
+    allow_files(settings.connections_max)
     certificate = ServerCertificate.of(settings)
     listener = listen(settings.host, settings.port)
     try:
@@ -65,8 +66,8 @@ def _config(settings: Settings, services: Services, certificate: ServerCertifica
 
     return uvicorn.Config(
         create_app(settings, services),
-        http=connection_type(settings.body_seconds_max),
-        loop="uvloop",
+        http=connection_type(settings.body_seconds_max, settings.connections_max),
+        loop="api.sockets:sink_loop",
         ws="none",
         lifespan="on",
         interface="asgi3",
@@ -74,7 +75,6 @@ def _config(settings: Settings, services: Services, certificate: ServerCertifica
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=settings.connections_max,
         backlog=BACKLOG_CONNECTIONS,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.shutdown_seconds,

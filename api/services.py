@@ -6,14 +6,19 @@ import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
+from weakref import WeakValueDictionary
 
 import structlog
 from fastapi import Request
 
+from ingest.apart import APART_BYTES
 from ingest.errors import HindcastError
+from ingest.lake import Lake
 from ingest.manifest import refuse_name
-from ingest.sink import Sink
+from ingest.sink import Accepted, Refused, Sink
 from ingest.spool import Spool, SpoolWriteError
 from ingest.telemetry import SinkMetrics
 
@@ -26,7 +31,6 @@ from .supervise import DrainSupervisor, ProcessSupervisor
 # As many batches as wait for one fdatasync together; more threads would only wait for each other.
 _ACK_THREADS = 16
 # A large body may take seconds, most of all a broken one. It waits for another large one, and no ordinary batch waits for it.
-_LARGE_BYTES = 8 * 1024 * 1024
 _LARGE_THREADS = 2
 _TICK_SECONDS = 0.5
 
@@ -47,11 +51,21 @@ class Services:
     drain: DrainSupervisor | None
     query: ProcessSupervisor | None
     behind: LagGauge
+    # One large body of a sender at one time, so that no sender takes all threads that there are for these.
+    turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     housekeepers: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def executor_for(self, body_bytes: int) -> ThreadPoolExecutor:
-        """The threads that store a body of this size."""
-        return self.large_executor if body_bytes > _LARGE_BYTES else self.executor
+    async def accept(self, cluster: str, body: bytes | bytearray, sender: str) -> Accepted | Refused:
+        """Store a body in a thread, under the id of the request that is being answered."""
+        call = partial(copy_context().run, self.sink.accept, cluster, body, time.time())
+        loop = asyncio.get_running_loop()
+        if len(body) <= APART_BYTES:
+            return await loop.run_in_executor(self.executor, call)
+        turn = self.turns.get(sender)
+        if turn is None:
+            turn = self.turns[sender] = asyncio.Lock()
+        async with turn:
+            return await loop.run_in_executor(self.large_executor, call)
 
 
 def services_of(request: Request) -> Services:
@@ -63,15 +77,22 @@ def services_of(request: Request) -> Services:
 def open_services(settings: Settings) -> Services:
     """Open the spool and everything that needs no event loop. Raises LakeError or InputError, and holds nothing then."""
     refuse_name(settings.lake)  # nothing would ever leave the spool
+    if not Lake.is_begun(settings.lake):
+        # Here and nowhere else: no process that is started again makes a lake where its lake has disappeared.
+        Lake.create(settings.lake).close()
     metrics = SinkMetrics()
     identities = IdentityFile(settings.identities) if settings.identities else None
     spool = Spool(
         settings.spool,
+        quarantine=settings.quarantine,
         segment_seconds_max=settings.drain_interval_seconds,
         on_sync=metrics.fsync_seconds.observe,
     )
     for repaired in spool.repaired:
         _log.warning("segment_repaired", segment=repaired.name, bytes_kept=repaired.bytes_kept, bytes_cut=repaired.bytes_cut)
+        if (lost := repaired.lost) is not None:
+            metrics.lost_segments.labels("yes" if lost.is_certain else "possibly").inc()
+            _log.error("evidence_lost", segment=repaired.name, bytes=lost.end - lost.start, reason=lost.reason)
     try:
         sink = Sink(spool, settings.quarantine, redactor=redactor_of(settings), limits=settings.limits, metrics=metrics)
     except HindcastError:
@@ -102,6 +123,7 @@ async def stop_services(services: Services) -> None:
             await task
     for executor in (services.executor, services.large_executor):
         await asyncio.to_thread(executor.shutdown)
+    services.sink.close()
     try:
         services.spool.close()
     except SpoolWriteError as error:
@@ -121,7 +143,9 @@ async def _keep_house(services: Services) -> None:
 
 
 def _tick(services: Services) -> None:
-    services.spool.seal_if_old()
+    # What fails is remembered by the spool; all else must be looked after meanwhile.
+    with suppress(SpoolWriteError):
+        services.spool.seal_if_old()
     services.sink.look_around()
     if services.identities is not None:
         services.identities.reload_if_changed()

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
+
+import uvloop
 
 from ingest.errors import InputError
 
 BACKLOG_CONNECTIONS = 256
+_HANDSHAKE_SECONDS_MAX = 10.0
+# Of a connection whose TLS handshake does not end nothing is known but its file, and these end after 10 s only.
+_FILES_PER_CONNECTION = 8
+_FILES_BESIDE = 512
+
+
+class _SinkLoop(uvloop.Loop):
+    """An event loop in which a TLS handshake has an end after 10 s; uvicorn has no option for it, and 60 s is the default."""
+
+    async def create_server(self, *given: Any, **options: Any) -> Any:
+        if options.get("ssl") is not None:
+            options.setdefault("ssl_handshake_timeout", _HANDSHAKE_SECONDS_MAX)
+        return await super().create_server(*given, **options)
+
+
+def sink_loop() -> uvloop.Loop:
+    """The event loop of a sink."""
+    return _SinkLoop()
+
+
+def allow_files(connections_max: int) -> None:
+    """Raise the number of files that may be open as far as this many connections can need, where the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections_max * _FILES_PER_CONNECTION + _FILES_BESIDE
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int, options: str = "--host or --port") -> socket.socket:

@@ -54,7 +54,7 @@ _raw_decoder = msgspec.json.Decoder(msgspec.Raw)
 # Up to a bracket, or to a quote that begins a string without an end. Strings are passed over whole, so that brackets inside them do
 # not count. It matches wherever it is tried, so a body is gone through once; and it stops after so many strings, because nothing
 # else runs in this process meanwhile.
-_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_STRING = rb'"(?:[^"\\]++|(?:\\.)++)*+"'
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|%s){0,5000}+(?:([\[\]{}])|(?!%s)(")|)' % (_STRING, _STRING), re.DOTALL)
 _TO_COMMA = re.compile(rb'(?:[^",]++|%s){0,5000}+(,)?+' % _STRING, re.DOTALL)
 _BEFORE_ITEMS = re.compile(rb'(?<!\\)"items"\s*+:\s*+\Z')

@@ -62,6 +62,11 @@ class Waiting:
         with self._lock:
             self._segments.setdefault(segment, _Batches()).add(events, received_ts)
 
+    def move(self, segment: str, to: str) -> None:
+        """A segment was written once more, under another name."""
+        with self._lock:
+            self._segments[to] = self._segments.pop(segment, _Batches())
+
     def forget_stored(self, is_there: Callable[[str], bool]) -> None:
         """Forget the segments that are gone: only the drain removes them, and only once all of their batches are stored."""
         with self._lock:

@@ -27,7 +27,7 @@ import xxhash
 
 from .durable import make_folder, sync_folder, write_durably
 from .errors import LakeError
-from .manifest import DataFile, Manifest, refuse_name
+from .manifest import DataFile, Manifest, has_tables, refuse_name
 from .schema import EVENTS, OBJECTS, REPEATS, time_column
 
 MANIFEST = "manifest.sqlite"
@@ -56,10 +56,16 @@ class Lake:
     def create(cls, path: Path | str) -> Lake:
         """Open a lake, making an empty one where there is none.
 
-        Raises LakeError when the folder cannot be written, or has a name by which no engine would find its files again.
+        Raises LakeError when the folder cannot be written, has a name by which no engine would find its files again, or holds
+        events and no manifest: an empty manifest would let the next writer delete them.
         """
         folder = Path(path)
         refuse_name(folder)
+        if not has_tables(folder / MANIFEST) and (found := _data_files(folder)):
+            raise LakeError(
+                f"{folder / MANIFEST}: the manifest is missing or empty, but there are {len(found)} data files, e.g. {found[0]}",
+                "restore the manifest from a backup, or move the folder away to begin a new lake",
+            )
         try:
             for name in ("", "spool", "quarantine", "runs", *_SCHEMAS):
                 make_folder(folder / name)
@@ -68,6 +74,17 @@ class Lake:
             return cls(folder, Manifest(folder / MANIFEST, create=True))
         except OSError as error:
             raise LakeError(f"{folder}: the lake cannot be made here: {error}", "give a writable folder with --lake") from error
+
+    @classmethod
+    def is_begun(cls, path: Path | str) -> bool:
+        """Whether a folder holds a lake or what is left of one, so that nothing new may be made there silently."""
+        folder = Path(path)
+        return has_tables(folder / MANIFEST) or bool(_data_files(folder))
+
+    def check_place(self) -> None:
+        """Raise LakeError when the lake's name leads to another lake than the one that was opened, or to none."""
+        if why := self.manifest.why_displaced():
+            raise LakeError(f"the lake is not where it was opened: {why}", "put the folder back, or start again with the new one")
 
     def files(self, kind: str = "events", span_us: tuple[int, int] | None = None) -> list[Path]:
         """The Parquet files of a table, in the order of time; at least one, because an engine needs a schema to read.
@@ -80,12 +97,13 @@ class Lake:
     def unlisted(self) -> list[Path]:
         """Files among the tables' that no manifest lists: a writer is at work, or was killed; the next writer deletes them."""
         listed = self.manifest.listed()
-        found = [path for kind in _SCHEMAS for path in sorted((self.path / kind).glob("dt=*/*"))]
+        found = _data_files(self.path)
         return [path for path in found if str(path.relative_to(self.path)) not in listed]
 
     @contextmanager
     def writer(self) -> Iterator[LakeWriter]:
-        """Take the right to write. Raises LakeError when another process has it."""
+        """Take the right to write. Raises LakeError when another process has it, or when the lake was moved or replaced."""
+        self.check_place()
         try:
             handle = os.open(self.path / ".writer", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -124,6 +142,7 @@ class LakeWriter:
         days = pc.cast(pc.floor_temporal(table[column], unit="day"), pa.date32())
         found = sorted(day for day in pc.unique(days).to_pylist() if day is not None)
         written: list[DataFile] = []
+        self.lake.check_place()
         try:
             for day in found:
                 part = table if len(found) == 1 else table.filter(pc.equal(days, pa.scalar(day, pa.date32())))
@@ -139,8 +158,14 @@ class LakeWriter:
         props: Mapping[str, str | None] | None = None,
         retired_ts: float = 0.0,
     ) -> None:
-        """Make files part of the lake, and take others out, in one transaction with what was read to get there."""
+        """Make files part of the lake, and take others out, in one transaction with what was read to get there.
+
+        Raises LakeError, also when the lake was moved or replaced meanwhile: its new files would be in one folder, and the list
+        of them in the other. Who reads a segment must not remove it then.
+        """
+        self.lake.check_place()
         self.lake.manifest.commit(add, remove, props, retired_ts)
+        self.lake.check_place()
 
     def sweep(self) -> int:
         """Delete files that no manifest lists: what a writer left when it was killed between writing and committing.
@@ -183,6 +208,10 @@ class LakeWriter:
             digest=file_digest(path),
             compacted=int(compacted),
         )
+
+
+def _data_files(folder: Path) -> list[Path]:
+    return [path for kind in _SCHEMAS for path in sorted((folder / kind).glob("dt=*/*"))]
 
 
 def file_digest(path: Path) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from .errors import LakeError
+from .place import Place
 
 MANIFEST_VERSION = 1
 _EXPANDED = "*?[]"
@@ -69,6 +70,7 @@ class Manifest:
                 with self.transaction():
                     self._make_tables()
             self._check_version(path)
+            self._place = Place((path.parent, path))
         except (sqlite3.Error, OSError) as error:
             raise LakeError(
                 f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
@@ -172,9 +174,24 @@ class Manifest:
         with self.transaction():
             self._connection.executemany("DELETE FROM retired WHERE path = ?", [(path,) for path in paths])
 
+    def why_displaced(self) -> str:
+        """Why the database that is open is not the one that its name leads to, as a sentence; empty while it is."""
+        return self._place.why_displaced()
+
     def close(self) -> None:
         """Release the database."""
         self._opened.close()
+
+
+def has_tables(path: Path) -> bool:
+    """Whether a manifest is more than a file that a killed process had just begun; true as well for one that is damaged."""
+    if not path.is_file():
+        return False
+    try:
+        with closing(_open_to_read(path)) as connection:
+            return connection.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone() is not None
+    except (sqlite3.Error, OSError):
+        return True
 
 
 def _is_writable(path: Path) -> bool:

@@ -17,6 +17,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,14 +134,30 @@ def read_headers(path: Path) -> Iterator[BatchHeader]:
             yield found.header
 
 
+def intact_bytes(data: bytes) -> int:
+    """Where the last intact batch of a segment ends; 0 when there is none."""
+    return max((found.end for found in walk_segment(data) if isinstance(found, Extent)), default=0)
+
+
+def announced(data: bytes) -> list[BatchHeader]:
+    """The batch headers that can be read in a damaged stretch. No checksum holds there, so they are a hint, not evidence."""
+    found = []
+    offset = 0
+    while (offset := data.find(_HEADER_MAGIC_BYTES, offset)) >= 0:
+        text = data[offset + 8 : offset + 8 + int.from_bytes(data[offset + 4 : offset + 8], "little")][:_HEADER_BYTES_MAX]
+        with suppress(ValueError):
+            found.append(_header_decoder.decode(text))
+        offset += 1
+    return found
+
+
 def repair_segment(path: Path) -> tuple[int, int]:
     """Cut a segment after its last intact batch and return (bytes kept, bytes cut); what is kept is on disk afterwards.
 
-    What lies behind the last intact batch was being written when the process or the machine stopped. It was never acknowledged,
-    so its sender still has it. Damage before an intact batch stays where it is, for the reader to report.
+    Who calls it has seen to what lies behind. Damage before an intact batch stays where it is, for the reader to report.
     """
     data = path.read_bytes()
-    kept = max((found.end for found in walk_segment(data) if isinstance(found, Extent)), default=0)
+    kept = intact_bytes(data)
     handle = os.open(path, os.O_RDWR)
     try:
         if kept < len(data):

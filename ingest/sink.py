@@ -21,11 +21,13 @@ from pathlib import Path
 import structlog
 import xxhash
 
+from .apart import APART_BYTES, Apart, take_apart
 from .errors import LakeError
-from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
+from .eventlist import BadItem, NotAnEventListError, TooMuchError
+from .flight import Flight, Flights
 from .quarantine import Quarantined, write_quarantine
 from .redact import Redactor
-from .spool import Spool, SpoolWriteError
+from .spool import DisplacedError, Spool, SpoolWriteError
 from .telemetry import SinkMetrics
 
 # It becomes a folder's and a partition's name in some engines, so it is a name and nothing else.
@@ -42,6 +44,7 @@ class SinkLimits:
         64 * 1024 * 1024
     )  # 400 events of 100 KiB are 40 MB; without truncation on the API server, more is possible
     items_max: int = 100_000  # --audit-webhook-batch-max-size is 400 by default; so many empty items would still cost 10 MB only
+    requests_per_sender_max: int = 128  # an API server sends 15 at one time at most
     in_flight_bytes_max: int = 256 * 1024 * 1024  # a body costs about three times its size in memory while it is taken in
     # Compressed. Above it the sink reports that the drain is behind, and goes on: what is refused may be lost, what waits is safe.
     backlog_bytes_max: int = 8 * 1024 * 1024 * 1024
@@ -84,6 +87,7 @@ REFUSALS = {
     "body_too_large": _RefusalKind(413, None, "set --audit-webhook-truncate-enabled or a smaller --audit-webhook-batch-max-size"),
     "too_much": _RefusalKind(413, None, "set a smaller --audit-webhook-batch-max-size"),
     "busy": _RefusalKind(503, 1, "too many bytes are being received; the sender tries again by itself"),
+    "lake_displaced": _RefusalKind(503, 5, "put the lake's folder back, or start the server again to use what lies there now"),
     "disk_full": _RefusalKind(503, 5, "free space on the disk of the lake"),
     "stopping": _RefusalKind(503, 2, "the server is being restarted; the sender tries again by itself"),
 }
@@ -148,11 +152,14 @@ class Sink:
         self._spool = spool
         self._quarantine_directory = quarantine_directory
         self._redactor = redactor
-        self._flight_lock = threading.Lock()
-        self._in_flight_bytes = 0
+        self._apart = Apart(redactor)
+        self._flights = Flights(
+            self.limits.in_flight_bytes_max, self.limits.requests_per_sender_max, self.metrics.in_flight_bytes.set
+        )
         self._stopping = False
         self._disk_trouble = ""
         self._is_behind = False  # as it was last logged
+        self._displaced = ""  # why no reader of the lake would see what is written now
         self._write_trouble = ""  # why the last batch could not be stored, until one is, or the disk takes a probe
         self._digests = DigestWindow(self.limits.digest_seconds, self.limits.digests_max)
         for header in spool.headers():
@@ -160,25 +167,31 @@ class Sink:
         self.look_around()
 
     @contextmanager
-    def flight(self, cluster: str, body_bytes: int) -> Iterator[Refused | None]:
-        """Reserve room for a body before any of it is read; yields the refusal when it could not be stored."""
+    def flight(self, cluster: str, body_bytes: int, sender: str) -> Iterator[Flight | Refused]:
+        """A body of this size begins to arrive; yields what counts its bytes, or the refusal when it could not be stored.
+
+        `sender` is whoever is held to a share of the room: what a sender proved to be, or its address where nothing is proved.
+        """
         refusal = refuse("stopping", "the server is stopping") if self._stopping else self._cannot_take(cluster, body_bytes)
-        reserved = 0
-        if refusal is None:
-            with self._flight_lock:
-                if self._in_flight_bytes and self._in_flight_bytes + body_bytes > self.limits.in_flight_bytes_max:
-                    refusal = refuse("busy", f"{self._in_flight_bytes} bytes are being received, no room for {body_bytes} more")
-                else:
-                    reserved = body_bytes
-                    self._in_flight_bytes += reserved
-                self.metrics.in_flight_bytes.set(self._in_flight_bytes)
+        if refusal is not None:
+            yield self._counted(refusal)
+            return
+        flight = self._flights.begin(sender)
+        if isinstance(flight, str):
+            yield self._counted(refuse("busy", flight))
+            return
         try:
-            yield self._counted(refusal) if refusal else None
+            yield flight
         finally:
-            if reserved:
-                with self._flight_lock:
-                    self._in_flight_bytes -= reserved
-                    self.metrics.in_flight_bytes.set(self._in_flight_bytes)
+            flight.end()
+
+    def no_room(self, why: str) -> Refused:
+        """The refusal of a body for whose bytes there is no room."""
+        return self._counted(refuse("busy", why))
+
+    def close(self) -> None:
+        """End the processes that take large lists apart."""
+        self._apart.close()
 
     def accept(self, cluster: str, body: bytes | bytearray, received_ts: float) -> Accepted | Refused:
         """Store one POST body; when this returns Accepted, every event of it survives a crash of the machine.
@@ -204,8 +217,12 @@ class Sink:
             trouble = f"{directory}: less than {self.limits.disk_free_bytes_min} bytes are free" if short else ""
         except OSError as error:
             trouble = f"{directory}: the spool cannot be read: {error.strerror or error}"
+        displaced = self._spool.why_displaced()
+        if displaced != self._displaced:
+            _log.error("lake_displaced" if displaced else "lake_is_back", trouble=displaced or self._displaced)
+        self._displaced = displaced
         if self._write_trouble:
-            with suppress(OSError):
+            with suppress(OSError, DisplacedError):
                 self._spool.probe()
                 self._write_trouble = ""
         warning = self.warning()
@@ -222,6 +239,8 @@ class Sink:
 
     def why_not_ready(self) -> Refused | None:
         """The reason for which a batch of any size would be refused now, or None."""
+        if self._displaced:
+            return refuse("lake_displaced", self._displaced)
         if self._disk_trouble:
             return refuse("disk_full", self._disk_trouble)
         return None
@@ -234,8 +253,12 @@ class Sink:
         return f"{waiting} bytes wait for the drain, more than {limit}: batches are taken until the disk is nearly full"
 
     def trouble(self) -> Refused | None:
-        """Why batches are refused now, or None. Unlike `why_not_ready` it knows of failing writes, which are always tried anew."""
-        return self.why_not_ready() or (refuse("disk_full", self._write_trouble) if self._write_trouble else None)
+        """Why batches are refused now or shown to no reader, or None.
+
+        Unlike `why_not_ready` it knows of failing writes and failing seals, which are tried again with the next batch.
+        """
+        failing = self._write_trouble or self._spool.seal_trouble
+        return self.why_not_ready() or (refuse("disk_full", failing) if failing else None)
 
     def _cannot_take(self, cluster: str, body_bytes: int) -> Refused | None:
         if not is_cluster_name(cluster):
@@ -249,23 +272,35 @@ class Sink:
         digest = xxhash.xxh3_128_hexdigest(body)
         duplicate = (cluster, digest) in self._digests
         try:
-            events = parse_event_list(body, self.limits.items_max)
+            if len(body) > APART_BYTES:
+                events = self._apart.take_apart(body, self.limits.items_max)
+            else:
+                events = take_apart(body, self.limits.items_max, self._redactor)
         except TooMuchError as error:
             return refuse("too_much", error.message, error.hint)
         except NotAnEventListError as error:
             return refuse("not_an_event_list", error.message, error.hint)
+        except LakeError as error:
+            return refuse("busy", error.message, error.hint)
         metrics.batches_received.inc()
         metrics.bytes_received.inc(len(body))
         metrics.events_received.inc(len(events.lines) + len(events.bad))
-        if duplicate:
+        if duplicate and not self._spool.why_displaced():
             metrics.batches_duplicate.inc()
             metrics.events_duplicate.inc(len(events.lines))
             return Accepted(len(events.lines), len(events.bad), duplicate=True)
-        lines = self._redacted(events.lines)
+        if events.redacted:
+            metrics.events_redacted.inc(events.redacted)
+        lines = events.lines
         try:
             self._quarantine(cluster, digest, events.bad, received_ts)
             if lines:
                 self._spool.append(cluster, digest, received_ts, lines)
+            else:
+                self._spool.check_place()
+        except DisplacedError as error:
+            _log.error("batch_not_stored", cluster=cluster, error=str(error))
+            return refuse("lake_displaced", error.message)
         except (LakeError, OSError) as error:
             _log.error("batch_not_stored", cluster=cluster, error=str(error))
             self._write_trouble = str(error.message if isinstance(error, SpoolWriteError) else error)
@@ -275,21 +310,11 @@ class Sink:
         metrics.events_stored.inc(len(lines))
         return Accepted(len(lines), len(events.bad))
 
-    def _redacted(self, lines: list[bytes]) -> list[bytes]:
-        if self._redactor is None:
-            return lines
-        redacted = [self._redactor.apply(line) for line in lines]
-        # apply gives back the very same object where it found nothing to take out.
-        changed = sum(before is not after for before, after in zip(lines, redacted, strict=True))
-        if changed:
-            self.metrics.events_redacted.inc(changed)
-        return redacted
-
     def _quarantine(self, cluster: str, digest: str, bad: list[BadItem], received_ts: float) -> None:
         if not bad:
             return
-        keep = self._redactor.apply if self._redactor else bytes
-        records = [Quarantined("sink", cluster, received_ts, item.reason, keep(item.raw)) for item in bad]
+        self._spool.check_place()  # or the folder would be made again where the lake was
+        records = [Quarantined("sink", cluster, received_ts, item.reason, item.raw) for item in bad]
         # Named after the body: when its sender repeats it, the file is replaced, and nothing is counted twice.
         write_quarantine(self._quarantine_directory, records, f"sink-{cluster}-{digest}")
         self.metrics.events_quarantined.inc(len(bad))

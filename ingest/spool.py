@@ -6,10 +6,14 @@
 Many senders share one fdatasync: whoever gets to the disk first writes what all of them have queued. A segment is sealed by fsync,
 rename and fsync of the directory, so a sealed name is always a whole file. Names are never used twice, also not after the drain has
 removed what it stored, so a name identifies a segment in the manifest for good.
+
+A batch is acknowledged only while the segment's name still leads to the file that was written: a lake that was deleted, moved,
+replaced or mounted over would take events that no reader ever sees.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -25,27 +29,26 @@ from types import TracebackType
 from .durable import make_folder, sync_folder, write_durably
 from .errors import LakeError
 from .lag import Lag, Waiting
-from .segment import Batch, BatchHeader, Damage, encode_batch, read_headers, read_segment, repair_segment
+from .mark import Mark, read_mark, write_mark
+from .place import Identity, Place, identity_of
+from .repair import RepairedSegment, missing_segment, repair_open_segment
+from .segment import Batch, BatchHeader, Damage, encode_batch, read_headers, read_segment
 
-__all__ = ["Batch", "Damage", "RepairedSegment", "Spool", "SpoolWriteError", "read_segment", "sealed_segments"]
+__all__ = ["Batch", "Damage", "DisplacedError", "RepairedSegment", "Spool", "SpoolWriteError", "read_segment", "sealed_segments"]
 
 SEALED_SUFFIX = ".jsonl.zst"
 OPEN_SUFFIX = ".open"
 SEGMENT_BYTES_MAX = 64 * 1024 * 1024
 SEGMENT_SECONDS_MAX = 30.0
+_COPIED_BYTES = 1 << 20
 
 
 class SpoolWriteError(LakeError):
     """The batch could not be made durable; nothing was acknowledged and the sender still has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepairedSegment:
-    """A segment that a stopped process left open: how much of it was whole and how much was a torn tail."""
-
-    name: str
-    bytes_kept: int
-    bytes_cut: int
+class DisplacedError(SpoolWriteError):
+    """The folder of the lake is not the one that was opened: no reader of it would see what is written."""
 
 
 @dataclass(slots=True)
@@ -65,7 +68,8 @@ class _OpenSegment:
     path: Path
     handle: int
     opened_at: float
-    size_bytes: int = 0
+    identity: Identity
+    size_bytes: int = 0  # of what is acknowledged
 
 
 def segment_name(path: Path) -> str:
@@ -88,6 +92,7 @@ class Spool:
     """The writing end of a spool directory. One process at a time may hold it; its threads may append at the same time.
 
     `clock` is a monotonic clock in seconds; it decides only when a segment is old enough to be sealed.
+    `quarantine` is where acknowledged bytes go that cannot be read at the start; by default the folder beside the spool.
     Raises LakeError when another process holds the directory or it cannot be written.
     """
 
@@ -95,6 +100,7 @@ class Spool:
         self,
         directory: Path,
         *,
+        quarantine: Path | None = None,
         segment_bytes_max: int = SEGMENT_BYTES_MAX,
         segment_seconds_max: float = SEGMENT_SECONDS_MAX,
         clock: Callable[[], float] = time.monotonic,
@@ -111,9 +117,13 @@ class Spool:
         self._open: _OpenSegment | None = None
         self._backlog_bytes = 0
         self._waiting = Waiting()
+        self._is_displaced = False  # as the last group of batches found
+        self._quarantine = quarantine or directory.with_name("quarantine")
+        self.seal_trouble = ""  # why the last attempt to seal a segment failed, until one succeeds
         self._lock_handle = _take_directory(directory)
         try:
-            self.repaired = [self._repair(path) for path in sorted(directory.glob(f"*{OPEN_SUFFIX}"))]
+            self._place = Place((directory.parent, directory))
+            self.repaired = self._repair_all()
             self._inherited = sealed_segments(directory)
             self.measure_backlog()
         except OSError as error:
@@ -164,14 +174,29 @@ class Spool:
                     group, self._queue = self._queue, []
                 self._commit(group)
         if not ticket.stored:
+            if isinstance(ticket.error, _NotHereError):
+                raise _displaced(str(ticket.error)) from ticket.error
             why = ticket.error.strerror or ticket.error if ticket.error is not None else "its write was broken off"
             raise SpoolWriteError(
                 f"{self.directory}: the batch could not be stored: {why}",
                 "free space on the disk of the lake; senders try again by themselves",
             ) from ticket.error
 
+    def why_displaced(self) -> str:
+        """Why no reader of the lake would see what is written now, as a sentence; empty when all is in its place."""
+        return self._place.why_displaced()
+
+    def check_place(self) -> None:
+        """Raise DisplacedError when the folders are not the ones that were opened."""
+        if why := self.why_displaced():
+            raise _displaced(why)
+
     def probe(self) -> None:
-        """Make a small file durable beside the segments and remove it: whether the disk takes anything at all. Raises OSError."""
+        """Make a small file durable beside the segments and remove it: whether the disk takes anything at all.
+
+        Raises OSError, and DisplacedError when the folder is another one: it must not be made again here.
+        """
+        self.check_place()
         path = self.directory / ".probe"
         write_durably(path, _write_probe)
         path.unlink(missing_ok=True)
@@ -181,6 +206,8 @@ class Spool:
         with self._disk_lock:
             try:
                 return self._seal()
+            except _NotHereError as error:
+                raise _displaced(str(error)) from error
             except OSError as error:
                 raise SpoolWriteError(f"{self.directory}: the segment could not be sealed: {error}", "check the disk") from error
 
@@ -211,11 +238,21 @@ class Spool:
         for ticket in group:
             ticket.done = True
         try:
-            segment = self._open or self._start()
+            # The look at the end sees to the place of a segment that is open; before the write it costs as much once more.
+            segment = self._open if self._open and not self._is_displaced else self._writable_segment()
             for ticket in group:
                 _write_all(segment.handle, ticket.data)
             started = time.perf_counter()
             os.fdatasync(segment.handle)
+            sync_seconds = time.perf_counter() - started
+            size_bytes = sum(len(ticket.data) for ticket in group)
+            self._mark(segment, segment.size_bytes + size_bytes)
+            # Last of all, so that only what happens from here to the answer can hide the batch.
+            self._check_segment(segment)
+        except _NotHereError as error:
+            self._is_displaced = True
+            self._take_back(group, error)
+            return
         except OSError as error:
             for ticket in group:
                 ticket.error = error
@@ -224,12 +261,83 @@ class Spool:
         for ticket in group:
             ticket.stored = True
             self._waiting.add(segment_name(segment.path), ticket.events, ticket.received_ts)
-        size_bytes = sum(len(ticket.data) for ticket in group)
         segment.size_bytes += size_bytes
         self._backlog_bytes += size_bytes
         if self._on_sync is not None:
-            self._on_sync(time.perf_counter() - started)
+            self._on_sync(sync_seconds)
         self._roll_if_full()
+
+    def _writable_segment(self) -> _OpenSegment:
+        """The open segment, in its place. Raises _NotHereError when what would be written now could not be found again."""
+        segment = self._open
+        if segment is None:
+            if why := self.why_displaced():
+                raise _NotHereError(why)
+            segment = self._start()
+        try:
+            self._check_segment(segment)
+        except _NotHereError:
+            if self.why_displaced():
+                raise
+            segment = self._rescue(segment)
+        self._is_displaced = False
+        return segment
+
+    def _check_segment(self, segment: _OpenSegment) -> None:
+        """One look at the name covers the folders above it, too: whatever replaced one of them has no such file."""
+        try:
+            found = identity_of(segment.path)
+        except OSError as error:
+            raise _NotHereError(f"{segment.path} is not there any more: {error.strerror or error}") from error
+        if found != segment.identity:
+            raise _NotHereError(f"{segment.path} is another file than the one that was opened")
+
+    def _take_back(self, group: list[_Ticket], error: OSError) -> None:
+        """Refuse a group that was written where no reader looks. What was acknowledged before stays in the open file."""
+        for ticket in group:
+            ticket.error = error
+        segment = self._open
+        if segment is not None:
+            with suppress(OSError):  # then the sender's repetition is found to be one
+                os.ftruncate(segment.handle, segment.size_bytes)
+                self._mark(segment, segment.size_bytes)
+
+    def _rescue(self, removed: _OpenSegment) -> _OpenSegment:
+        """Write the acknowledged batches of a segment that was deleted under us into a new one; its handle still has them.
+
+        Raises OSError; then the handle is kept, and the next batch tries again.
+        """
+        if removed.size_bytes == 0:
+            self._open = None
+            os.close(removed.handle)
+            return self._start()
+        try:
+            fresh = self._start()
+            offset = 0
+            while offset < removed.size_bytes:
+                block = os.pread(removed.handle, min(_COPIED_BYTES, removed.size_bytes - offset), offset)
+                if not block:
+                    raise OSError(errno.EIO, "the deleted segment cannot be read")
+                _write_all(fresh.handle, block)
+                offset += len(block)
+            os.fdatasync(fresh.handle)
+            self._mark(fresh, removed.size_bytes)
+        except OSError as error:
+            failed, self._open = self._open, removed
+            if failed is not None and failed is not removed:
+                with suppress(OSError):
+                    os.close(failed.handle)
+                with suppress(OSError):
+                    failed.path.unlink()
+            raise _NotHereError(f"{removed.path} was deleted, and cannot be written again: {error.strerror or error}") from error
+        fresh.size_bytes = removed.size_bytes
+        self._waiting.move(segment_name(removed.path), segment_name(fresh.path))
+        with suppress(OSError):
+            os.close(removed.handle)
+        return fresh
+
+    def _mark(self, segment: _OpenSegment, acknowledged_bytes: int, *, sealing: bool = False) -> None:
+        write_mark(self._lock_handle, segment.path.name, acknowledged_bytes, sealing=sealing)
 
     def _roll_if_full(self) -> None:
         segment = self._open
@@ -237,11 +345,9 @@ class Spool:
             return
         age_seconds = self._clock() - segment.opened_at
         if segment.size_bytes >= self._segment_bytes_max or age_seconds >= self._segment_seconds_max:
-            try:
+            # When it fails: all of it is on disk and acknowledged. It stays open, and the next attempt or the next start seals it.
+            with suppress(OSError):
                 self._seal()
-            except OSError:
-                # Everything in it is on disk and acknowledged. It stays open, and the next attempt or the next start seals it.
-                return
 
     def _is_there(self, name: str) -> bool:
         # In this order: between the two looks it may be sealed, and never the other way round.
@@ -250,27 +356,39 @@ class Spool:
     def _start(self) -> _OpenSegment:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         path = self.directory / f"{stamp}-{secrets.token_hex(4)}{OPEN_SUFFIX}"
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        self._open = _OpenSegment(path, handle, self._clock())
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._open = _OpenSegment(path, handle, self._clock(), identity_of(handle))
+        self._mark(self._open, 0)
         # Without this the file's name may be missing after a power loss although its content was synced.
         sync_folder(self.directory)
         return self._open
 
     def _seal(self) -> Path | None:
-        segment = self._open
-        if segment is None:
+        if self._open is None:
             return None
-        if segment.size_bytes == 0:
+        if self._open.size_bytes == 0:
             self._abandon()
             return None
+        try:
+            sealed = self._rename_open()
+        except OSError as error:
+            self.seal_trouble = f"the open segment could not be sealed: {error.strerror or error}"
+            raise
+        self.seal_trouble = ""
+        sync_folder(self.directory)
+        return sealed
+
+    def _rename_open(self) -> Path:
+        segment = self._writable_segment()
         os.fsync(segment.handle)
+        # Before the name changes: from then on the drain may store and remove it.
+        self._mark(segment, segment.size_bytes, sealing=True)
         sealed = _sealed_name(segment.path)
         segment.path.rename(sealed)
         # Whatever fails from here on: nothing may be written to it any more, and its handle may soon be another file's.
         self._open = None
         with suppress(OSError):  # everything was synced; closing can add no trouble
             os.close(segment.handle)
-        sync_folder(self.directory)
         return sealed
 
     def _abandon(self) -> None:
@@ -286,16 +404,35 @@ class Spool:
         # If that fails, too, it is still there under its open name, and the next start repairs it.
         with suppress(OSError):
             os.truncate(segment.path, segment.size_bytes)
-            self._repair(segment.path)
+            self._repair(segment.path, Mark(segment.path.name, segment.size_bytes, is_exact=True))
 
-    def _repair(self, path: Path) -> RepairedSegment:
-        kept, cut = repair_segment(path)
-        if kept:
+    def _repair_all(self) -> list[RepairedSegment]:
+        """What an earlier life left open, and what it acknowledged that is not there any more. Raises OSError."""
+        mark = read_mark(self._lock_handle)
+        names = {segment_name(path) + OPEN_SUFFIX for path in segment_files(self.directory)}
+        repaired = [self._repair(path, mark) for path in sorted(self.directory.glob(f"*{OPEN_SUFFIX}"))]
+        if (missing := missing_segment(mark, names, self._quarantine)) is not None:
+            repaired.append(missing)
+            write_mark(self._lock_handle, missing.name, 0, sealing=True)
+        return repaired
+
+    def _repair(self, path: Path, mark: Mark | None) -> RepairedSegment:
+        repaired = repair_open_segment(path, mark, self._quarantine)
+        write_mark(self._lock_handle, path.name, repaired.bytes_kept, sealing=True)
+        if repaired.bytes_kept:
             path.rename(_sealed_name(path))
         else:
             path.unlink()
         sync_folder(self.directory)
-        return RepairedSegment(path.name, kept, cut)
+        return repaired
+
+
+class _NotHereError(OSError):
+    """What is written now would not be part of the lake. Its text says why."""
+
+
+def _displaced(why: str) -> DisplacedError:
+    return DisplacedError(f"the lake is not where it was opened: {why}", "put the folder back, or start the server again")
 
 
 def _take_directory(directory: Path) -> int:

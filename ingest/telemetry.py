@@ -45,6 +45,13 @@ class SinkMetrics:
         )
         self.bytes_received = Counter("hindcast_sink_bytes_received", "Bytes of the bodies that arrived.", registry=registry)
         self.backlog_bytes = Gauge("hindcast_spool_backlog_bytes", "Compressed bytes that wait for the drain.", registry=registry)
+        self.lost_segments = Counter(
+            "hindcast_spool_lost_segments",
+            "Segments found at the start with an end that cannot be read; the bytes are in quarantine. "
+            "`acknowledged` is yes, or possibly where that cannot be known.",
+            ["acknowledged"],
+            registry=registry,
+        )
         self.in_flight_bytes = Gauge("hindcast_sink_in_flight_bytes", "Bytes of bodies that are being received.", registry=registry)
         self.fsync_seconds = Histogram(
             "hindcast_spool_fsync_seconds", "Duration of one fdatasync of the spool.", buckets=_SECONDS, registry=registry
@@ -86,6 +93,8 @@ class SinkMetrics:
         self.process_up = Gauge("hindcast_process_up", "1 while a process runs.", ["process"], registry=registry)
         for result in DRAIN_RESULTS:
             self.events_drained.labels(result)
+        for sure in ("yes", "possibly"):
+            self.lost_segments.labels(sure)
         self._clusters: set[str] = set()
 
     def saw_cluster(self, cluster: str, received_ts: float) -> None:

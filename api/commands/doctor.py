@@ -19,6 +19,7 @@ from api.checkup import (
     lake_state,
     ledger_findings,
     metrics_findings,
+    spool_findings,
     unreadable_finding,
 )
 from api.context import Context
@@ -57,6 +58,7 @@ def command(
         verify = verify or any(finding.kind == UNREADABLE for finding in findings)
         if verify:
             findings += damage_findings(lake)
+        findings += spool_findings(lake)
         state = lake_state(lake)
     finally:
         lake.close()

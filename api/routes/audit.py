@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from contextvars import copy_context
 
 import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
 
+from ingest.flight import Flight
 from ingest.sink import Refused
 
 from ..errors import error_response
@@ -20,6 +19,11 @@ router = APIRouter()
 
 # The rest of a body that was refused is received and thrown away, so that its sender gets to read the answer.
 _DISCARDED_BYTES_MAX = 1 << 30
+# A body that trickles holds its request open for no longer than this and what it brought is worth.
+_GRACE_SECONDS = 5.0
+_BYTES_PER_SECOND_MIN = 64 * 1024
+_STEP_BYTES = 256 * 1024  # so much is counted at one time, ahead of what arrives
+_BLOCK_BYTES = 2 * 1024 * 1024  # a batch of an API server as a rule
 
 _log = structlog.get_logger("hindcast.audit")
 
@@ -32,35 +36,67 @@ async def receive(request: Request, cluster: str) -> Response:
     if refusal is not None:
         return refusal
     body_bytes = int(request.headers["content-length"])
-    with services.sink.flight(cluster, body_bytes) as full:
-        if full is not None:
-            return _refused(cluster, full, body_bytes)
+    sender = _sender(services, request, cluster)
+    _admit(request, sender)
+    with services.sink.flight(cluster, body_bytes, sender) as flight:
+        if isinstance(flight, Refused):
+            return _refused(cluster, flight, body_bytes)
         try:
-            async with asyncio.timeout(services.settings.body_seconds_max):
-                body = await _received(request, body_bytes)
+            body = await _received(request, body_bytes, flight, services.settings.body_seconds_max)
         except TimeoutError:
-            limit_seconds = services.settings.body_seconds_max
-            return _rejected(services, 408, "body_too_slow", f"the body took longer than {limit_seconds} s to arrive")
+            limit = f"{services.settings.body_seconds_max} s, and {_BYTES_PER_SECOND_MIN} bytes a second after {_GRACE_SECONDS} s"
+            return _rejected(services, 408, "body_too_slow", f"the body arrived too slowly; the limit is {limit}")
+        except _NoRoomError as error:
+            return _refused(cluster, services.sink.no_room(str(error)), body_bytes)
         except ClientDisconnect:
             return _rejected(services, 400, "disconnected", "the sender went away before the body was whole")
-        loop = asyncio.get_running_loop()
         # A sender that goes away does not stop this: what was begun is stored, and its repetition will be found to be one.
-        in_context = copy_context().run  # so that what is logged there carries the request's id
-        executor = services.executor_for(body_bytes)
-        result = await loop.run_in_executor(executor, in_context, services.sink.accept, cluster, body, time.time())
+        result = await services.accept(cluster, body, sender)
     if isinstance(result, Refused):
         return _refused(cluster, result)
     return JSONResponse({"events": result.events, "quarantined": result.quarantined, "duplicate": result.duplicate})
 
 
-async def _received(request: Request, body_bytes: int) -> bytearray:
-    """The body, in one block from the start: joining its pieces would take the memory of every body twice."""
-    body = bytearray(body_bytes)
-    offset = 0
-    async for piece in request.stream():
-        body[offset : offset + len(piece)] = piece
-        offset += len(piece)
+async def _received(request: Request, body_bytes: int, flight: Flight, seconds_max: float) -> bytearray:
+    """The body in one block; joining its pieces would take the memory of every body twice.
+
+    Raises TimeoutError for one that arrives too slowly, and _NoRoomError when too many bytes are in memory.
+    """
+    # A large body may be announced and never come, so its block grows with what arrives.
+    body = bytearray(min(body_bytes, _BLOCK_BYTES))
+    offset = counted = 0
+    started = asyncio.get_running_loop().time()
+    async with asyncio.timeout_at(started + min(seconds_max, _GRACE_SECONDS)) as limit:
+        async for piece in request.stream():
+            if offset + len(piece) > counted:
+                step = max(min(_STEP_BYTES, body_bytes - counted), offset + len(piece) - counted)
+                if why := flight.take(step):
+                    raise _NoRoomError(why)
+                counted += step
+                limit.reschedule(started + min(seconds_max, _GRACE_SECONDS + offset / _BYTES_PER_SECOND_MIN))
+            body[offset : offset + len(piece)] = piece
+            offset += len(piece)
     return body
+
+
+class _NoRoomError(Exception):
+    """Too many bytes of bodies are in memory."""
+
+
+def _sender(services: Services, request: Request, cluster: str) -> str:
+    """Who is held to a share of what the sink can take: what was proved, else the address, with the cluster that it names."""
+    if services.identities is not None:
+        return cluster
+    certificate_name = request.scope.get("state", {}).get("certificate_name")
+    peer = request.client.host if request.client else ""
+    return f"{certificate_name or peer} {cluster[:80]}"
+
+
+def _admit(request: Request, sender: str) -> None:
+    """Tell the connection that its sender may write, so that it is not closed in favour of others."""
+    admit = request.scope.get("state", {}).get("admit")
+    if admit is not None:
+        admit(sender)
 
 
 def _refuse_sender(services: Services, request: Request, cluster: str) -> Response | None:

@@ -166,9 +166,8 @@ def raw(server: RunningServer, request: bytes, timeout_seconds: float = 20.0) ->
 
 
 def head(path: str, more: str = "", length: int = len(BODY)) -> bytes:
-    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n".encode(
-        "latin-1"
-    )
+    form = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
+    return f"POST {path} HTTP/1.1\r\n{form}{more}\r\n".encode("latin-1")
 
 
 @pytest.mark.parametrize(
@@ -230,7 +229,7 @@ def test_a_slow_sender_holds_up_nobody_and_is_sent_away(plain: RunningServer) ->
         for connection in slow[:10]:
             connection.sendall(head("/audit/lab-1", length=100) + b"{")
         for connection in slow[10:]:
-            connection.sendall(b"POST /audit/lab-1 HTTP/1.1\r\nHost: x\r\n")
+            connection.sendall(b"POST /audit/lab-1 HTTP/1.1\r\nHost: localhost\r\n")
         assert plain.post("lab-1", BODY)[0] == 200
         assert {connection.recv(200)[:12] for connection in slow[:10]} == {b"HTTP/1.1 408"}
         assert {connection.recv(200) for connection in slow[10:]} == {b""}

@@ -144,8 +144,7 @@ def test_what_has_begun_to_arrive_is_finished_before_the_end(tmp_path: Path) -> 
     body = event_list([{"auditID": "late", "stage": "ResponseComplete"}])
     with RunningServer(settings, tmp_path / "server.log") as server:
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
-            head = f"POST /audit/lab-1 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            connection.sendall(head.encode() + body[:10])
+            connection.sendall(raw_request(more=f"Content-Length: {len(body)}\r\n", body=body[:10]))
             time.sleep(0.3)
             server.process.terminate()
             server.wait_for("Shutting down")
@@ -156,7 +155,7 @@ def test_what_has_begun_to_arrive_is_finished_before_the_end(tmp_path: Path) -> 
     assert b'"late"' in zstandard.ZstdDecompressor().decompress(segment.read_bytes())
 
 
-HEAD = "POST /audit/{cluster} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{more}\r\n"
+HEAD = "POST /audit/{cluster} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n{more}\r\n"
 
 
 def raw_request(cluster: str = "lab-1", kind: str = "application/json", more: str = "", body: bytes = b"") -> bytes:
@@ -182,7 +181,7 @@ def hostile_requests(chance: random.Random) -> list[tuple[bytes, set[int]]]:
         (raw_request(cluster="%00", body=good), {400}),
         (raw_request(cluster="A" * 5000, body=good), {400}),
         (raw_request(more="X-Request-Id: a\r\n b\r\n", body=good), {200, 400, 0}),
-        (b"GET /audit/lab-1 HTTP/1.1\r\nHost: x\r\n\r\n", {405}),
+        (b"GET /audit/lab-1 HTTP/1.1\r\nHost: localhost\r\n\r\n", {405}),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", {400, 404, 0}),
         (b"\x16\x03\x01\x02\x00" + chance.randbytes(200), {400, 0}),
         (raw_request(body=b"[" * 200_000), {400}),
@@ -231,7 +230,7 @@ def test_hostile_requests_harm_nobody(tmp_path: Path) -> None:
             assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
         # So do headers that stop arriving.
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
-            slow.sendall(b"POST /audit/lab-1 HTTP/1.1\r\nHost: x\r\n")
+            slow.sendall(b"POST /audit/lab-1 HTTP/1.1\r\nHost: localhost\r\n")
             assert slow.recv(100) == b""
         assert server.get("/healthz") == (200, b"ok\n")
         assert server.get("/readyz")[0] == 200

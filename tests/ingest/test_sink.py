@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import tracemalloc
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest import eventlist
+from ingest.apart import APART_BYTES, Apart, take_apart
 from ingest.eventlist import NotAnEventListError, TooMuchError, parse_event_list
+from ingest.flight import Flight
 from ingest.quarantine import read_quarantine
 from ingest.redact import ANNOTATION, Redactor
 from ingest.segment import Batch
@@ -278,24 +281,73 @@ def test_limits_are_refused_with_a_time_to_try_again(tmp_path: Path) -> None:
     full.spool.close()
 
 
-def test_room_is_reserved_before_a_body_is_read(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, in_flight_bytes_max=100, body_bytes_max=1000)
-    with bench.sink.flight("lab-1", 60) as first:
-        assert first is None
-        with bench.sink.flight("lab-1", 60) as second:
-            assert second is not None
-            assert (second.reason, second.status, second.retry_after_seconds) == ("busy", 503, 1)
-        with bench.sink.flight("lab-1", 40) as third:
-            assert third is None
+def test_room_is_shared_and_none_takes_all_of_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, in_flight_bytes_max=6400, body_bytes_max=10_000, requests_per_sender_max=3)
+    with ExitStack() as stack:
+
+        def flight(sender: str) -> Flight:
+            begun = stack.enter_context(bench.sink.flight("lab-1", 6000, sender))
+            assert isinstance(begun, Flight)
+            return begun
+
+        # What is announced takes nothing; what arrives does.
+        first, second, _ = flight("a"), flight("a"), flight("a")
+        assert first.take(3000) == ""
+        assert "there is no room for 300 more" in second.take(300)
+        assert second.take(200) == ""
+        with bench.sink.flight("lab-1", 6000, "a") as fourth:
+            assert isinstance(fourth, Refused)
+            assert (fourth.reason, fourth.status, fourth.retry_after_seconds) == ("busy", 503, 1)
+        assert flight("b").take(1600) == ""
+        # The rest is kept for senders that have little.
+        assert flight("c").take(101) != ""
+        assert flight("c").take(100) == ""
+        assert bench.metric("hindcast_sink_in_flight_bytes") == 4900
     # One body alone may be larger than the room for all; else it could never be stored.
-    with bench.sink.flight("lab-1", 900) as alone:
-        assert alone is None
+    with bench.sink.flight("lab-1", 9000, "a") as alone:
+        assert isinstance(alone, Flight)
+        assert alone.take(9000) == ""
     assert bench.metric("hindcast_sink_in_flight_bytes") == 0
+    refused = bench.sink.no_room("full")
+    assert (refused.reason, refused.status, refused.retry_after_seconds) == ("busy", 503, 1)
     bench.sink.stop_accepting()
-    with bench.sink.flight("lab-1", 1) as late:
-        assert late is not None
+    with bench.sink.flight("lab-1", 1, "a") as late:
+        assert isinstance(late, Refused)
         assert late.reason == "stopping"
     bench.spool.close()
+
+
+def test_a_large_list_is_taken_apart_in_another_process_with_the_same_result(bench: Bench) -> None:
+    secret = b'{"auditID":"s","objectRef":{"resource":"secrets"},"requestObject":{"data":"aHVudGVyMg=="}}'
+    filler = b'{"auditID":"filler","requestObject":"%s"}' % (b"x" * APART_BYTES)
+    body = event_list([event(1), secret, b"5", filler, event(2)])
+    try:
+        assert bench.sink.accept("lab-1", body, 1.0) == Accepted(4, 1)
+        here = take_apart(body, None, Redactor())
+        assert bench.stored() == here.lines
+        assert bench.metric("hindcast_sink_events_redacted_total") == here.redacted == 1
+        assert [record.raw for record in read_quarantine(bench.folder / "quarantine")] == [b"5"]
+        refused = bench.sink.accept("lab-1", body[:-3], 1.0)
+        assert isinstance(refused, Refused)
+        assert (refused.reason, refused.status) == ("not_an_event_list", 400)
+        refused = bench.sink.accept("lab-1", event_list([b"1," * APART_BYTES + b"1"]), 1.0)
+        assert isinstance(refused, Refused)
+        assert (refused.reason, refused.status) == ("too_much", 413)
+    finally:
+        bench.sink.close()
+
+
+def test_a_list_that_costs_too_much_time_is_refused_and_the_next_is_taken() -> None:
+    hurried = Apart(None, processes_max=1, seconds_max=0.001)
+    body = event_list([b'"' + b"\\" * APART_BYTES])
+    try:
+        for _ in range(2):
+            with pytest.raises(TooMuchError, match="taking the list apart took more than"):
+                hurried.take_apart(body, None)
+        hurried._seconds_max = 60.0
+        assert hurried.take_apart(event_list([event(1)]), None).lines == [event(1)]
+    finally:
+        hurried.close()
 
 
 def test_a_disk_that_refuses_is_a_refusal_and_the_repetition_is_stored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,190 @@
+"""Takes large and broken lists apart in processes of its own: there it may cost seconds without holding up an acknowledgement.
+
+The server's threads share one interpreter, and one search over a hostile string of 60 MB holds it for seconds. A process is started
+when it is first needed, has an end in time and memory, and ends with the server.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from .errors import LakeError
+from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
+from .redact import Redactor
+
+# An API server's batch is a third of it. What is smaller is taken apart by the thread that stores it, in a fraction of a second.
+APART_BYTES = 4 * 1024 * 1024
+SECONDS_MAX = 20.0  # an API server gives up after 30 s
+MEMORY_BYTES_MAX = 2 * 1024**3
+_GRACE_SECONDS = 5.0
+_NICENESS = 5
+_FAULTS = (NotAnEventListError, TooMuchError)
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The events of a list as they may be written to disk; credentials were taken out of `redacted` of them."""
+
+    lines: list[bytes]
+    bad: list[BadItem]
+    redacted: int
+
+
+def take_apart(body: bytes | bytearray, items_max: int | None, redactor: Redactor | None) -> Taken:
+    """Take a POST body apart in this process. Raises NotAnEventListError and TooMuchError."""
+    events = parse_event_list(body, items_max)
+    if redactor is None:
+        return Taken(events.lines, events.bad, 0)
+    lines = [redactor.apply(line) for line in events.lines]
+    # apply gives back the very same object where it found nothing to take out.
+    redacted = sum(before is not after for before, after in zip(events.lines, lines, strict=True))
+    return Taken(lines, [BadItem(redactor.apply(item.raw), item.reason) for item in events.bad], redacted)
+
+
+class Apart:
+    """Up to `processes_max` processes at one time; a thread that finds none free waits. Thread-safe."""
+
+    def __init__(self, redactor: Redactor | None, processes_max: int = 2, seconds_max: float = SECONDS_MAX) -> None:
+        self._redactor = redactor
+        self._free = threading.BoundedSemaphore(processes_max)
+        self._lock = threading.Lock()
+        self._idle: list[subprocess.Popen[bytes]] = []
+        self._seconds_max = seconds_max
+
+    def take_apart(self, body: bytes | bytearray, items_max: int | None) -> Taken:
+        """As the function of this name, and TooMuchError when it takes too long or too much memory.
+
+        Raises LakeError when no process can be started.
+        """
+        with self._free:
+            process = self._process()
+            try:
+                answer = _asked(process, body, (items_max, self._redactor, self._seconds_max))
+            except (OSError, EOFError) as error:
+                process.kill()
+                process.wait()
+                _close(process)
+                raise TooMuchError(
+                    f"taking the list apart took more than {self._seconds_max:.0f} s or {MEMORY_BYTES_MAX} bytes of memory",
+                    "set a smaller --audit-webhook-batch-max-size",
+                ) from error
+            with self._lock:
+                self._idle.append(process)
+        if isinstance(answer, Taken):
+            return answer
+        number, message, hint = answer
+        raise _FAULTS[number](message, hint)
+
+    def _process(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.poll() is None:
+                    return process
+                _close(process)
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-m", "ingest.apart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise LakeError(f"no process can be started to take a list apart: {error}", "free memory or processes") from error
+
+    def close(self) -> None:
+        """End the processes."""
+        with self._lock:
+            for process in self._idle:
+                process.kill()
+                process.wait()
+                _close(process)
+            self._idle.clear()
+
+
+def _asked(
+    process: subprocess.Popen[bytes], body: bytes | bytearray, how: tuple[int | None, Redactor | None, float]
+) -> Taken | tuple[int, str, str]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    # Whoever cannot end itself is ended: the answer then breaks off.
+    alarm = threading.Timer(how[2] + _GRACE_SECONDS, process.kill)
+    alarm.start()
+    try:
+        _send(process.stdin, pickle.dumps(how), body)
+        answer: Taken | tuple[int, str, str] = pickle.loads(_received(process.stdout))
+        return answer
+    finally:
+        alarm.cancel()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def _send(pipe: IO[bytes], *parts: bytes | bytearray) -> None:
+    for part in parts:
+        pipe.write(_LENGTH.pack(len(part)))
+        pipe.write(part)
+    pipe.flush()
+
+
+def _received(pipe: IO[bytes]) -> bytearray:
+    (size,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size))
+    return _exactly(pipe, size)
+
+
+def _exactly(pipe: IO[bytes], size: int) -> bytearray:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = pipe.readinto(view)  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError
+        view = view[count:]
+    return data
+
+
+def main(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Take lists apart until the pipe closes. The alarm ends the process, whatever it does, also when its server is gone."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    while True:
+        try:
+            items_max, redactor, seconds_max = pickle.loads(_received(requests))
+        except EOFError:
+            return
+        signal.setitimer(signal.ITIMER_REAL, seconds_max)
+        body = _received(requests)
+        answer: Any
+        try:
+            answer = take_apart(body, items_max, redactor)
+        except _FAULTS as error:
+            answer = (_FAULTS.index(type(error)), error.message, error.hint)
+        del body
+        text = io.BytesIO()
+        pickle.dump(answer, text, pickle.HIGHEST_PROTOCOL)
+        del answer
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        with suppress(BrokenPipeError):
+            _send(answers, text.getbuffer())  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    os.nice(_NICENESS)
+    # Imported under the name by which the server knows its classes.
+    from ingest import apart
+
+    apart.main(sys.stdin.buffer, sys.stdout.buffer)

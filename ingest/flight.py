@@ -1,0 +1,83 @@
+"""How many bytes of bodies are in memory at one time, shared fairly: no sender may take the room of all others.
+
+Bytes count when they arrive, not when they are announced, so a body that never comes takes nothing. A sender that has little in
+memory is served even when others have filled what they may fill.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+_SMALL_SHARE = 64  # one part in so many is little: 4 MiB of 256 MiB, more than two of an API server's batches
+
+
+class Flights:
+    """The bodies that are being taken in. Thread-safe.
+
+    Of `bytes_max` one sender gets half at most, and the last quarter is kept for senders with little in memory. `observe` hears
+    how many bytes there are in all.
+    """
+
+    def __init__(self, bytes_max: int, requests_per_sender_max: int, observe: Callable[[float], object]) -> None:
+        self.bytes_max = bytes_max
+        self.requests_per_sender_max = requests_per_sender_max
+        self._observe = observe
+        self._lock = threading.Lock()
+        self._bytes = 0
+        self._bytes_of: Counter[str] = Counter()
+        self._requests_of: Counter[str] = Counter()
+
+    def begin(self, sender: str) -> Flight | str:
+        """A body begins to arrive; the reason when this sender has too many already."""
+        with self._lock:
+            if self._requests_of[sender] >= self.requests_per_sender_max:
+                return f"{self._requests_of[sender]} requests of this sender are open, the limit is {self.requests_per_sender_max}"
+            self._requests_of[sender] += 1
+        return Flight(self, sender)
+
+    def take(self, flight: Flight, more: int) -> str:
+        """Count bytes that arrived; the reason when there is no room for them, else empty."""
+        with self._lock:
+            total, own = self._bytes + more, self._bytes_of[flight.sender] + more
+            # One body alone may be larger than the room for all; else it could never be stored.
+            if total > flight.bytes + more and not self._has_room(total, own, flight.bytes + more):
+                return f"{self._bytes} bytes are being received, {own - more} of this sender: there is no room for {more} more"
+            flight.bytes += more
+            self._bytes, self._bytes_of[flight.sender] = total, own
+            self._observe(total)
+        return ""
+
+    def _has_room(self, total: int, own: int, flight_bytes: int) -> bool:
+        if own <= self.bytes_max // _SMALL_SHARE:
+            return total <= self.bytes_max
+        is_fair = own <= self.bytes_max // 2 or own == flight_bytes
+        return is_fair and total <= self.bytes_max - self.bytes_max // 4
+
+    def end(self, flight: Flight) -> None:
+        """The body is stored, or refused: its room is free."""
+        with self._lock:
+            self._bytes -= flight.bytes
+            self._bytes_of[flight.sender] -= flight.bytes
+            self._requests_of[flight.sender] -= 1
+            if not self._requests_of[flight.sender]:
+                del self._requests_of[flight.sender], self._bytes_of[flight.sender]
+            self._observe(self._bytes)
+
+
+class Flight:
+    """One body on its way; `bytes` of it are in memory."""
+
+    def __init__(self, flights: Flights, sender: str) -> None:
+        self._flights = flights
+        self.sender = sender
+        self.bytes = 0
+
+    def take(self, more: int) -> str:
+        """Count bytes that arrived; the reason when there is no room for them, else empty."""
+        return self._flights.take(self, more)
+
+    def end(self) -> None:
+        """Free the room."""
+        self._flights.end(self)

@@ -1,0 +1,33 @@
+"""Whether a name still leads to the file or folder that was opened: names can be deleted, moved, replaced and mounted over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+Identity = tuple[int, int]  # device and inode
+
+
+def identity_of(path: Path | int) -> Identity:
+    """What identifies a file or folder, or an open handle, whatever its name is. Raises OSError."""
+    status = os.stat(path)  # noqa: PTH116  (a handle, too)
+    return status.st_dev, status.st_ino
+
+
+class Place:
+    """Some paths, and what each of them led to when this was made. Raises OSError when one of them does not exist."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._found = {path: identity_of(path) for path in paths}
+
+    def why_displaced(self) -> str:
+        """Which path leads somewhere else now, as a sentence; empty while all lead to what was opened."""
+        for path, opened in self._found.items():
+            try:
+                found = identity_of(path)
+            except OSError as error:
+                return f"{path} is not there any more: {error.strerror or error}"
+            if found != opened:
+                return f"{path} is not what was opened: it was replaced, or something was mounted over it"
+        return ""

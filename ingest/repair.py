@@ -1,0 +1,85 @@
+"""What a stopped process left open in the spool: whole batches are kept, a torn tail is cut, lost evidence is set aside.
+
+What lies behind the last intact batch is either a write that was broken off, which was never acknowledged and which its sender
+still has, or an acknowledged batch that was damaged later. The mark beside the segment (mark.py) tells the two apart. Where it
+cannot, the bytes are kept in quarantine as possibly acknowledged, and never cut silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .mark import Mark
+from .quarantine import Quarantined, write_quarantine
+from .segment import announced, intact_bytes, repair_segment
+
+LOST_TAIL = "-lost-"  # in the name of a quarantine file
+
+
+@dataclass(frozen=True, slots=True)
+class LostTail:
+    """Bytes of a segment that cannot be read. `is_certain` is false where it is not known whether they were acknowledged."""
+
+    start: int
+    end: int
+    is_certain: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedSegment:
+    """A segment that a stopped process left open: the bytes kept, those cut from its end, and what of these is lost evidence."""
+
+    name: str
+    bytes_kept: int
+    bytes_cut: int
+    lost: LostTail | None = None
+
+
+def repair_open_segment(path: Path, mark: Mark | None, quarantine: Path) -> RepairedSegment:
+    """Cut the segment after its last intact batch, once the bytes that are or may be evidence are in quarantine.
+
+    Raises OSError. A repetition after a crash sets the same bytes aside in the same file.
+    """
+    data = path.read_bytes()
+    known = mark if mark is not None and mark.segment == path.name else None
+    lost = _lost_tail(data, known)
+    if lost is not None:
+        _set_aside(quarantine, path.name, lost, data[lost.start : lost.end])
+    kept, cut = repair_segment(path)
+    return RepairedSegment(path.name, kept, cut, lost)
+
+
+def missing_segment(mark: Mark | None, names: set[str], quarantine: Path) -> RepairedSegment | None:
+    """The segment that the mark names, when it is gone with what was acknowledged. `names` are the files of the spool.
+
+    Raises OSError when this cannot be written down.
+    """
+    if mark is None or not mark.is_exact or mark.is_sealing or not mark.bytes or mark.segment in names:
+        return None
+    lost = LostTail(0, 0, True, f"the open segment is gone, with {mark.bytes} acknowledged bytes")
+    _set_aside(quarantine, mark.segment, lost, b"")
+    return RepairedSegment(mark.segment, 0, 0, lost)
+
+
+def _lost_tail(data: bytes, mark: Mark | None) -> LostTail | None:
+    kept, size = intact_bytes(data), len(data)
+    if mark is not None and mark.bytes > kept:
+        end = min(size, mark.bytes) if mark.is_exact else size
+        missing = f"; {mark.bytes - size} more bytes are missing" if mark.bytes > size else ""
+        return LostTail(kept, end, True, f"acknowledged, and damaged since{missing}{_described(data[kept:end])}")
+    if size > kept and (mark is None or not mark.is_exact):
+        why = "no mark says how much was acknowledged" if mark is None else "the machine has been started again since"
+        return LostTail(kept, size, False, f"possibly acknowledged, and torn or damaged: {why}{_described(data[kept:])}")
+    return None
+
+
+def _described(tail: bytes) -> str:
+    found = [f"{header.n} events of cluster {header.cluster[:80]!a}" for header in announced(tail)]
+    return f"; by their headers {', '.join(found)}" if found else ""
+
+
+def _set_aside(quarantine: Path, name: str, lost: LostTail, raw: bytes) -> None:
+    record = Quarantined("spool", "", 0.0, f"{name}, bytes {lost.start} to {lost.end}: {lost.reason}", raw)
+    write_quarantine(quarantine, [record], f"{name}{LOST_TAIL}{lost.start}")
