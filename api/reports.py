@@ -234,13 +234,14 @@ def _owners(entry: PolicyReadiness) -> Table:
 def _exemptions(entry: PolicyReadiness) -> Table:
     columns = [
         Column("exempts"),
+        Column("who", "WHO CAN USE IT"),
         Column("on", wide=True),
         Column("denied", "DENIALS", number=True),
-        Column("hides", "HIDES REQUESTS", number=True),
-        Column("expires"),
+        Column("hides", "EXEMPT REQUESTS", number=True),
+        Column("review_by"),
     ]
     rows = [
-        [found.subject, found.target, found.denied_requests, found.hides_requests, found.expires or "never"]
+        [found.subject, found.who, found.target, found.denied_requests, found.hides_requests, found.review_by or "no day"]
         for found in entry.exemptions
     ]
     note = "`hindcast exemptions -o merge-patch` prints them as patches to apply"

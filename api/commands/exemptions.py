@@ -19,14 +19,23 @@ from pipeline.admission.policies import PolicySet
 from pipeline.admission.policies.load import load_objects
 from pipeline.readiness.manifests import Manifests, json_patches, merge_patches, to_yaml
 from pipeline.readiness.proposal import Proposal, propose
-from pipeline.readiness.review import Expiry, Finding, Need, expired, review
+from pipeline.readiness.review import Finding, Need, Overdue, overdue, review
 from pipeline.replay import Window
+from pipeline.report.words import percent
 from queries import open_lake
 
 from . import options, replay
 from .policies import STDIN, chosen_policies
+from .window import check_window
 
-Expires = Annotated[str, typer.Option(help="The day on which exemptions are to go: YYYY-MM-DD, or days from now.")]
+Expires = Annotated[
+    str,
+    typer.Option(
+        "--review-by",
+        "--expires",
+        help="The day by which exemptions are to be looked at again: YYYY-MM-DD, or days from now. A note: no cluster enforces it.",
+    ),
+]
 _DAYS = re.compile(r"(\d+)d\Z")
 
 
@@ -61,12 +70,18 @@ def command(
         typer.Option("-o", "--output", help="Tables; or the whole manifests, or what changes in them, to apply with kubectl."),
     ] = ExemptionFormat.TABLE,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit with 1 when denials remain, or with --check when an exemption should go.")
+        bool,
+        typer.Option(
+            "--exit-code",
+            help="Exit with 1 when denials remain, also in the later half of the time with exemptions from the earlier half; "
+            "or with --check when an exemption should go.",
+        ),
     ] = False,
 ) -> int:
-    """Find the fewest and narrowest exemptions with which a replay denies nothing, and print them as patches to apply."""
+    """Find the fewest and narrowest exemptions with which a replay denies nothing, try them, and print them as patches."""
     own: Context = context.obj
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    check_window(own, window)
     day = parse_expiry(expires, datetime.now(UTC).date())
     given = chosen_policies(own, policies, None, None, version)
     manifests = manifests_of(given, policies)
@@ -81,7 +96,7 @@ def command(
     finally:
         reader.close()
     _print(proposal, output)
-    return 1 if exit_code and not proposal.denies_nothing else 0
+    return 1 if exit_code and not (proposal.denies_nothing and proposal.fits_later) else 0
 
 
 def manifests_of(policies: PolicySet, paths: list[Path] | None) -> Manifests:
@@ -96,7 +111,7 @@ def parse_expiry(text: str, today: date) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--expires: {text!r} is no day", "give a date such as 2026-11-21, or days such as 90d") from None
+        raise InputError(f"--review-by: {text!r} is not a day", "give a date such as 2026-11-21, or days such as 90d") from None
 
 
 def _print(proposal: Proposal, output: ExemptionFormat) -> None:
@@ -108,7 +123,7 @@ def _print(proposal: Proposal, output: ExemptionFormat) -> None:
         case ExemptionFormat.JSON_PATCH:
             sys.stdout.write(json.dumps(json_patches(proposal.before, proposal.after), indent=2, ensure_ascii=False) + "\n")
         case _:
-            render([exemption_table(proposal), left_table(proposal)], Format(output))
+            render([exemption_table(proposal), later_table(proposal), left_table(proposal)], Format(output))
 
 
 def exemption_table(proposal: Proposal) -> Table:
@@ -118,43 +133,65 @@ def exemption_table(proposal: Proposal) -> Table:
         Column("policy"),
         Column("on"),
         Column("exempts"),
+        Column("who", "WHO CAN USE IT"),
         *(Column(name, number=True) for name in counts),
-        Column("expires"),
+        Column("review_by"),
     ]
     rows = [
         [
             choice.policy,
             f"binding {item.exclusion.binding}" if item.exclusion.binding else "policy",
             item.exclusion.words,
+            proposal.who.get(item.exclusion, ""),
             item.width.denied_requests,
             item.width.denied_units,
             item.width.passing_requests,
             item.width.passing_units,
             item.width.unknown_requests,
-            proposal.expires.isoformat() if proposal.expires else None,
+            proposal.review_by.isoformat() if proposal.review_by else None,
         ]
         for choice in proposal.choices
         for item in choice.chosen
     ]
     notes = (
-        "denied, passing and unknown are the requests that an exemption takes out of the policy's sight, overlaps counted in each",
+        "denied, passing and unknown are the requests that an exemption exempts, overlaps counted in each",
         "an exemption on the policy is a match condition, and holds for all of its bindings",
+        "review by: a note in an annotation; nothing in a cluster enforces it",
     )
-    return Table("exemptions", columns, rows, "Exemptions with which nothing would be denied", notes if rows else ())
+    return Table("exemptions", columns, rows, "Exemptions with which nothing in this window would be denied", notes if rows else ())
+
+
+def later_table(proposal: Proposal) -> Table:
+    """What exemptions that were found in the earlier half of the time come to in the later half."""
+    names = ("exemptions", "workloads", "workloads_denied", "new_workloads", "new_workloads_denied")
+    columns = [Column("policy"), *(Column(name, number=True) for name in names), Column("new_rate_upper", "AT MOST", number=True)]
+    rows = [
+        [choice.policy, *(getattr(choice.later, name) for name in names), percent(choice.later.new_rate_upper)]
+        for choice in proposal.choices
+        if choice.later is not None
+    ]
+    notes = (
+        "exemptions are looked for in the earlier half of the time; the other columns count workloads of the later half",
+        "at most: the chance that a new workload of the next period is denied although they are applied (95% confidence)",
+    )
+    return Table("later", columns, rows, "Tried on the later half of the time", notes if rows else ())
 
 
 def left_table(proposal: Proposal) -> Table:
     """What the replay with the exemptions applied still said."""
-    columns = [Column("policy"), *(Column(name, number=True) for name in ("denied", "unknown", "out_of_sight"))]
+    columns = [Column("policy"), *(Column(name, number=True) for name in ("denied", "unknown", "exempt"))]
     rows = [
         [choice.policy, proposal.left[choice.policy].denied, proposal.left[choice.policy].unknown, choice.width.requests]
         for choice in proposal.choices
     ]
     notes = []
     if any(choice.left for choice in proposal.choices):
-        notes.append("some denials come from an error of the policy's configuration, which no exemption reaches")
+        notes.append(
+            "no exemption that may be proposed reaches some denials: those of the configuration's own errors, and those that only "
+            "an exemption of a forbidden value, of a controller or of a whole resource would reach"
+        )
     if any(left.unknown for left in proposal.left.values()):
-        notes.append("what could not be judged is not clean: it may be denied")
+        notes.append("what is unknown is not clean: it may be denied")
     return Table("left", columns, rows, "The replay with them applied", tuple(notes))
 
 
@@ -176,8 +213,8 @@ def check_present(
         findings = review(reader, own.lake, manifests, window, version, replay.workers_or_default(workers))
     finally:
         reader.close()
-    late = expired(manifests, datetime.now(UTC).date())
-    render([finding_table(findings), *([expiry_table(late)] if late else [])], Format(output))
+    late = overdue(manifests, datetime.now(UTC).date())
+    render([finding_table(findings), *([overdue_table(late)] if late else [])], Format(output))
     should_go = late or any(item.need in (Need.NOT_NEEDED, Need.TOO_WIDE) for item in findings)
     return 1 if exit_code and should_go else 0
 
@@ -211,7 +248,7 @@ def finding_table(findings: tuple[Finding, ...]) -> Table:
     return Table("present", columns, rows, "Exemptions that are there", notes if rows else ("there are none",))
 
 
-def expiry_table(late: tuple[Expiry, ...]) -> Table:
-    """Exemptions that were to be gone by now."""
-    rows = [[item.target, item.words, item.expires.isoformat()] for item in late]
-    return Table("expired", [Column("target"), Column("exemption"), Column("expires")], rows, "Exemptions that have expired")
+def overdue_table(late: tuple[Overdue, ...]) -> Table:
+    """Exemptions that were to be looked at again by now."""
+    rows = [[item.target, item.words, item.review_by.isoformat()] for item in late]
+    return Table("overdue", [Column("target"), Column("exemption"), Column("review_by")], rows, "Exemptions to be reviewed by now")

@@ -27,7 +27,7 @@ from pipeline.readiness.decision import decide_report
 from pipeline.readiness.model import Counterexample, Fidelity, PolicyReadiness, Status
 from pipeline.readiness.redaction import Redaction
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan
+from pipeline.replay import ReplayPlan, Window
 from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 
@@ -35,6 +35,7 @@ from . import options, replay
 from .calibrate import calibrate
 from .exemptions import Expires, manifests_of, parse_expiry
 from .policies import chosen_policies
+from .window import check_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ def command(
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     if max_denied_units is not None:
         chosen = replace(chosen, denied_units_max=max_denied_units)
+    check_window(own, Window(*options.parse_window(since, until)))
     plan = replay.make_plan(own, policies, since, until, kubernetes_version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
     base = _base(own, against, renamed, plan, workers, other_authorizers) if against else None

@@ -27,6 +27,7 @@ from . import options, replay
 from .calibrate import calibrate
 from .exemptions import Expires, check_present, manifests_of, parse_expiry
 from .policies import chosen_policies
+from .window import check_window
 
 WithExemptions = Annotated[
     bool,
@@ -78,7 +79,7 @@ def command(
 
 @dataclass(frozen=True)
 class Question:
-    """Which policies to try over which requests. `expires` is when proposed exemptions end; None looks for none."""
+    """Which policies to try over which requests. `expires` is when exemptions are to be reviewed; None looks for none."""
 
     policies: list[Path] | None
     since: str | None = None
@@ -97,6 +98,7 @@ def make_report(
     What the figures are counted on is written into the folder `export`.
     """
     others = asked.other_authorizers
+    check_window(own, Window(*options.parse_window(asked.since, asked.until)))
     plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version, others, asked.workers)
     summary = replay.run(own, plan, asked.workers)
     fidelity: dict[str, Fidelity] = {}

@@ -7,6 +7,7 @@
 from .attributes import RequestInfo, recorded_attributes, request_info
 from .authorizer import OtherAuthorizers, RecordedDecisions, answer, others_of
 from .given import GivenRbac
+from .holders import Holders, holders, is_service_account
 from .rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Subject, authorize
 from .recorded import RecordedRbac
 
@@ -14,6 +15,7 @@ __all__ = [
     "Binding",
     "Bindings",
     "GivenRbac",
+    "Holders",
     "Opinion",
     "OtherAuthorizers",
     "RbacObjects",
@@ -24,6 +26,8 @@ __all__ = [
     "Subject",
     "answer",
     "authorize",
+    "holders",
+    "is_service_account",
     "others_of",
     "recorded_attributes",
     "request_info",

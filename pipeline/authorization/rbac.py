@@ -118,7 +118,9 @@ class Bindings:
 
     def __init__(self, bindings: Iterable[Versions[Binding]], missing: str = "") -> None:
         """`missing` says why there may be bindings beside these, if so."""
+        bindings = tuple(bindings)
         self.missing = missing
+        self._every = bindings
         self._by_key: dict[tuple[str, str], list[Versions[Binding]]] = {}
         self._for_anyone: list[Versions[Binding]] = []
         for versions in bindings:
@@ -128,6 +130,10 @@ class Bindings:
             known = (version.value for version in versions if isinstance(version, Known) and version.value is not None)
             for key in dict.fromkeys(key for binding in known for key in binding.subject_keys() if key[0]):
                 self._by_key.setdefault(key, []).append(versions)
+
+    def every(self) -> Sequence[Versions[Binding]]:
+        """All of them, whoever they are for."""
+        return self._every
 
     def of(self, keys: frozenset[tuple[str, str]]) -> Sequence[Versions[Binding]]:
         """The bindings that may be for a user with these keys, each once."""

@@ -28,7 +28,7 @@ def readiness(
     *,
     calibrate: bool = True,
     exemptions: bool = True,
-    expires: date | None = None,
+    review_by: date | None = None,
     change_delay: timedelta = CHANGE_DELAY,
     workers: int = 1,
 ) -> Report:
@@ -36,8 +36,8 @@ def readiness(
 
     `calibrate` also replays what was bound at the time and compares it with the record, so that the report can say how far the
     replay is to be trusted; `change_delay` is how long after its write a policy may not have been in force yet.
-    `exemptions` searches the fewest with which nothing would be denied, replays them and plans the steps to Deny; they end on
-    the day `expires`. Raises LakeError where there is no lake.
+    `exemptions` searches the fewest with which nothing would be denied, replays them and plans the steps to Deny; they are
+    to be reviewed by the day `review_by`. Raises LakeError where there is no lake.
     """
     lake = Path(lake)
     reader = open_lake(lake)
@@ -50,7 +50,7 @@ def readiness(
         report = build_report(reader, lake, plan, summary, fidelity, rules or ReadinessRules())
         if not exemptions or plan.policies is None:
             return report
-        return decide_report(reader, lake, plan, summary, report, Manifests.of(plan.policies), expires, workers)
+        return decide_report(reader, lake, plan, summary, report, Manifests.of(plan.policies), review_by, workers)
     finally:
         reader.close()
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from queries import LakeReader
 
-from ..admission.policies import PolicySet, compile_policy
-from ..admission.policies.reads import reads_of
+from ..admission.policies import PolicySet
 from ..cel import ReadSet
+from .expression_reads import ExpressionReads
 from .model import Counterexample
 from .redaction import Redaction
 from .sql import statement
@@ -35,7 +34,7 @@ def find_counterexamples(
     Against a version before, which left the table `changed`, only denials that are new, or perhaps new, are shown.
     """
     reader.connection.execute(statement("shown_new" if is_change else "shown"))
-    reads = _Reads(policies, version)
+    reads = ExpressionReads(policies, version)
     found: dict[tuple[str, str | None], tuple[Counterexample, ...]] = {}
     counts: Counter[tuple[str, str | None]] = Counter()
     for row in _rows(reader, verdicts):
@@ -69,20 +68,3 @@ def _counterexample(row: Mapping[str, Any], reads: ReadSet, redaction: Redaction
         message=redaction.text(row["message"], whole),
         object=part if isinstance(part, dict) else {},
     )
-
-
-class _Reads:
-    """What the validations of some policies read, by policy and expression."""
-
-    def __init__(self, policies: PolicySet, version: tuple[int, int]) -> None:
-        self._policies = {policy.name: policy for policy in policies.policies}
-        self._version = version
-        self.of = cache(self._of)
-
-    def _of(self, name: str, index: int | None) -> ReadSet:
-        compiled = compile_policy(self._policies[name], self._version)
-        if index is None:
-            return compiled.reads
-        variables = {key: each.program for key, each in compiled.variables.items() if each.program}
-        program = compiled.validations[index].expression.program
-        return reads_of([program] if program else [], variables)

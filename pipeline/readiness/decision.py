@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from queries import LakeReader
@@ -27,7 +28,7 @@ def decide_report(
     summary: RunSummary,
     report: Report,
     manifests: Manifests,
-    expires: date | None,
+    review_by: date | None,
     workers: int = 1,
 ) -> Report:
     """The report with exemptions where a policy is not ready, the verdicts that follow from them, and the steps to Deny.
@@ -36,11 +37,10 @@ def decide_report(
     """
     rules = report.rules
     waiting = frozenset(entry.policy for entry in report.policies if entry.status is Status.NOT_READY and entry.denials.requests)
-    proposal = Proposal((), manifests, manifests, expires)
+    proposal = Proposal((), manifests, manifests, review_by)
     if waiting:
-        proposal = propose(
-            reader, lake, plan, summary, manifests, expires, workers, waiting, lambda choice: not limits_broken(choice, rules)
-        )
+        worth = partial(_is_worth_replaying, rules)
+        proposal = propose(reader, lake, plan, summary, manifests, review_by, workers, waiting, worth, rules.confidence)
     policies = (exempted(entry, proposal, rules) for entry in report.policies)
     return replace(report, policies=tuple(replace(entry, rollout=plan_rollout(entry, rules, proposal.after)) for entry in policies))
 
@@ -50,16 +50,21 @@ def exempted(entry: PolicyReadiness, proposal: Proposal, rules: ReadinessRules) 
     choice = next((choice for choice in proposal.choices if choice.policy == entry.policy), None)
     if choice is None or entry.status is not Status.NOT_READY:
         return entry
+    entry = replace(entry, later=choice.later)
     exemptions = proposal.exemptions_of(entry.policy, entry.binding)
     left = proposal.left.get(entry.policy)
     if left is not None and left.denied == 0 and not limits_broken(choice, rules):
         return with_exemptions(entry, exemptions, rules)
     reasons = [f"exemptions would make the replay clean, but {reason}" for reason in limits_broken(choice, rules)]
     if choice.left:
-        reasons = ["some denials come from an error of the policy's configuration, which no exemption reaches"]
+        reasons = [f"no exemption that may be proposed reaches {sum(row.requests for row in choice.left):,} of the denied requests"]
     elif left is not None and left.denied:
         reasons = [f"with the exemptions applied {left.denied:,} requests would still be denied"]
     return replace(entry, exemptions=exemptions, reasons=(*entry.reasons, *reasons))
+
+
+def _is_worth_replaying(rules: ReadinessRules, choice: Choice) -> bool:
+    return not choice.left and not limits_broken(choice, rules)
 
 
 def limits_broken(choice: Choice, rules: ReadinessRules) -> list[str]:
@@ -68,15 +73,23 @@ def limits_broken(choice: Choice, rules: ReadinessRules) -> list[str]:
 
 
 def _limits_broken(choice: Choice, rules: ReadinessRules) -> Iterator[str]:
+    later = choice.later
+    if later is not None and later.workloads_denied > rules.later_denied_units_max:
+        yield (
+            f"those of the earlier half of the time do not fit the later half: {later.workloads_denied:,} of {later.workloads:,} "
+            "workloads there would still be denied"
+        )
+    elif later is not None and later.workloads < rules.later_units_min:
+        yield f"only {later.workloads:,} workloads were judged in the later half of the time, {rules.later_units_min} wanted"
     if len(choice.chosen) > rules.exemptions_max:
         yield f"{len(choice.chosen)} of them are more than the {rules.exemptions_max:g} that may be kept"
     passing = choice.exposed.passing_units
     if not passing:
-        yield "nothing that the policy matches passes, so they take all of it out of the policy's sight"
+        yield "nothing that the policy matches passes, so they would exempt everything"
         return
     share = choice.width.passing_units / passing
     if share > rules.exempted_units_share_max:
         yield (
-            f"they would take {choice.width.passing_units:,} of {passing:,} workloads that pass ({share:.1%}) out of the policy's "
-            f"sight, at most {rules.exempted_units_share_max:.0%} wanted"
+            f"they would also exempt {choice.width.passing_units:,} of {passing:,} workloads that pass ({share:.1%}), "
+            f"at most {rules.exempted_units_share_max:.0%} wanted"
         )

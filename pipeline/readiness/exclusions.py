@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-# Groups that everybody, or every service account, is in: to exclude one of them is to switch a policy off.
-_BROAD_GROUPS = frozenset(["system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:masters"])
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_SERVICE_ACCOUNTS = "system:serviceaccounts:"
+# Namespaces of the cluster itself, whose service accounts are its controllers.
+_SYSTEM_NAMESPACES = frozenset(["kube-system", "kube-public", "kube-node-lease"])
 # Labels that controllers write anew for every object or revision: an exemption by one of them is stale tomorrow.
 _FLEETING_LABELS = frozenset(
     [
@@ -32,33 +34,33 @@ _FLEETING_LABELS = frozenset(
 
 
 class Kind(StrEnum):
-    """Where an exclusion stands and what it looks at, in the order in which equally good ones are preferred."""
+    """Where an exclusion stands and what it looks at, in the order in which equally good ones are preferred.
 
-    RESOURCE_NAME = "resourceName"
+    A whole resource is never excluded: that is to switch the policy off for it. Names and labels, which writers choose, are
+    excluded within one namespace only; objects outside namespaces by name alone, because who writes those administers the cluster.
+    """
+
+    OBJECT = "object"
+    WORKLOAD = "workload"
     NAMESPACE = "namespace"
     LABEL = "objectLabel"
-    RESOURCE = "resource"
-    WORKLOAD = "workload"
-    OBJECT = "object"
     USER_IN_NAMESPACE = "userInNamespace"
     USER = "user"
     GROUP = "group"
 
 
-# What one more exclusion costs, in hundredths of a passing workload that is hidden. Exclusions of a binding come first; a match
-# condition stands on the policy, for all of its bindings, and one that names a person lets that person do anything.
+# What one more exclusion costs, in hundredths of a passing workload that is hidden. One object comes first; a label may be put on
+# any object of its namespace, and an exclusion that names a person lets that person do anything.
 COSTS: Mapping[Kind, int] = {
-    Kind.RESOURCE_NAME: 100,
-    Kind.NAMESPACE: 100,
-    Kind.LABEL: 100,
-    Kind.RESOURCE: 120,
-    Kind.WORKLOAD: 140,
-    Kind.OBJECT: 150,
+    Kind.OBJECT: 100,
+    Kind.WORKLOAD: 110,
+    Kind.NAMESPACE: 120,
+    Kind.LABEL: 150,
     Kind.USER_IN_NAMESPACE: 160,
     Kind.USER: 180,
     Kind.GROUP: 200,
 }
-_ON_BINDING = (Kind.RESOURCE_NAME, Kind.NAMESPACE, Kind.LABEL, Kind.RESOURCE)
+_ON_BINDING = (Kind.NAMESPACE,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,9 @@ class Exposed:
     """Requests that one (policy, binding) matched and that no exclusion tells apart.
 
     `chain` is their object and its controllers up to the root owner, as in `Pod/web-x`, `ReplicaSet/web-5d`, `Deployment/web`.
-    `outcome` is `deny`, `unknown` or `admit`; `name` None where the request has none; `labels` None where an objectSelector would
-    look at something that the log's line does not hold. `is_configuration`: an error denied before match conditions were asked.
-    `generate_name` is what the server made the name from; empty where it made none.
+    `outcome` is `deny`, `unknown` or `admit`; `name` None where the request has none; `labels` None where the log's line does not
+    hold the object. `is_configuration`: an error denied before match conditions were asked. `generate_name` is what the server made
+    the name from; empty where it made none. `is_later`: from the later half of the time that the policy's requests span.
     """
 
     policy: str
@@ -87,6 +89,7 @@ class Exposed:
     is_configuration: bool = False
     cluster: str = ""
     generate_name: str = ""
+    is_later: bool = False
 
     @property
     def workload(self) -> tuple[str, str, str]:
@@ -113,6 +116,7 @@ class Exposed:
             is_configuration=row["is_configuration"],
             cluster=row["cluster"],
             generate_name=row["generate_name"],
+            is_later=row["is_later"],
         )
 
 
@@ -153,9 +157,7 @@ class Exclusion:
         where = f"in namespace {self.namespace}" if self.namespace else "outside namespaces"
         return {
             Kind.NAMESPACE: f"namespace {self.subject}",
-            Kind.LABEL: f"objects with label {self.subject}",
-            Kind.RESOURCE: f"all {place}",
-            Kind.RESOURCE_NAME: f"{place} named {self.subject}",
+            Kind.LABEL: f"objects with label {self.subject} {where}",
             Kind.OBJECT: f"{place} named {self.subject} {where}",
             Kind.WORKLOAD: f"workload {self.subject} {where}",
             Kind.USER_IN_NAMESPACE: f"user {self.subject} {where}",
@@ -167,6 +169,13 @@ class Exclusion:
     def expression(self) -> str:
         """The CEL of a match condition that is false for what is excluded. Fields that Go omits when empty are asked for first."""
         match self.kind:
+            case Kind.LABEL:
+                key, _, value = self.subject.partition("=")
+                labels = (
+                    f"{_literal(key)} in object.metadata.labels && object.metadata.labels[{_literal(key)}] == {_literal(value)}"
+                )
+                is_there = "object != null && has(object.metadata) && has(object.metadata.labels)"
+                return f"!({_in_namespace(self.namespace)} && {is_there} && {labels})"
             case Kind.USER:
                 return f"request.userInfo.username != {_literal(self.subject)}"
             case Kind.USER_IN_NAMESPACE:
@@ -208,15 +217,9 @@ def hiding(row: Exposed) -> Iterator[Exclusion]:
 
 
 def _of_binding(row: Exposed, binding: str) -> Iterator[Exclusion]:
-    place = (row.api_group, f"{row.resource}/{row.subresource}" if row.subresource else row.resource)
     # A namespace that is not there is an error before its name could exclude it.
     if row.namespace and not row.is_configuration:
         yield Exclusion(row.policy, binding, Kind.NAMESPACE, row.namespace)
-    yield Exclusion(row.policy, binding, Kind.RESOURCE, resource=place)
-    if row.name is not None:
-        yield Exclusion(row.policy, binding, Kind.RESOURCE_NAME, row.name, place)
-    for key, value in (row.labels or {}).items():
-        yield Exclusion(row.policy, binding, Kind.LABEL, f"{key}={value}")
 
 
 def _of_policy(row: Exposed) -> Iterator[Exclusion]:
@@ -226,6 +229,8 @@ def _of_policy(row: Exposed) -> Iterator[Exclusion]:
         yield Exclusion(row.policy, None, Kind.USER_IN_NAMESPACE, row.user, namespace=row.namespace)
     for group in row.groups:
         yield Exclusion(row.policy, None, Kind.GROUP, group)
+    for key, value in (row.labels or {}).items():
+        yield Exclusion(row.policy, None, Kind.LABEL, f"{key}={value}", namespace=row.namespace)
     if row.name is not None:
         yield Exclusion(row.policy, None, Kind.OBJECT, row.name, place, row.namespace)
         # Controllers name what they make after themselves, with a dash and more.
@@ -238,18 +243,32 @@ def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
     makers = [step.partition("/")[2] for step in row.chain[1:]]
     is_generated = bool(row.generate_name) and row.name is not None and row.name.startswith(row.generate_name)
     match exclusion.kind:
-        case Kind.RESOURCE_NAME | Kind.OBJECT:
+        case Kind.OBJECT:
             # The name of what a controller made, or of what the server named, will not come again.
             return not makers and not is_generated
         case Kind.WORKLOAD if makers:
-            return exclusion.subject in makers
+            return bool(exclusion.namespace) and exclusion.subject in makers
         case Kind.WORKLOAD:
-            return exclusion.subject == (row.generate_name.removesuffix("-") if is_generated else row.name)
+            return bool(exclusion.namespace) and exclusion.subject == (
+                row.generate_name.removesuffix("-") if is_generated else row.name
+            )
+        case Kind.USER | Kind.USER_IN_NAMESPACE:
+            # A controller acts for whoever wrote what it acts on: its exemption is one of everybody.
+            return not makers and not is_of_the_cluster(exclusion.subject)
         case Kind.GROUP:
-            return exclusion.subject not in _BROAD_GROUPS
+            return not is_of_the_cluster(exclusion.subject)
         case Kind.LABEL:
-            return exclusion.subject.partition("=")[0] not in _FLEETING_LABELS
+            return bool(exclusion.namespace) and exclusion.subject.partition("=")[0] not in _FLEETING_LABELS
     return True
+
+
+def is_of_the_cluster(name: str) -> bool:
+    """Whether a user or group is the cluster's own: its parts and controllers, its nodes, or a group that everybody is in."""
+    if name.startswith(_SERVICE_ACCOUNT):
+        return name.removeprefix(_SERVICE_ACCOUNT).partition(":")[0] in _SYSTEM_NAMESPACES
+    if name.startswith(_SERVICE_ACCOUNTS):
+        return name.removeprefix(_SERVICE_ACCOUNTS) in _SYSTEM_NAMESPACES
+    return name.startswith("system:")
 
 
 def cost(exclusion: Exclusion, passing_workloads: int, unknown_workloads: int) -> int:

@@ -2,25 +2,31 @@
 
 The search is exact where it is small. It weighs what an exclusion hides: one more exclusion is worth as much as one workload that
 passes and would no longer be judged. What could not be judged stays unknown under any exemption, and is never called clean.
+
+Exemptions that fit the past may still not fit tomorrow. So they are found in the earlier half of the time and tried on the later
+half (see ReadinessRules).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from queries import LakeReader
 
+from .barred import Barred
+from .bounds import upper_bound
 from .cover import cheapest_cover
 from .exclusions import Exclusion, Exposed, Kind, cost, hiding, separates, worth_proposing
+from .measures import LaterTrial
 from .sql import statement
 from .units import find_units
 
 # Beyond so many exclusions that come into question, those of single objects are left out: nobody keeps such a list up to date.
 _CANDIDATES_MAX = 1_500
-NOTHING: frozenset[Kind] = frozenset()
+NOTHING = Barred()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,8 @@ class Width:
         return self.denied_requests + self.passing_requests + self.unknown_requests
 
     def __str__(self) -> str:
-        text = f"hides {self.passing_requests:,} requests of {self.passing_units:,} workloads that would pass"
-        return text + (f", and {self.unknown_requests:,} that could not be judged" if self.unknown_requests else "")
+        text = f"also exempts {self.passing_requests:,} requests of {self.passing_units:,} workloads that would pass"
+        return text + (f", and {self.unknown_requests:,} requests that are unknown" if self.unknown_requests else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +72,17 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Choice:
-    """The exclusions for one policy; `left` are would-be denials that no exclusion reaches, `width` is that of all together."""
+    """The exclusions for one policy; `left` are would-be denials that no exclusion reaches, `width` is that of all together.
+
+    `later` is what those of the earlier half of the time came to in the later half; None where that was not tried.
+    """
 
     policy: str
     chosen: tuple[Chosen, ...] = ()
     left: tuple[Exposed, ...] = ()
     width: Width = Width()
     exposed: Width = Width()
+    later: LaterTrial | None = None
 
     def minus(self, item: Chosen, rows: Sequence[Exposed]) -> Choice:
         """Without one of the exclusions."""
@@ -80,16 +90,49 @@ class Choice:
         return replace(self, chosen=kept, width=_taken(rows, (each.exclusion for each in kept)))
 
 
-def choose_exclusions(rows: Sequence[Exposed], without: frozenset[Kind] = NOTHING) -> Choice:
+def choose_validated(rows: Sequence[Exposed], without: Barred = NOTHING, confidence: float = 0.95) -> Choice:
+    """The exclusions of the earlier half of the time where the later half has no denial beside them, else those of all the time."""
+    earlier = choose_exclusions([row for row in rows if not row.is_later], without)
+    exclusions = {item.exclusion for item in earlier.chosen}
+    later = try_later(rows, exclusions, confidence)
+    if later.workloads_denied or earlier.left:
+        return replace(choose_exclusions(rows, without), later=later)
+    hidden = {exclusion: [row for row in rows if exclusion in hiding(row)] for exclusion in exclusions}
+    return Choice(
+        policy=rows[0].policy if rows else "",
+        chosen=tuple(Chosen(item.exclusion, Width.of(hidden[item.exclusion])) for item in earlier.chosen),
+        width=_taken(rows, exclusions),
+        exposed=Width.of(rows),
+        later=later,
+    )
+
+
+def try_later(rows: Sequence[Exposed], exclusions: Collection[Exclusion], confidence: float) -> LaterTrial:
+    """What exclusions come to in the later half of the time. A workload is new there if the policy matched none of it before."""
+    chosen = set(exclusions)
+    before = {row.workload for row in rows if not row.is_later}
+    judged = {row.workload for row in rows if row.is_later and row.outcome != "unknown"}
+    denied = {row.workload for row in rows if row.is_later and row.outcome == "deny" and chosen.isdisjoint(hiding(row))}
+    return LaterTrial(
+        exemptions=len(chosen),
+        workloads=len(judged),
+        workloads_denied=len(denied),
+        new_workloads=len(judged - before),
+        new_workloads_denied=len(denied - before),
+        new_rate_upper=upper_bound(len(denied - before), len(judged - before), confidence),
+    )
+
+
+def choose_exclusions(rows: Sequence[Exposed], without: Barred = NOTHING) -> Choice:
     """The cheapest irredundant exclusions that hide every would-be denial among the rows of one policy.
 
-    `without` leaves kinds out of the search. The same rows in any order give the same choice.
+    What `without` bars is left out of the search. The same rows in any order give the same choice.
     """
     denied = [row for row in rows if row.outcome == "deny"]
     masks, hidden = _candidates(rows, denied, without)
     candidates = sorted(masks, key=lambda exclusion: exclusion.order)
     if len(candidates) > _CANDIDATES_MAX:
-        single = (Kind.OBJECT, Kind.WORKLOAD, Kind.RESOURCE_NAME)
+        single = (Kind.OBJECT, Kind.WORKLOAD)
         candidates = [exclusion for exclusion in candidates if exclusion.kind not in single]
     reachable = 0
     for exclusion in candidates:
@@ -112,17 +155,11 @@ def _taken(rows: Sequence[Exposed], exclusions: Iterable[Exclusion]) -> Width:
 
 
 def _candidates(
-    rows: Sequence[Exposed], denied: Sequence[Exposed], without: frozenset[Kind]
+    rows: Sequence[Exposed], denied: Sequence[Exposed], without: Barred
 ) -> tuple[dict[Exclusion, int], dict[Exclusion, list[Exposed]]]:
     """The exclusions that come into question, with a mask of the denied rows and the list of all rows that each takes out."""
     proposed = {exclusion for row in denied for exclusion in hiding(row) if worth_proposing(row, exclusion)}
-    # A selector would look at the old object, or at options, of such a request: what it would do is not in this line of the log.
-    blind = {row.binding for row in rows if row.labels is None}
-    proposed = {
-        exclusion
-        for exclusion in proposed
-        if exclusion.kind not in without and not (exclusion.kind is Kind.LABEL and exclusion.binding in blind)
-    }
+    proposed = {exclusion for exclusion in proposed if not without.bars(exclusion)}
     hidden: dict[Exclusion, list[Exposed]] = defaultdict(list)
     masks: dict[Exclusion, int] = defaultdict(int)
     for row in rows:

@@ -44,6 +44,11 @@ class Judges:
         self._worlds = Worlds(self.history)
         self._rbac = RecordedRbac(self.history, dict(plan.other_authorizers))
 
+    @property
+    def rbac(self) -> RecordedRbac:
+        """The roles and bindings of the clusters at any moment."""
+        return self._rbac
+
     def judge_of(self, policy: str, binding: str | None) -> Judge | None:
         """The one for a policy and binding; None where the plan has no such pair."""
         found = next((entry for entry in self._policies.policies if entry.name == policy), None)

@@ -1,4 +1,4 @@
-"""Manifests of policies and bindings, changed: exclusions put in with their expiry dates, and the change as patches.
+"""Manifests of policies and bindings, changed: exclusions put in with their review dates, and the change as patches.
 
 Everything here works on the objects as they are written (YAML or JSON values) and changes nothing that it was not asked to.
 """
@@ -24,8 +24,8 @@ from ..matching.namespaces import NAME_LABEL
 from ..request import Object
 from .exclusions import Exclusion, Kind
 
-# JSON of exclusion to expiry date (YYYY-MM-DD, or null), on every object that holds one: what is meant to go again says so itself.
-EXPIRY_ANNOTATION = "hindcast/exemptions"
+# JSON of exclusion to review date (YYYY-MM-DD, or null), on every object that holds one. A note: no cluster enforces it.
+REVIEW_ANNOTATION = "hindcast/exemptions"
 _CONDITION = "hindcast-exempt-"
 
 Key = tuple[str, str]  # kind and name
@@ -107,19 +107,19 @@ def to_yaml(objects: Iterable[Object]) -> str:
 
 
 def with_exclusions(manifests: Manifests, exclusions: Iterable[tuple[Exclusion, date | None]]) -> Manifests:
-    """The manifests with each exclusion put in, and its expiry date in an annotation of the object that it changed.
+    """The manifests with each exclusion put in, and its review date in an annotation of the object that it changed.
 
     A policy that has no binding gets one for exclusions that need it: it bears the policy's name and only audits. Raises InputError
     where the policy needs params, so that nobody can say what a binding of it would be.
     """
     changed: dict[Key, Object] = {}
-    for exclusion, expires in sorted(exclusions, key=lambda entry: entry[0].order):
+    for exclusion, review_by in sorted(exclusions, key=lambda entry: entry[0].order):
         key = (POLICY, exclusion.policy) if exclusion.binding is None else (BINDING, exclusion.binding)
         obj = changed.get(key)
         if obj is None:
             obj = changed[key] = copy.deepcopy(manifests.objects.get(key) or new_binding(exclusion.policy, exclusion.binding or ""))
         _PUT[exclusion.kind](obj["spec"], exclusion)
-        annotate(obj, exclusion.words, expires)
+        annotate(obj, exclusion.words, review_by)
     return manifests.replaced(changed)
 
 
@@ -133,17 +133,17 @@ def new_binding(policy: str, name: str) -> Object:
     }
 
 
-def annotate(obj: Object, words: str, expires: date | None) -> None:
-    """Note on an object what is meant to be taken back, and when."""
+def annotate(obj: Object, words: str, review_by: date | None) -> None:
+    """Note on an object what is meant to be looked at again, and by when."""
     annotations = _below(obj["metadata"], "annotations", dict)
     noted = dict(exemption_dates(obj))
-    noted[words] = expires
-    annotations[EXPIRY_ANNOTATION] = json.dumps({name: day.isoformat() if day else None for name, day in sorted(noted.items())})
+    noted[words] = review_by
+    annotations[REVIEW_ANNOTATION] = json.dumps({name: day.isoformat() if day else None for name, day in sorted(noted.items())})
 
 
 def exemption_dates(obj: Object) -> dict[str, date | None]:
     """What an object's annotation says of its exemptions; empty where there is none or it cannot be read."""
-    text = ((obj.get("metadata") or {}).get("annotations") or {}).get(EXPIRY_ANNOTATION)
+    text = ((obj.get("metadata") or {}).get("annotations") or {}).get(REVIEW_ANNOTATION)
     try:
         noted = json.loads(text) if isinstance(text, str) else {}
         return {str(name): date.fromisoformat(day) if day else None for name, day in noted.items()}
@@ -162,11 +162,6 @@ def _put_namespace(spec: Object, exclusion: Exclusion) -> None:
     _not_in(spec, "namespaceSelector", NAME_LABEL, exclusion.subject)
 
 
-def _put_label(spec: Object, exclusion: Exclusion) -> None:
-    key, _, value = exclusion.subject.partition("=")
-    _not_in(spec, "objectSelector", key, value)
-
-
 def _not_in(spec: Object, selector: str, key: str, value: str) -> None:
     resources = _below(spec, "matchResources", dict)
     expressions = _below(_below(resources, selector, dict), "matchExpressions", list)
@@ -175,20 +170,6 @@ def _not_in(spec: Object, selector: str, key: str, value: str) -> None:
             item["values"] = sorted({*item["values"], value})
             return
     expressions.append({"key": key, "operator": "NotIn", "values": [value]})
-
-
-def _put_rule(spec: Object, exclusion: Exclusion) -> None:
-    group, resource = exclusion.resource
-    rules = _below(_below(spec, "matchResources", dict), "excludeResourceRules", list)
-    rule = {"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"], "resources": [resource]}
-    if exclusion.kind is Kind.RESOURCE:
-        rules.append(rule)
-        return
-    for item in rules:
-        if item.get("resourceNames") and {**rule, "resourceNames": item["resourceNames"]} == item:
-            item["resourceNames"] = sorted({*item["resourceNames"], exclusion.subject})
-            return
-    rules.append({**rule, "resourceNames": [exclusion.subject]})
 
 
 def _put_condition(spec: Object, exclusion: Exclusion) -> None:
@@ -204,10 +185,7 @@ def _put_condition(spec: Object, exclusion: Exclusion) -> None:
 
 _PUT: Mapping[Kind, Callable[[Object, Exclusion], None]] = {
     Kind.NAMESPACE: _put_namespace,
-    Kind.LABEL: _put_label,
-    Kind.RESOURCE: _put_rule,
-    Kind.RESOURCE_NAME: _put_rule,
-    **dict.fromkeys((Kind.OBJECT, Kind.WORKLOAD, Kind.USER_IN_NAMESPACE, Kind.USER, Kind.GROUP), _put_condition),
+    **dict.fromkeys((kind for kind in Kind if kind is not Kind.NAMESPACE), _put_condition),
 }
 
 

@@ -22,7 +22,8 @@ class Exemption:
 
     `patch` is the fragment to merge into the object that `target` names, in its own field names; it holds all exemptions on that
     object and stands with the first of them. What an exemption hides counts every matched request that it takes out, denied or not;
-    `denied_*` those that would have been denied.
+    `denied_*` those that would have been denied. `who` says who can bring a request under it. `review_by` is a note: nothing in a
+    cluster enforces it.
     """
 
     kind: ExemptionKind
@@ -33,8 +34,32 @@ class Exemption:
     hides_units: int = 0
     denied_requests: int = 0
     denied_units: int = 0
-    expires: date | None = None
+    review_by: date | None = None
     reason: str = ""
+    who: str = ""
+
+    @property
+    def expires(self) -> date | None:
+        """The former name of `review_by`."""
+        return self.review_by
+
+
+@dataclass(frozen=True, slots=True)
+class LaterTrial:
+    """Exemptions that were found in the earlier half of the time, tried on the later half.
+
+    `workloads` are the root owners judged in the later half, `new_workloads` those of them that the policy did not match before.
+    Denied are those with a would-be denial that no exemption reaches. `new_rate_upper` is a one-sided upper bound, at the rules'
+    confidence, on the chance that a new workload of the next period is denied although the exemptions are applied; it takes new
+    workloads of the next period to be like those of the later half.
+    """
+
+    exemptions: int = 0
+    workloads: int = 0
+    workloads_denied: int = 0
+    new_workloads: int = 0
+    new_workloads_denied: int = 0
+    new_rate_upper: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

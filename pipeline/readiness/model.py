@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from .change import Change
-from .measures import Exemption, RolloutStep
+from .measures import Exemption, LaterTrial, RolloutStep
 
 
 class Status(StrEnum):
@@ -323,4 +323,5 @@ class PolicyReadiness:
     exemptions: tuple[Exemption, ...] = ()
     rollout: tuple[RolloutStep, ...] = ()
     counterexamples: tuple[Counterexample, ...] = ()
+    later: LaterTrial | None = None  # of the exemptions; None where none were looked for
     change: Change | None = None  # against a version before; then `status` is the verdict on the change

@@ -15,20 +15,23 @@ from queries import LakeReader
 
 from ..admission.policies import PolicySet
 from ..admission.policies.decode import BINDING, POLICY
+from ..cel import ReadSet
 from ..replay import ReplayPlan, RunSummary, plan_replay, runs_folder
 from ..request import Object
-from .exclusions import Exposed, Kind
-from .exemptions import NOTHING, Choice, Chosen, choose_exclusions, exposed_rows
+from .barred import Barred, barred_by
+from .exclusions import Exclusion, Exposed, Kind
+from .exemptions import NOTHING, Choice, Chosen, choose_validated, exposed_rows
+from .expression_reads import ExpressionReads
+from .judge import Judges
 from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
 from .measures import Exemption, ExemptionKind
-from .sql import statement
+from .sql import rows_of, statement
 from .trial import trial_run
+from .usable import who_can_use
 
 _KINDS: Mapping[Kind, ExemptionKind] = {
     Kind.NAMESPACE: ExemptionKind.NAMESPACE_EXCLUSION,
-    Kind.LABEL: ExemptionKind.SELECTOR,
-    Kind.RESOURCE: ExemptionKind.SELECTOR,
-    Kind.RESOURCE_NAME: ExemptionKind.SELECTOR,
+    Kind.LABEL: ExemptionKind.MATCH_CONDITION,
     Kind.OBJECT: ExemptionKind.MATCH_CONDITION,
     Kind.WORKLOAD: ExemptionKind.MATCH_CONDITION,
     Kind.USER_IN_NAMESPACE: ExemptionKind.SUBJECT,
@@ -49,19 +52,26 @@ class Left:
 class Proposal:
     """Exemptions for some policies, put into their manifests, and what the replay with them said.
 
-    `after` has what is left of each policy with exemptions; a policy that is not in it was not replayed again.
+    `left` has what is left of each policy with exemptions; a policy that is not in it was not replayed again. `who` says who can
+    use each exclusion.
     """
 
     choices: tuple[Choice, ...]
     before: Manifests
     after: Manifests
-    expires: date | None
+    review_by: date | None
     left: Mapping[str, Left] = field(default_factory=dict)
+    who: Mapping[Exclusion, str] = field(default_factory=dict)
 
     @property
     def denies_nothing(self) -> bool:
         """Whether the replay with everything applied had no would-be denial."""
         return not any(left.denied for left in self.left.values()) and not any(choice.left for choice in self.choices)
+
+    @property
+    def fits_later(self) -> bool:
+        """Whether exemptions from the earlier half of the time leave no denial in the later half, for every policy."""
+        return not any(choice.later.workloads_denied for choice in self.choices if choice.later is not None)
 
     @property
     def is_clean(self) -> bool:
@@ -75,7 +85,7 @@ class Proposal:
         """
         patches = {key_of(patch): patch for patch in merge_patches(self.before, self.after)}
         return tuple(
-            _exemption(item, patches, self.expires)
+            _exemption(item, patches, self.review_by, self.who.get(item.exclusion, ""))
             for choice in self.choices
             if choice.policy == policy
             for item in choice.chosen
@@ -83,7 +93,7 @@ class Proposal:
         )
 
 
-def _exemption(item: Chosen, patches: dict[Key, Object], expires: date | None) -> Exemption:
+def _exemption(item: Chosen, patches: dict[Key, Object], review_by: date | None, who: str) -> Exemption:
     """`patches` loses the one that this exemption takes."""
     exclusion, width = item.exclusion, item.width
     target = (POLICY, exclusion.policy) if exclusion.binding is None else (BINDING, exclusion.binding)
@@ -96,8 +106,9 @@ def _exemption(item: Chosen, patches: dict[Key, Object], expires: date | None) -
         hides_units=width.units,
         denied_requests=width.denied_requests,
         denied_units=width.denied_units,
-        expires=expires,
+        review_by=review_by,
         reason=str(width),
+        who=who,
     )
 
 
@@ -113,8 +124,8 @@ def bound_rows(rows: Sequence[Exposed], manifests: Manifests) -> list[Exposed]:
 
 
 # A selector may look at what the log's line does not hold (the old object, a namespace that was gone). Where the replay disagrees
-# with the choice, it is made anew without the kinds that could be why.
-_RETREATS = (NOTHING, frozenset([Kind.LABEL]), frozenset([Kind.LABEL, Kind.NAMESPACE]))
+# with the choice, it is made again without the kinds that could be why.
+_RETREATS: tuple[tuple[Kind, ...], ...] = ((), (Kind.LABEL,), (Kind.LABEL, Kind.NAMESPACE))
 
 
 def propose(
@@ -123,26 +134,29 @@ def propose(
     plan: ReplayPlan,
     summary: RunSummary,
     manifests: Manifests,
-    expires: date | None,
+    review_by: date | None,
     workers: int = 1,
     names: frozenset[str] | None = None,
     is_worth_replaying: Callable[[Choice], bool] = lambda choice: True,
+    confidence: float = 0.95,
 ) -> Proposal:
     """Exemptions for every policy of a finished run that would have denied something, replayed with the exemptions applied.
 
-    `expires` is the day on which they are meant to go again; `names` narrows to some policies. What is not worth replaying is
-    chosen all the same, and has no line in the proposal's `left`.
+    `review_by` is the day by which they are to be looked at again; `names` narrows to some policies. What is not worth replaying is
+    chosen all the same, and has no line in the proposal's `left`. `confidence` is that of the bound in `Choice.later`.
     """
     verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
     rows = {name: bound_rows(exposed, manifests) for name, exposed in exposed_rows(reader, verdicts).items()}
     rows = {name: found for name, found in rows.items() if names is None or name in names}
+    barred = _barred(reader, verdicts, plan)
     choices: dict[str, Choice] = {}
     left: dict[str, Left] = {}
     after = manifests
     pending = sorted(rows)
     for without in _RETREATS:
-        choices |= {name: choose_exclusions(rows[name], without) for name in pending}
-        after = apply_choices(manifests, choices.values(), expires)
+        for name in pending:
+            choices[name] = choose_validated(rows[name], barred.get(name, NOTHING).and_kinds(without), confidence)
+        after = apply_choices(manifests, choices.values(), review_by)
         pending = [name for name in pending if is_worth_replaying(choices[name])]
         left |= replay_again(reader, lake, plan, after, frozenset(pending), workers)
         pending = [name for name in pending if not _is_as_chosen(choices[name], left[name])]
@@ -151,13 +165,38 @@ def propose(
     while needless := _needless(reader, lake, plan, manifests, [choices[name] for name in sorted(left)], left, workers):
         for choice, item in needless:
             choices[choice.policy] = choice.minus(item, rows[choice.policy])
-        after = apply_choices(manifests, choices.values(), expires)
-    return Proposal(tuple(choices[name] for name in sorted(choices)), manifests, after, expires, left)
+        after = apply_choices(manifests, choices.values(), review_by)
+    found = tuple(choices[name] for name in sorted(choices))
+    return Proposal(found, manifests, after, review_by, left, _users_of(reader, plan, found, rows))
 
 
-def apply_choices(manifests: Manifests, choices: Iterable[Choice], expires: date | None) -> Manifests:
+def _barred(reader: LakeReader, verdicts: Path, plan: ReplayPlan) -> dict[str, Barred]:
+    """For each policy what its denying expressions read, on which no exemption may select."""
+    if plan.policies is None:
+        return {}
+    reads = ExpressionReads(plan.policies, plan.kubernetes_version)
+    rows = rows_of(reader.connection, "denying", {"verdicts": str(verdicts)})
+    return {
+        row["policy"]: barred_by(ReadSet.union(*(reads.of(row["policy"], index) for index in row["expressions"]))) for row in rows
+    }
+
+
+def _users_of(
+    reader: LakeReader, plan: ReplayPlan, choices: Iterable[Choice], rows: Mapping[str, Sequence[Exposed]]
+) -> dict[Exclusion, str]:
+    """Who can use each exclusion, by the roles at the end of the window."""
+    chosen = [item.exclusion for choice in choices for item in choice.chosen]
+    if not chosen:
+        return {}
+    ((last,),) = reader.connection.execute("SELECT max(ts) FROM requests").fetchall()
+    rbac = Judges(reader, plan).rbac if plan.policies is not None else None
+    moment = plan.window.until or last
+    return {exclusion: who_can_use(exclusion, rows[exclusion.policy], rbac, moment) for exclusion in chosen}
+
+
+def apply_choices(manifests: Manifests, choices: Iterable[Choice], review_by: date | None) -> Manifests:
     """The manifests with everything that was chosen."""
-    return with_exclusions(manifests, [(item.exclusion, expires) for choice in choices for item in choice.chosen])
+    return with_exclusions(manifests, [(item.exclusion, review_by) for choice in choices for item in choice.chosen])
 
 
 def _is_as_chosen(choice: Choice, left: Left) -> bool:

@@ -69,18 +69,18 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Expiry:
-    """An exemption that was meant to be gone by now, as the annotation of its object says."""
+class Overdue:
+    """An exemption that was meant to be looked at again by now, as the annotation of its object says."""
 
     target: str
     words: str
-    expires: date
+    review_by: date
 
 
-def expired(manifests: Manifests, today: date) -> tuple[Expiry, ...]:
+def overdue(manifests: Manifests, today: date) -> tuple[Overdue, ...]:
     """The exemptions whose day has come."""
     return tuple(
-        Expiry("/".join(key), words, day)
+        Overdue("/".join(key), words, day)
         for key, obj in manifests.objects.items()
         for words, day in sorted(exemption_dates(obj).items())
         if day is not None and day <= today

@@ -33,7 +33,14 @@ class ReadinessRules:
     What may be exempted for READY WITH EXEMPTIONS:
 
     exemptions_max: exemptions of one policy.
-    exempted_units_share_max: share of the units that pass which the exemptions take out of the policy's sight.
+    exempted_units_share_max: share of the units that pass, and that the exemptions exempt too.
+    later_units_min: units judged in the later half of the time. Exemptions are looked for in the earlier half, tried on the later.
+    later_denied_units_max: units of the later half that would be denied although those exemptions are applied. New names every day
+        break this rule: what is found in the earlier half does not fit them.
+
+    The figure that goes with these two estimates the chance that a new workload of the next period is denied although the
+    exemptions are applied. Its bound (Clopper-Pearson, one-sided, at `confidence`) counts the root owners that the policy first
+    matched in the later half, and takes those of the next period to be like them. Without such a root owner it is unknown (100 %).
 
     How figures are computed:
 
@@ -61,6 +68,8 @@ class ReadinessRules:
     latent_denied_max: int = 0
     exemptions_max: int = 10
     exempted_units_share_max: float = 0.05
+    later_units_min: int = 10
+    later_denied_units_max: int = 0
     confidence: float = 0.95
     trend_p_max: float = 0.05
     break_glass_users: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .change import Change, FateCount
-from .measures import Exemption
+from .measures import Exemption, LaterTrial
 from .model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from .rules import ReadinessRules
 
@@ -170,12 +170,21 @@ def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rul
     if gaps:
         reason = f"{_count(len(exemptions), 'exemption')} would make the replay clean, but the evidence does not carry a verdict"
         return replace(entry, exemptions=tuple(exemptions), reasons=(*entry.reasons, reason))
-    reason = (
-        f"with {_count(len(exemptions), 'exemption')} the replay is clean; they take {_count(requests, 'request')} "
-        "out of the policy's sight"
-    )
-    reasons = (reason, *entry.reasons)
+    reason = f"with {_count(len(exemptions), 'exemption')} the replay denies nothing; they exempt {_count(requests, 'request')}"
+    grounds = [_later_ground(entry.later, rules)] if entry.later else []
+    reasons = (reason, *grounds, *entry.reasons)
     return replace(entry, status=Status.READY_WITH_EXEMPTIONS, exemptions=tuple(exemptions), reasons=reasons)
+
+
+def _later_ground(later: LaterTrial, rules: ReadinessRules) -> str:
+    found = (
+        f"found in the earlier half of the time and tried on the later half, they leave {later.workloads_denied:,} of "
+        f"{_count(later.workloads, 'workload')} denied; "
+    )
+    if not later.new_workloads:
+        return f"{found}no workload was new in the later half, so how a new one would fare is unknown"
+    bound = f"with {rules.confidence:.0%} confidence fewer than {later.new_rate_upper:.1%} of new workloads would be denied"
+    return f"{found}{_count(later.new_workloads, 'workload')} were new there: {bound} although the exemptions are applied"
 
 
 def _critical_reasons(critical: Mapping[tuple[CriticalKind, str], int], rules: ReadinessRules) -> list[str]:

@@ -129,10 +129,10 @@ def _changed(entry: PolicyReadiness) -> _Part:
 
 def _exemptions(entry: PolicyReadiness) -> _Part:
     rows = [
-        (row.subject, f"{row.denied_requests:,}", f"{row.hides_requests:,}", str(row.expires or "never"), row.reason)
+        (row.subject, row.who, f"{row.denied_requests:,}", f"{row.hides_requests:,}", str(row.review_by or "no day"), row.reason)
         for row in entry.exemptions
     ]
-    return _Part(exemptions_title(entry), ("exempts", "denials", "hides requests", "expires", "why"), rows)
+    return _Part(exemptions_title(entry), ("exempts", "who can use it", "denials", "exempt requests", "review by", "why"), rows)
 
 
 def _latent(entry: PolicyReadiness) -> _Part:

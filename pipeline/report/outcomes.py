@@ -57,7 +57,7 @@ OUTCOMES: dict[Status, Outcome] = {
         severity="low",
         denials="skipped",
         meaning="The policy may go to Deny once exemptions are in place.",
-        next="Put the exemptions below in place, then go to Deny. They have an end: have them removed before it.",
+        next="Put the exemptions below in place, then go to Deny. Review them by their day: nothing in the cluster enforces it.",
     ),
     Status.NOT_READY: Outcome(
         mark="✕",

@@ -26,7 +26,7 @@ def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = ["-q", "--lake", str(lake)]
-    ask = [*start, "exemptions", "-f", str(POLICY), "--expires", "2027-01-31", "--workers", "1"]
+    ask = [*start, "exemptions", "-f", str(POLICY), "--review-by", "2027-01-31", "--workers", "1"]
     assert run([*ask, "-o", "manifests"]) == 0
     patched = tmp_path / "patched.yaml"
     patched.write_text(capsys.readouterr().out)
@@ -34,10 +34,13 @@ def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pyte
     (binding,) = json.loads(capsys.readouterr().out)["bindings"]
     assert binding["deny"] == 0
     assert binding["matched"] > 0
-    assert run([*ask, "-o", "json", "--exit-code"]) == 0
+    # A new Service is denied almost every day: exemptions from the earlier half of the time do not fit the later half.
+    assert run([*ask, "-o", "json", "--exit-code"]) == 1
     shown = json.loads(capsys.readouterr().out)
-    assert shown["left"] == [{"policy": "deny-external-ips", "denied": 0, "unknown": 0, "out_of_sight": 10}]
-    assert {row["expires"] for row in shown["exemptions"]} == {"2027-01-31"}
+    assert shown["left"] == [{"policy": "deny-external-ips", "denied": 0, "unknown": 0, "exempt": 10}]
+    assert [(row["workloads"], row["workloads_denied"]) for row in shown["later"]] == [(30, 5)]
+    assert all(row["who"].startswith("anyone who may write services in namespace") for row in shown["exemptions"])
+    assert {row["review_by"] for row in shown["exemptions"]} == {"2027-01-31"}
     assert run([*ask, "-o", "merge-patch"]) == 0
     (patch,) = yaml.safe_load_all(capsys.readouterr().out)
     assert patch["metadata"]["name"] == "deny-external-ips"
@@ -45,11 +48,11 @@ def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pyte
     assert run([*ask, "-o", "json-patch"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)
     assert [operation["op"] for operation in entry["patch"]] == ["add", "add"]
-    # Every one of them is needed, and none has expired.
+    # Every one of them is needed, and none is to be reviewed yet.
     assert run([*start, "exemptions", "--check", "-f", str(patched), "-o", "json", "--workers", "1", "--exit-code"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {row["need"] for row in found["present"]} == {"needed"}
-    assert "expired" not in found
+    assert "overdue" not in found
     assert run([*start, "readiness", "--check-exemptions", "-f", str(patched), "-o", "json", "--workers", "1", "--exit-code"]) == 0
     assert json.loads(capsys.readouterr().out) == found
 
@@ -57,7 +60,9 @@ def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pyte
 def test_bad_questions_are_named(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = ["-q", "--lake", str(lake), "exemptions", "-f", str(POLICY)]
     assert run([*start, "--expires", "soon"]) == 2
-    assert "--expires: 'soon' is no day" in capsys.readouterr().err
+    assert "--review-by: 'soon' is not a day" in capsys.readouterr().err
+    assert run([*start, "--since", "1h"]) == 2
+    assert "no event lies in the window" in capsys.readouterr().err
     assert run([*start, "--check", "-o", "manifests"]) == 2
     assert "--check has no output manifests" in capsys.readouterr().err
 

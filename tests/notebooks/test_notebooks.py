@@ -86,4 +86,4 @@ def test_the_decision_is_printed(executed: dict[str, dict[str, Any]]) -> None:
         "".join(output.get("text", "")) for cell in code(executed["04_decide"]) for output in cell["outputs"] if "text" in output
     )
     assert "image-registry: NOT READY" in printed
-    assert "deny-external-ips: READY WITH EXEMPTIONS" in printed
+    assert "deny-external-ips: NOT READY" in printed

@@ -4,9 +4,10 @@
 -- name: null where the request has none (deletecollection), or it was not recorded
 -- chain: the object and its controllers up to the root owner, as in `roots`; the last of them is the unit that rates are computed on
 -- generate_name: what the server made the name of the object from, empty where a client named it, or where it is not told
--- labels: JSON of the object's labels; null where a selector would look at something that is not in this request
+-- labels: JSON of the object's labels; null where this request does not hold the object
 -- is_configuration: denied by an error of the configuration, before match conditions are asked
 -- is_behind: see exposed_behind; true throughout in a plain run
+-- is_later: from the later half of the time that the policy's requests span
 WITH described AS (
     SELECT
         s.cluster, s.audit_id, s.ts, s.user_name, s.user_groups, s.api_group,
@@ -32,6 +33,7 @@ WITH described AS (
 )
 SELECT
     policy, binding, outcome, is_configuration, is_behind, cluster,
+    judged.ts > middle AS is_later,
     coalesce(user_name, '') AS user_name,
     coalesce(user_groups, []) AS user_groups,
     coalesce(api_group, '') AS api_group,
@@ -42,6 +44,8 @@ SELECT
     coalesce(generate_name, '') AS generate_name,
     coalesce(chain, ['']) AS chain,
     count(*) AS requests
-FROM judged LEFT JOIN described USING (cluster, audit_id, ts)
+FROM judged
+JOIN (SELECT policy, min(ts) + (max(ts) - min(ts)) / 2 AS middle FROM judged GROUP BY policy) AS spans USING (policy)
+LEFT JOIN described USING (cluster, audit_id, ts)
 GROUP BY ALL
 ORDER BY ALL

@@ -63,11 +63,11 @@ def event(number: int, namespace: str, name: str, replicas: int) -> dict[str, An
     }
 
 
-def decided(folder: Path, denied: int, rules: ReadinessRules) -> Report:
-    """A report over 60 Deployments in three namespaces, of which some in `shop` have too many replicas."""
+def decided(folder: Path, denied: int, rules: ReadinessRules, every: int = 1) -> Report:
+    """A report over 60 Deployments in three namespaces. In `shop` the first, or every so many, are too large."""
     spaces = ("pay", "shop", "pay", "kube-system")
     events = [
-        event(number, spaces[number % 4], f"d{number}", 9 if number // 4 < denied and number % 4 == 1 else 1)
+        event(number, spaces[number % 4], f"d{number}", 9 if number % 4 == 1 and number // 4 in range(0, denied, every) else 1)
         for number in range(60)
     ]
     log = folder / "audit.jsonl"
@@ -89,23 +89,29 @@ def decided(folder: Path, denied: int, rules: ReadinessRules) -> Report:
 def test_few_exemptions_make_a_policy_ready_with_them(tmp_path: Path) -> None:
     (entry,) = decided(tmp_path, 2, RULES).policies
     assert entry.status is Status.READY_WITH_EXEMPTIONS
-    assert [item.subject for item in entry.exemptions] == ["deployments.apps named d1", "deployments.apps named d5"]
+    assert [item.subject for item in entry.exemptions] == [
+        f"deployments.apps named {name} in namespace shop" for name in ("d1", "d5")
+    ]
+    assert {item.who for item in entry.exemptions} == {"anyone who may write deployments in namespace shop"}
     # The patch of an object stands once and holds all.
     assert [bool(item.patch) for item in entry.exemptions] == [True, False]
-    (rule,) = entry.exemptions[0].patch["spec"]["matchResources"]["excludeResourceRules"]
-    assert rule["resourceNames"] == ["d1", "d5"]
+    assert len(entry.exemptions[0].patch["spec"]["matchConditions"]) == 2
+    # Found in the earlier half, tried on the later: 30 Deployments, all of them new there.
+    assert entry.later is not None
+    assert (entry.later.workloads, entry.later.workloads_denied, entry.later.new_workloads) == (30, 0, 30)
+    assert any("with 95% confidence fewer than 9.5% of new workloads would be denied" in reason for reason in entry.reasons)
     assert [(step.actions, step.namespaces) for step in entry.rollout] == [(WARN, ()), (DENY, ("pay",)), (DENY, ())]
     beside = parse_policy_set([("steps", to_yaml([entry.rollout[1].manifest]))]).bindings[0]  # type: ignore[list-item]
     assert beside.name == "limit-all-deny-first"
     assert beside.match_resources is not None
     assert str(beside.match_resources.namespace_selector) == "kubernetes.io/metadata.name In [pay]"
-    assert beside.match_resources.exclude_resource_rules[0].resource_names == ("d1", "d5")
 
 
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
         (replace(RULES, exemptions_max=2), "3 of them are more than the 2 that may be kept"),
+        (replace(RULES, later_units_min=31), "only 30 workloads were judged in the later half of the time, 31 wanted"),
         (replace(RULES, days_min=7), "3 exemptions would make the replay clean, but the evidence does not carry a verdict"),
     ],
 )
@@ -114,6 +120,14 @@ def test_what_breaks_a_limit_stays_not_ready(tmp_path: Path, rules: ReadinessRul
     assert entry.status is Status.NOT_READY
     assert any(words in reason for reason in entry.reasons)
     assert len(entry.exemptions) == 3
+
+
+def test_new_names_up_to_the_end_are_not_ready_with_exemptions(tmp_path: Path) -> None:
+    """One denied Deployment of a new name in every eighth hour, to the last: each can be exempted, and tomorrow's cannot."""
+    (entry,) = decided(tmp_path, 15, replace(RULES, exemptions_max=100), every=2).policies
+    assert (entry.denials.units, entry.denials.trend.direction) == (8, "steady")
+    assert entry.status is Status.NOT_READY
+    assert any("4 of 30 workloads there would still be denied" in reason for reason in entry.reasons)
 
 
 def test_a_ready_policy_goes_to_deny_step_by_step(tmp_path: Path) -> None:

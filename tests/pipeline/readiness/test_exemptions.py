@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
@@ -12,23 +13,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, Phase, event, example, given, settings
 from hypothesis import strategies as st
 
+from ingest.lake import Lake
+from ingest.snapshot import ingest_snapshot
 from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
 from pipeline.admission.policies.decode import BINDING, POLICY
 from pipeline.admission.policies.documents import read_documents
-from pipeline.readiness.exclusions import Exclusion, Exposed, Kind
-from pipeline.readiness.exemptions import choose_exclusions
+from pipeline.readiness.decision import limits_broken
+from pipeline.readiness.exclusions import Exclusion, Exposed, Kind, hiding
+from pipeline.readiness.exemptions import choose_exclusions, choose_validated
 from pipeline.readiness.manifests import Manifests, exemption_dates, json_patches, merge_patches, to_yaml, with_exclusions
 from pipeline.readiness.proposal import Proposal, propose
-from pipeline.readiness.review import Need, expired, present, removed, review
+from pipeline.readiness.review import Need, overdue, present, removed, review
+from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import plan_replay, run_replay
 from queries import LakeReader, open_lake
-from tests.recording import Log, deployment, take_in
+from tests.recording import START, Log, deployment, take_in
 
 DEMO = Path(__file__).parents[3] / "api" / "demo" / "policies"
-EXPIRES = date(2026, 6, 1)
+REVIEW_BY = date(2026, 6, 1)
+RULES = ReadinessRules()
 
 LIMIT = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -77,7 +84,7 @@ def reading(lake: Path) -> Iterator[LakeReader]:
 
 def proposed(reader: LakeReader, lake: Path, policies: PolicySet) -> Proposal:
     plan = plan_replay(reader, policies)
-    return propose(reader, lake, plan, run_replay(plan, lake), Manifests.of(policies), EXPIRES)
+    return propose(reader, lake, plan, run_replay(plan, lake), Manifests.of(policies), REVIEW_BY)
 
 
 def denied(reader: LakeReader, lake: Path, policies: PolicySet) -> dict[str, int]:
@@ -95,7 +102,7 @@ def without_each(proposal: Proposal) -> dict[tuple[str, str], Any]:
     number = 0
     for choice in proposal.choices:
         for item in choice.chosen:
-            others = [(each.exclusion, EXPIRES) for each in choice.chosen if each != item]
+            others = [(each.exclusion, REVIEW_BY) for each in choice.chosen if each != item]
             less = with_exclusions(proposal.before, others)
             objects |= less.renamed(choice.policy, f"without-{number}", less.bindings_of(choice.policy))[0]
             number += 1
@@ -103,14 +110,17 @@ def without_each(proposal: Proposal) -> dict[tuple[str, str], Any]:
 
 
 def check(lake: Path, policies: PolicySet) -> Proposal:
-    """The property: nothing is denied with all of them, something is without any one. Both are replayed together."""
+    """All of them leave only denials that none reaches; without any one more is denied. Both are replayed together."""
     with reading(lake) as reader:
         proposal = proposed(reader, lake, policies)
-        assert not any(choice.left for choice in proposal.choices)
-        assert all(left.denied == 0 for left in proposal.left.values())
+        beyond = {choice.policy: sum(row.requests for row in choice.left) for choice in proposal.choices}
+        assert all(left.denied <= beyond[name] for name, left in proposal.left.items())
         less = without_each(proposal)
         found = denied(reader, lake, proposal.after.replaced(less).policy_set())
-    assert {name: count > 0 for name, count in found.items()} == {name: name.startswith("without-") for name in found}
+    kept = {name: found[name] for name in beyond}
+    assert all(count <= beyond[name] for name, count in kept.items())
+    owners = [choice.policy for choice in proposal.choices for _ in choice.chosen]
+    assert all(found[f"without-{number}"] > kept[name] for number, name in enumerate(owners))
     return proposal
 
 
@@ -254,7 +264,8 @@ def test_the_bundled_log(lake: Path) -> None:
     assert proposal.left["image-registry"].unknown > 0
     assert not proposal.is_clean
     for exemption in proposal.exemptions_of("image-registry", "image-registry"):
-        assert exemption.expires == EXPIRES
+        assert exemption.review_by == exemption.expires == REVIEW_BY
+        assert exemption.who
         assert exemption.denied_requests <= exemption.hides_requests
 
 
@@ -341,7 +352,7 @@ def test_a_namespace_is_excluded_where_everything_in_it_fails(tmp_path: Path) ->
     assert exemption.target == f"{BINDING}/limit-all"
     assert (exemption.denied_requests, exemption.hides_requests) == (5, 5)
     assert proposal.exemptions_of("limit", "limit-shop") == ()
-    assert exemption_dates(proposal.after.objects[BINDING, "limit-all"]) == {"namespace legacy": EXPIRES}
+    assert exemption_dates(proposal.after.objects[BINDING, "limit-all"]) == {"namespace legacy": REVIEW_BY}
 
 
 def test_a_wide_exclusion_gives_way_to_narrow_ones(tmp_path: Path) -> None:
@@ -349,9 +360,15 @@ def test_a_wide_exclusion_gives_way_to_narrow_ones(tmp_path: Path) -> None:
         {"namespace": "shop", "user": "alice", "name": f"a{number}", "replicas": 9 if number < 2 else 1} for number in range(20)
     ]
     proposal = check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT)]))
-    assert chosen(proposal) == ["deployments.apps named a0", "deployments.apps named a1"]
+    assert chosen(proposal) == ["deployments.apps named a0 in namespace shop", "deployments.apps named a1 in namespace shop"]
     assert proposal.choices[0].width.passing_units == 0
-    # A policy that is not bound gets a binding that only audits.
+
+
+def test_a_policy_that_is_not_bound_gets_a_binding_that_only_audits(tmp_path: Path) -> None:
+    traffic = [{"namespace": "legacy", "user": "alice", "name": f"a{number}", "replicas": 9} for number in range(5)]
+    traffic += [{"namespace": "shop", "user": "alice", "name": f"b{number}", "replicas": 1} for number in range(5)]
+    proposal = check(lake_of(tmp_path, traffic), parse_policy_set([("limit", LIMIT)]))
+    assert chosen(proposal) == ["namespace legacy"]
     assert proposal.after.objects[BINDING, "limit"]["spec"]["validationActions"] == ["Audit"]
 
 
@@ -363,13 +380,15 @@ def test_a_label_that_separates_exactly_is_preferred_to_many_names(tmp_path: Pat
     ]
     for request in traffic:
         request["labels"] = old if request["replicas"] == 9 else new
-    assert chosen(check(lake_of(tmp_path / "a", traffic), parse_policy_set([("limit", LIMIT + BOUND)])))[:1] == [
-        "objects with label generation=old"
+    # Who may write an object may put a label on it, so a label is exempt within a namespace only.
+    assert chosen(check(lake_of(tmp_path / "a", traffic), parse_policy_set([("limit", LIMIT + BOUND)]))) == [
+        "objects with label generation=old in namespace pay",
+        "objects with label generation=old in namespace shop",
     ]
     # One object with that label that passes: the label does not separate any more.
-    traffic.append({"namespace": "pay", "user": "alice", "name": "a99", "replicas": 1, "labels": old})
+    traffic.insert(0, {"namespace": "pay", "user": "alice", "name": "a99", "replicas": 1, "labels": old})
     proposal = check(lake_of(tmp_path / "b", traffic), parse_policy_set([("limit", LIMIT + BOUND)]))
-    assert not any("label" in words for words in chosen(proposal))
+    assert "objects with label generation=old in namespace pay" not in chosen(proposal)
 
 
 def test_what_cannot_be_judged_is_never_clean(tmp_path: Path) -> None:
@@ -470,7 +489,7 @@ def test_exemptions_that_are_there_are_reviewed(tmp_path: Path) -> None:
     wide = found[f"{name} [pay]"]
     assert wide.need is Need.TOO_WIDE
     assert wide.passing_share == pytest.approx(8 / 9)
-    assert wide.narrower == ("deployments.apps named b0",)
+    assert wide.narrower == ("deployments.apps named b0 in namespace pay",)
 
 
 BINDING_WITH_THREE = """spec:
@@ -481,12 +500,12 @@ BINDING_WITH_THREE = """spec:
       matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [gone, legacy, pay]}]"""
 
 
-def test_exemptions_expire_on_their_day() -> None:
+def test_exemptions_are_to_be_reviewed_by_their_day() -> None:
     before = Manifests.of(parse_policy_set([("limit", LIMIT + BOUND)]))
     wanted = Exclusion("limit", "limit-all", Kind.NAMESPACE, "legacy")
-    after = with_exclusions(before, [(wanted, EXPIRES), (replace(wanted, subject="pay"), None)])
-    assert [(item.target, item.words) for item in expired(after, EXPIRES)] == [(f"{BINDING}/limit-all", "namespace legacy")]
-    assert expired(after, EXPIRES - timedelta(days=1)) == ()
+    after = with_exclusions(before, [(wanted, REVIEW_BY), (replace(wanted, subject="pay"), None)])
+    assert [(item.target, item.words) for item in overdue(after, REVIEW_BY)] == [(f"{BINDING}/limit-all", "namespace legacy")]
+    assert overdue(after, REVIEW_BY - timedelta(days=1)) == ()
     assert Manifests.of(after.policy_set(), after.objects.values()) == after
 
 
@@ -582,7 +601,8 @@ def test_what_the_server_names_is_exempted_by_what_it_names_it_after() -> None:
 
 def test_an_error_of_the_configuration_of_a_whole_policy_is_left() -> None:
     broken = row(binding=None, is_configuration=True)
-    choice = choose_exclusions([broken, row()])
+    passing = [row(name=f"n{number}", chain=(f"Deployment/n{number}",), outcome="admit") for number in range(9)]
+    choice = choose_exclusions([broken, row(), *passing])
     assert choice.left == (broken,)
     assert len(choice.chosen) == 1
 
@@ -595,6 +615,157 @@ def test_the_order_of_rows_does_not_matter(rows: list[Exposed]) -> None:
     assert {item.exclusion for item in choose_exclusions(rows).chosen} == {
         item.exclusion for item in choose_exclusions(sorted(rows, key=str)).chosen
     }
+
+
+def test_no_proposal_is_wide_or_given_to_oneself() -> None:
+    """Whole resources, controllers, broad groups, and labels or names without a namespace are never proposed."""
+    by_controller = {
+        "user": "system:serviceaccount:kube-system:replicaset-controller",
+        "groups": ("system:serviceaccounts:kube-system",),
+    }
+    made = [row(**by_controller, resource="pods", api_group="", name=f"web-5d-{tail}", chain=MADE) for tail in "abc"]
+    labelled = [
+        row(name=f"x{n}", chain=(f"Deployment/x{n}",), labels={"app": "x"}, groups=("system:authenticated",)) for n in range(5)
+    ]
+    nodes = [
+        row(
+            name=None,
+            namespace="",
+            chain=("Node/*",),
+            user="system:node:n1",
+            groups=("system:nodes",),
+            resource="nodes",
+            labels={"a": "b"},
+        )
+    ]
+    for item in choose_exclusions([*made, *labelled, *nodes]).chosen:
+        exclusion = item.exclusion
+        assert not (exclusion.kind in (Kind.USER, Kind.USER_IN_NAMESPACE, Kind.GROUP) and exclusion.subject.startswith("system:"))
+        assert exclusion.kind not in (Kind.LABEL, Kind.WORKLOAD) or exclusion.namespace
+    assert choose_exclusions(nodes).left == tuple(nodes)
+
+
+def forbidding(expression: str, variables: str = "[]") -> str:
+    return LIMIT.replace('"object == null || object.spec.replicas <= 5"', json.dumps(expression)).replace(
+        "  validations:", f"  variables: {variables}\n  validations:"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "variables", "kinds"),
+    [
+        ("object.metadata.?labels[?'cost'].orValue('') != '99'", "[]", {Kind.LABEL}),
+        ("variables.cost != '99'", "[{name: cost, expression: \"object.metadata.?labels[?'cost'].orValue('')\"}]", {Kind.LABEL}),
+        ("!object.metadata.name.startsWith('a')", "[]", {Kind.OBJECT, Kind.WORKLOAD}),
+        ("!request.name.startsWith('a')", "[]", {Kind.OBJECT, Kind.WORKLOAD}),
+        ("request.userInfo.username != 'mallory'", "[]", {Kind.USER, Kind.USER_IN_NAMESPACE, Kind.GROUP}),
+        ("request.namespace != 'legacy'", "[]", {Kind.NAMESPACE}),
+    ],
+)
+def test_the_value_that_a_policy_forbids_is_never_exempt(tmp_path: Path, expression: str, variables: str, kinds: set[Kind]) -> None:
+    traffic = [
+        {"namespace": "legacy", "user": "mallory", "name": f"a{number}", "replicas": 1, "labels": {"cost": "99"}}
+        for number in range(4)
+    ]
+    traffic += [
+        {"namespace": "shop", "user": "alice", "name": f"b{number}", "replicas": 1, "labels": {"cost": "1"}} for number in range(8)
+    ]
+    lake = lake_of(tmp_path, traffic)
+    with reading(lake) as reader:
+        proposal = proposed(reader, lake, parse_policy_set([("limit", forbidding(expression, variables))]))
+    (choice,) = proposal.choices
+    assert choice.exposed.denied_requests == 4
+    assert choice.chosen
+    assert not {item.exclusion.kind for item in choice.chosen} & kinds
+
+
+def days(denied_names: Callable[[int], str]) -> list[Exposed]:
+    """The rows of ten days: one denied Service and three that pass each day. The first five are the earlier half."""
+    found = []
+    for number in range(10):
+        name = denied_names(number)
+        found.append(row(name=name, chain=(f"Service/{name}",), is_later=number >= 5))
+        for each in range(3):
+            found.append(
+                row(name=f"ok-{number}-{each}", chain=(f"Service/ok-{number}-{each}",), outcome="admit", is_later=number >= 5)
+            )
+    return found
+
+
+def test_exemptions_of_the_earlier_half_are_tried_on_the_later() -> None:
+    steady = choose_validated(days(lambda number: f"old-{number % 3}"))
+    assert [item.exclusion.subject for item in steady.chosen] == ["old-0", "old-1", "old-2"]
+    assert steady.later is not None
+    assert (steady.later.workloads, steady.later.workloads_denied) == (18, 0)
+    # The three old ones are not new: fifteen are, and none of them is denied.
+    assert (steady.later.new_workloads, steady.later.new_workloads_denied) == (15, 0)
+    assert steady.later.new_rate_upper == pytest.approx(1 - 0.05 ** (1 / 15))
+
+
+def test_a_new_name_every_day_is_not_exempted_away() -> None:
+    found = choose_validated(days(lambda number: f"new-{number}"))
+    assert found.later is not None
+    assert (found.later.workloads_denied, found.later.new_workloads_denied, found.later.new_workloads) == (5, 5, 20)
+    assert any(
+        "do not fit the later half: 5 of 20 workloads there would still be denied" in words for words in limits_broken(found, RULES)
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_no_later_denial_means_that_the_earlier_exemptions_hide_them_all(drawn: list[tuple[str, bool, bool]]) -> None:
+    """Whatever the traffic: exemptions from the earlier half either hide every later denial, or the trial counts what they miss."""
+    rows = [
+        row(name=name, chain=(f"Deployment/{name}",), outcome="deny" if denied else "admit", is_later=later)
+        for name, denied, later in drawn
+    ]
+    found = choose_validated(rows)
+    assert found.later is not None
+    chosen = {item.exclusion for item in found.chosen}
+    missed = [each for each in rows if each.outcome == "deny" and chosen.isdisjoint(hiding(each))]
+    if not found.later.workloads_denied:
+        assert not missed
+        assert found.later.exemptions == len(chosen)
+    new = {each.workload for each in rows if each.is_later} - {each.workload for each in rows if not each.is_later}
+    assert found.later.new_workloads == len(new)
+    assert found.later.new_workloads_denied <= found.later.workloads_denied <= found.later.workloads
+
+
+ROLES = """
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: dev, namespace: shop},
+   rules: [{apiGroups: [apps], resources: [deployments], verbs: [create, get]}]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: dev, namespace: shop},
+   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: dev},
+   subjects: [{kind: Group, name: team-shop}, {kind: User, name: dana}]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: look, namespace: shop},
+   rules: [{apiGroups: [apps], resources: [deployments], verbs: [get]}]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: look, namespace: shop},
+   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: look}, subjects: [{kind: User, name: eve}]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: ci},
+   rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: ci},
+   roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ci},
+   subjects: [{kind: ServiceAccount, name: deployer, namespace: ci}, {kind: Group, name: "system:masters"}]}
+"""
+
+
+def test_each_proposal_says_who_can_use_it(tmp_path: Path) -> None:
+    traffic = [
+        {"namespace": "shop", "user": "alice", "name": f"a{number}", "replicas": 9 if number < 2 else 1} for number in range(20)
+    ]
+    lake = lake_of(tmp_path, traffic)
+    policies = parse_policy_set([("limit", LIMIT)])
+    with reading(lake) as reader:
+        assert {*proposed(reader, lake, policies).who.values()} == {"anyone who may write deployments in namespace shop"}
+    listed = yaml.safe_load(ROLES)
+    for obj in listed:
+        obj["metadata"]["creationTimestamp"] = "2025-12-01T00:00:00Z"
+    (tmp_path / "roles.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": listed}))
+    opened = Lake.open(lake)
+    ingest_snapshot(opened, [tmp_path / "roles.yaml"], "lab", START)
+    opened.close()
+    with reading(lake) as reader:
+        (words,) = set(proposed(reader, lake, policies).who.values())
+    assert words == "anyone who may write deployments in namespace shop: group team-shop, user dana, service account ci/deployer"
 
 
 def test_more_match_conditions_than_a_policy_may_have_share_one() -> None:

@@ -123,7 +123,7 @@ def test_exemptions_make_a_policy_ready_only_where_denials_were_all_that_stood_a
     )
     found = with_exemptions(entry(), [exemption], RULES)
     assert found.status is Status.READY_WITH_EXEMPTIONS
-    assert found.reasons[0] == "with 1 exemption the replay is clean; they take 7 requests out of the policy's sight"
+    assert found.reasons[0] == "with 1 exemption the replay denies nothing; they exempt 7 requests"
     assert with_exemptions(entry(), [], RULES).status is Status.NOT_READY
     thin = with_exemptions(entry(replace(CLEAN, days_span=1)), [exemption], RULES)
     assert (thin.status, thin.exemptions) == (Status.NOT_READY, (exemption,))

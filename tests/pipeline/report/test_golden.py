@@ -140,7 +140,16 @@ def test_what_is_said_of_the_lake_is_what_the_queries_give(made: Made) -> None:
 def test_no_number_of_a_report_is_without_a_query(made: Made) -> None:
     """But for what the engine judged (what was not tried, exemptions), bounds beside the figures, the rules, and lines of files."""
     told = {query.of for query in made.report.queries}
-    others = ("policies.latent", "policies.exemptions", "policies.rollout", "policies.fidelity", "rules", "sources", "requests")
+    others = (
+        "policies.latent",
+        "policies.exemptions",
+        "policies.later",
+        "policies.rollout",
+        "policies.fidelity",
+        "rules",
+        "sources",
+        "requests",
+    )
     for path in set(numbers(document(made.report))):
         assert any(path == one or path.startswith(f"{one}.") for one in (*told, *others)), path
 

@@ -1,0 +1,50 @@
+"""Who may do something: the question of an authorizer asked the other way round, over the bindings that are known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..cel.library.authorizer import Attributes
+from ..request import Known, Unknown
+from .rbac import SERVICE_ACCOUNT_PREFIX, Binding, RbacObjects
+
+
+class Holders(NamedTuple):
+    """The subjects that RBAC allows something, as (kind, name) with kind User or Group; `missing` says why there may be more."""
+
+    subjects: frozenset[tuple[str, str]]
+    missing: str = ""
+
+
+def holders(objects: RbacObjects, asked: Attributes) -> Holders:
+    """Whom the ClusterRoleBindings, and the RoleBindings of the namespace, allow what is asked.
+
+    A subject counts when any version of its binding and role allows it. Service accounts are users with their full names.
+    """
+    found: set[tuple[str, str]] = set()
+    missing: set[str] = set()
+    for namespace in dict.fromkeys(["", asked.namespace]):
+        bindings = objects.bindings(namespace)
+        missing |= {bindings.missing} - {""}
+        for version in (version for versions in bindings.every() for version in versions):
+            if isinstance(version, Unknown):
+                missing.add(version.reason)
+            elif version.value is not None:
+                missing |= _add(found, objects, version.value, asked)
+    return Holders(frozenset(found), "; ".join(sorted(missing)))
+
+
+def _add(found: set[tuple[str, str]], objects: RbacObjects, binding: Binding, asked: Attributes) -> set[str]:
+    """Add the subjects of one binding where its role allows what is asked; returns what is not known of the role."""
+    missing = set()
+    for rules in objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name):
+        if isinstance(rules, Unknown):
+            missing.add(rules.reason)
+        elif isinstance(rules, Known) and any(rule.allows(asked) for rule in rules.value or ()):
+            found |= {key for key in binding.subject_keys() if key[0]}
+    return missing
+
+
+def is_service_account(user: str) -> bool:
+    """Whether a user is a service account, by the form of its name."""
+    return user.startswith(SERVICE_ACCOUNT_PREFIX)
