@@ -25,6 +25,7 @@ from ingest.errors import HindcastError, InputError
 from .context import Context
 from .damage import ENGINE_ERRORS, explained
 
+EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
 
 # In the order in which `--help` lists them. Each is the function `command` of a module of api/commands.
@@ -90,7 +91,10 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
             if (known := explained(error, context.obj.lake)) is None:
                 raise
             raise known from error
-        raise typer.Exit(code or 0)
+        defects = options["context"].obj.defects if "context" in options else ()
+        for defect in defects:
+            _complain(defect)
+        raise typer.Exit(code or (EXIT_IN_PART if defects else 0))
 
     return finish
 

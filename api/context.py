@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -25,6 +25,8 @@ class Context:
 
     lake: Path
     quiet: bool = False
+    # Policies that Hindcast failed to judge, as sentences. The command goes on without them, and its end names them.
+    defects: list[str] = field(default_factory=list)
 
     def say(self, message: str) -> None:
         """One line to standard error; silent with --quiet."""

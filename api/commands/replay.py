@@ -161,8 +161,17 @@ def run(own: Context, plan: ReplayPlan, workers: int | None) -> RunSummary:
     """Walk a plan with progress."""
     with own.progress("replaying") as step:
         summary = run_replay(plan, own.lake, workers_or_default(workers), step)
+    note_defects(own, summary)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary
+
+
+def note_defects(own: Context, summary: RunSummary) -> None:
+    """Let the end of the command name the policies that Hindcast failed to judge."""
+    for defect in summary.defects:
+        sentence = f"policy {defect.policy} could not be judged in {defect.requests:,} requests: {defect.why}"
+        if sentence not in own.defects:
+            own.defects.append(sentence)
 
 
 def workers_or_default(workers: int | None) -> int:

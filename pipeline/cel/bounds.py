@@ -77,6 +77,8 @@ class Polynomial:
         """The value for these sizes; infinite where one is missing."""
         result = 0.0
         for monomial, factor in self.terms.items():
+            if factor == 0:
+                continue  # A size that nothing depends on may be missing: 0 times infinity is not a number.
             for name in monomial:
                 factor *= _size(name, sizes)
             result += factor

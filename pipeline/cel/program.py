@@ -11,6 +11,7 @@ from .bounds import Bounds
 from .check import Checked
 from .constants import Constants
 from .costed import EXCEEDED, CostedPlanner
+from .defects import defect_of
 from .exact import Planner
 from .explain import Finding, explain
 from .frames import Run
@@ -66,8 +67,7 @@ class Program:
         except RecursionError:
             return Unknown(TOO_DEEP)
         except Exception as problem:
-            # A fault in a function or in the data is this evaluation's result, not the end of the run (cel-go cel/program.go Eval).
-            return CelError(f"internal error: {problem.__class__.__name__}: {problem}")
+            return Unknown(defect_of(problem))  # Not the end of the run, and not an error that a server would have met.
 
     def evaluate_with_cost(
         self, activation: Activation, limit: int = COST_LIMIT, room: Room | None = None
@@ -88,7 +88,7 @@ class Program:
         except RecursionError:
             return Unknown(TOO_DEEP), meter.cost
         except Exception as problem:
-            return CelError(f"internal error: {problem.__class__.__name__}: {problem}"), meter.cost
+            return Unknown(defect_of(problem)), meter.cost
 
     def _costed(self, activation: Activation, meter: Meter) -> Value:
         meter.cost = 0

@@ -171,7 +171,11 @@ def _settled(
     whole, singles = rows[0], rows[1:]
     # Of params that are not known nobody knows either whether there were any, and how many.
     lacks_params = any("params: " in row.why for row in rows)
-    if lacks_params or whole.expression_index is not None or (not singles and not _lacks_annotation(whole)):
+    # A defect is not hidden behind what the server said.
+    if lacks_params or any(row.is_defect for row in rows):
+        yield from rows
+        return
+    if whole.expression_index is not None or (not singles and not _lacks_annotation(whole)):
         yield from rows
         return
     evaluations = {(row.param_namespace, row.param_name) for row in all_rows if row.binding == whole.binding}

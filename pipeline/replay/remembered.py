@@ -101,7 +101,7 @@ class Remembered:
         if verdicts is None:
             return None
         decisions = {verdict.decision for verdict in verdicts}
-        if Decision.ERROR in decisions and not is_fit(value):
+        if (Decision.ERROR in decisions or any(verdict.is_defect for verdict in verdicts)) and not is_fit(value):
             return None
         return None if Decision.UNKNOWN in decisions and lane.may_know_more(request) else verdicts
 

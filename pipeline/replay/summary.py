@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 
+from ..cel.defects import DEFECT
 from .plan import ReplayPlan
 from .sql import statement
 
@@ -34,6 +35,15 @@ class BindingSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Defect:
+    """A policy that Hindcast failed to judge: why, and of how many requests."""
+
+    policy: str
+    why: str
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """One finished run. `not_evaluated` counts planned requests that turned out to tell nothing, by reason."""
 
@@ -43,6 +53,7 @@ class RunSummary:
     not_evaluated: tuple[tuple[str, int], ...]
     verdicts: int
     bindings: tuple[BindingSummary, ...]
+    defects: tuple[Defect, ...] = ()
 
     def to_json(self) -> str:
         """As kept in summary.json."""
@@ -54,7 +65,8 @@ def summary_from_json(text: str) -> RunSummary:
     fields = json.loads(text)
     bindings = tuple(BindingSummary(**{**item, "actions": tuple(item["actions"])}) for item in fields.pop("bindings"))
     not_evaluated = tuple((reason, count) for reason, count in fields.pop("not_evaluated"))
-    return RunSummary(**fields, bindings=bindings, not_evaluated=not_evaluated)
+    defects = tuple(Defect(**item) for item in fields.pop("defects", ()))
+    return RunSummary(**fields, bindings=bindings, not_evaluated=not_evaluated, defects=defects)
 
 
 def summarize(
@@ -63,6 +75,7 @@ def summarize(
     """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched."""
     with duckdb.connect() as connection:
         counted = connection.execute(statement("summary"), {"verdicts": str(verdicts)}).fetchall()
+        defects = connection.execute(statement("defects"), {"verdicts": str(verdicts), "defect": DEFECT}).fetchall()
     return RunSummary(
         run_id=run_id,
         planned=plan.requests,
@@ -70,6 +83,7 @@ def summarize(
         not_evaluated=tuple(sorted(not_evaluated.items(), key=lambda entry: (-entry[1], entry[0]))),
         verdicts=rows,
         bindings=tuple(_bindings(plan, counted)),
+        defects=tuple(Defect(*row) for row in defects),
     )
 
 

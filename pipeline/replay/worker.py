@@ -133,7 +133,7 @@ class Replayer:
         """
         try:
             found = self._passes(event, versions) if shows_objects(event) else None
-            if found is None or (_has_errors(found) and unfit_body(event)):
+            if found is None or (_has_failures(found) and unfit_body(event)):
                 return NotReplayed(unfit_body(event), Admission.UNKNOWN)
             return found
         except (AttributeError, TypeError, KeyError, IndexError, ValueError):
@@ -153,10 +153,10 @@ class Replayer:
         return passes
 
 
-def _has_errors(found: Judged) -> bool:
-    """Whether an expression failed in a request that was judged."""
+def _has_failures(found: Judged) -> bool:
+    """Whether an expression failed in a request that was judged, or Hindcast did."""
     passes = [] if isinstance(found, NotReplayed) else found
-    return any(verdict.decision is Decision.ERROR for _, verdicts in passes for verdict in verdicts)
+    return any(verdict.decision is Decision.ERROR or verdict.is_defect for _, verdicts in passes for verdict in verdicts)
 
 
 def _past(plan: ReplayPlan, reader: LakeReader) -> tuple[LogHistory, Policies]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ...cel import CompileError, Environment, Program, ProgramError, types
+from ...cel.defects import defect_of
 from ...cel.errors import ResultTypeError
 from ...cel.projection import projector
+from ...cel.stack import on_fresh_stack
 from ...cel.types import DYN, Type
 from ...request import Grade
 from .environments import environment
@@ -58,9 +60,13 @@ class CompiledValidation:
 class CompiledPolicy:
     """A policy ready for many requests. Everything that does not depend on the request is computed here, once."""
 
-    def __init__(self, policy: Policy, version: Version) -> None:
+    def __init__(self, policy: Policy, version: Version, defect: str = "") -> None:
+        """`defect` is why the expressions could not be compiled, though that is not the policy's fault: then it has none."""
         self.policy = policy
         self.version = version
+        self.defect = defect
+        if defect:
+            policy = replace(policy, variables=(), match_conditions=(), validations=(), audit_annotations=())
         compiler = _Compiler(policy, version)
         self.variables = compiler.variables
         self.variable_names = frozenset(self.variables)
@@ -128,8 +134,14 @@ class CompiledPolicy:
 
 
 def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy:
-    """Compiles a policy as a server of this minor version has it in memory. Never raises for an expression."""
-    return CompiledPolicy(policy, version)
+    """Compiles a policy as a server of this minor version has it in memory. Never raises: one policy costs no other its verdicts.
+
+    What fails here, where a server would not, is a defect: then the policy is unknown wherever it matches.
+    """
+    try:
+        return on_fresh_stack(lambda: CompiledPolicy(policy, version))
+    except Exception as problem:
+        return CompiledPolicy(policy, version, defect_of(problem))
 
 
 def refused_expressions(policy: Policy, version: Version) -> tuple[CompiledExpression, ...]:

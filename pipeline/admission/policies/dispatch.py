@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from ...cel import ReadSet
+from ...cel.defects import defect_of
 from ...matching import Matcher, Target, is_excluded, labels_of
 from ...matching.rules import EXCLUDED_REVIEWS
 from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
@@ -101,13 +102,22 @@ class CompiledSet:
         known = self._prepared[place][1]
         for index, (entry, label_keys) in enumerate(candidates):
             labels = _labels(request, label_keys)
-            if labels is None:
-                yield prepare(entry, request, target, seen)
-                continue
-            found = known.get((index, labels))
+            found = None if labels is None else known.get((index, labels))
             if found is None:
-                found = known[index, labels] = prepare(entry, request, target, seen)
+                found = _prepared(entry, request, target, seen)
+                if labels is not None:
+                    known[index, labels] = found
             yield found
+
+
+def _prepared(entry: Entry, request: AdmissionRequest, target: Target, world: World) -> Prepared:
+    """As `prepare`. A defect that one policy brings out costs no other its verdict."""
+    try:
+        return prepare(entry, request, target, world)
+    except RecursionError:
+        raise  # Others have a larger stack to try it on.
+    except Exception as problem:
+        return tuple(bound.subject.unknown(defect_of(problem)) for bound in entry.bound)
 
 
 def _label_keys(entry: Entry, target: Target) -> tuple[str, ...] | None:
@@ -176,6 +186,7 @@ def evaluate_request(
     """What every policy that the request's resource and operation concern makes of it.
 
     No row says that a policy's rules are for other resources; selectors, match conditions and bindings that do not match have one.
+    A defect that one policy brings out makes that policy unknown and no other.
     `world` is the state of the cluster as of the request. Without `authorize`, what depends on an authorization check is unknown.
     """
     if len(policies.memory) > MEMORY_MAX:
@@ -184,7 +195,12 @@ def evaluate_request(
     run = _Run(inputs, policies.memory)
     for item in chain.from_iterable(policies.prepared(request, world)):
         if isinstance(item, Due):
-            run.evaluate(item)
+            try:
+                run.evaluate(item)
+            except RecursionError:
+                raise  # Others have a larger stack to try it on.
+            except Exception as problem:
+                run.rows.append(item.subject.unknown(defect_of(problem), item.param))
         else:
             run.rows.append(item)
     return run.rows

@@ -166,6 +166,8 @@ class Case:
 def evaluate_policy(case: Case) -> Evaluation:
     """All five steps. Raises NamespaceNotFoundError."""
     policy = case.policy
+    if policy.defect:
+        return Evaluation(Outcome(Decision.UNKNOWN, why=policy.defect))
     if policy.match_conditions:
         unmatched = _match_conditions(case)
         if unmatched is not None:

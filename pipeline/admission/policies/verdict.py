@@ -7,6 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ...cel.defects import DEFECT
 from ...request import Grade
 from .model import Action
 
@@ -55,6 +56,11 @@ class PolicyVerdict(NamedTuple):
     def rejects(self) -> bool:
         """Whether this row alone makes the API server reject the request."""
         return self.effect is Decision.DENY and (self.bypasses_actions or Action.DENY in self.actions)
+
+    @property
+    def is_defect(self) -> bool:
+        """Whether it is unknown because Hindcast failed, not because evidence is missing."""
+        return self.decision is Decision.UNKNOWN and DEFECT in self.why
 
     @property
     def is_summary(self) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.admission.policies.cost_bound import CostBound, Extent, extent_of, is_bounded
-from pipeline.cel import DYN, Environment
+from pipeline.admission.policies.cost_bound import CostBound, Extent, UnpricedError, extent_of, is_bounded
+from pipeline.cel import DYN, Environment, ast
+from pipeline.cel.versions import NEWEST, OLDEST, release
 
 ENVIRONMENT = Environment((1, 36), {"object": DYN})
 EXPRESSIONS = (
@@ -60,3 +62,19 @@ def test_a_skipped_key_is_not_looked_into() -> None:
     value = {"metadata": {"managedFields": [{"text": "x" * 99}] * 50, "name": "web"}}
     assert extent_of(value) == Extent(99, 50)
     assert extent_of(value, "managedFields") == Extent(13, 2)
+
+
+def test_every_function_that_a_release_declares_has_a_price() -> None:
+    versions = [(1, minor) for minor in range(OLDEST[1], NEWEST[1] + 1)]
+    names = {name for version in versions for name in release(version).functions} - {"@sortByAssociatedKeys"}
+    assert {name for name in names if price(name) <= 0} == set()
+
+
+def price(name: str) -> float:
+    operands = tuple(ast.Ident(number, 0, "x") for number in range(2, 5))
+    return CostBound(ast.Call(1, 0, name.rpartition(".")[2], None, operands), Extent(1, 1), {}).cost
+
+
+def test_a_function_without_a_price_is_not_taken_for_a_cheap_one() -> None:
+    with pytest.raises(UnpricedError, match="no bound is known on what the function discombobulate costs"):
+        price("discombobulate")
