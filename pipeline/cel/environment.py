@@ -17,7 +17,7 @@ from .program import Program
 from .stack import on_fresh_stack
 from .syntax import parse
 from .types import ObjectType, Type
-from .versions import release
+from .versions import ESCAPED_SELECTORS_SINCE, release
 
 
 class Environment:
@@ -54,8 +54,9 @@ class Environment:
         return known
 
     def _compile(self, text: str) -> Program | CompileError:
+        has_escapes = self.release.version >= ESCAPED_SELECTORS_SINCE
         try:
-            tree = parse(text, self.release.macros, self.release.quoted_identifiers)
+            tree = parse(text, self.release.macros, self.release.quoted_identifiers, has_escapes)
             return Program(text, tree, self.names, check(tree, self.scope, text))
         except CompileError as problem:
             return problem

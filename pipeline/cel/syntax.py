@@ -26,8 +26,11 @@ SORT_BY_MACRO = frozenset({"sortBy:2:true"})
 MACROS = CORE_MACROS | EXISTS_ONE_ALIAS | OPTIONAL_MACROS | TWO_VARIABLE_MACROS | SORT_BY_MACRO
 
 
-def parse(text: str, macros: frozenset[str] = MACROS, quoted_identifiers: bool = False) -> Expr:
-    """The syntax tree of `text`, with the macros of one version of Kubernetes. Raises CompileError."""
+def parse(text: str, macros: frozenset[str] = MACROS, quoted_identifiers: bool = False, escaped_selectors: bool = True) -> Expr:
+    """The syntax tree of `text`, with the macros of one version of Kubernetes. Raises CompileError.
+
+    `escaped_selectors`: whether the grammar knows identifiers in backquotes, even if the parser refuses them (for its messages).
+    """
     if len(text) > CODE_POINTS_MAX:
         message = f"expression code point size exceeds limit: size: {len(text)}, limit {CODE_POINTS_MAX}"
         raise CompileError(text, [issue_at(text, -1, message)])
@@ -40,11 +43,26 @@ def parse(text: str, macros: frozenset[str] = MACROS, quoted_identifiers: bool =
             raise CompileError(text, [issue_at(text, -1, str(problem))]) from None
         except lark.exceptions.UnexpectedInput as problem:
             found = [issue_at(text, offset, message) for offset, message in builder.problems]
-            raise CompileError(text, [*found, _syntax_issue(text, problem)]) from None
+            raise CompileError(text, _worded([*found, _syntax_issue(text, problem)], text, escaped_selectors)) from None
         problems = builder.problems
     if problems:
-        raise CompileError(text, [issue_at(text, offset, message) for offset, message in problems])
+        found = [issue_at(text, offset, message) for offset, message in problems]
+        raise CompileError(text, _worded(found, text, escaped_selectors))
     return tree
+
+
+def _worded(issues: list[Issue], text: str, escaped_selectors: bool) -> list[Issue]:
+    """The issues with all syntax errors that cel-go reports in the place of the first one that was found here."""
+    others = [issue for issue in issues if not issue.message.startswith("Syntax error: ")]
+    if len(others) == len(issues):
+        return issues
+    # Loaded where it is needed, for most expressions are right. Without ANTLR's runtime the first error stands alone.
+    try:
+        from .syntax_errors import syntax_errors
+    except ModuleNotFoundError:
+        return issues
+    found = syntax_errors(text, escaped_selectors)
+    return [*others, *found] if found else issues
 
 
 def _syntax_issue(text: str, problem: lark.exceptions.UnexpectedInput) -> Issue:

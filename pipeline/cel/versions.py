@@ -28,6 +28,8 @@ MACROS: tuple[tuple[Version, frozenset[str]], ...] = (
     ((1, 34), SORT_BY_MACRO),
 )
 QUOTED_IDENTIFIERS_SINCE: Version = (1, 37)
+# The grammar has them before the parser takes them (cel-go v0.23, parser/gen/CEL.g4).
+ESCAPED_SELECTORS_SINCE: Version = (1, 33)
 # `.x` names a variable of the environment even where a macro has an x (cel-go v0.27, checker/env.go resolveSimpleIdent).
 DOT_IS_ROOT_SINCE: Version = (1, 37)
 

@@ -146,8 +146,9 @@ def test_syntax_errors_are_refused(environment: Environment, recorded: list[dict
     wrong = [case for case in recorded if "Syntax error" in case.get("compileError", "")]
     assert wrong
     for case in wrong:
-        with pytest.raises(CompileError):
+        with pytest.raises(CompileError) as problem:
             environment.compile(case["expr"])
+        assert str(problem.value) == case["compileError"]
 
 
 def test_costs_are_those_that_upstreams_tests_state(

@@ -81,7 +81,7 @@ def answers(environment: Environment, case: Mapping[str, Any]) -> dict[str, tupl
     except ProgramError as problem:
         return {"error": (str(problem), case.get("programError"))}
     except CompileError as problem:
-        return {"rejection": (text_of(problem, case), case.get("compileError"))}
+        return {"rejection": (str(problem), case.get("compileError"))}
     if "compileError" in case:
         return {"rejection": (None, case["compileError"])}
     result, cost = program.evaluate_with_cost({})
@@ -99,14 +99,6 @@ def answers(environment: Environment, case: Mapping[str, Any]) -> dict[str, tupl
     if "cost" in case:
         compared["cost"] = (cost, case["cost"])
     return compared
-
-
-def text_of(problem: CompileError, case: Mapping[str, Any]) -> str:
-    """The text of a rejection; of syntax errors only that they are some, because ANTLR's texts speak of its own recovery."""
-    theirs = case.get("compileError") or ""
-    if "Syntax error" in theirs and "Syntax error" in str(problem):
-        return theirs
-    return str(problem)
 
 
 def text_of_value(result: Any, case: Mapping[str, Any]) -> Any:
