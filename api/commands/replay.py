@@ -84,7 +84,8 @@ def command(
             before = only(before, {policy.name for policy in new.policies})
         old = run(own, plan_of(own, before, window, version, other_authorizers, workers), workers)
         both = verdicts_of(own, old), verdicts_of(own, summary)
-        tables = [request_difference_table(request_difference(*both)), difference_table(difference(*both)), *tables]
+        notes = unpaired(before, new)
+        tables = [request_difference_table(request_difference(*both), notes), difference_table(difference(*both)), *tables]
     render(tables, output)
     own.say(f"verdicts: {verdicts_of(own, summary)}")
     return 0
@@ -179,12 +180,20 @@ def workers_or_default(workers: int | None) -> int:
     return workers or os.cpu_count() or 1
 
 
-def request_difference_table(rows: Sequence[RequestDifference]) -> Table:
-    """One row per policy: what becomes of requests."""
+def unpaired(before: PolicySet, new: PolicySet) -> tuple[str, ...]:
+    """In words, the policies that only one version has: versions are paired by name alone."""
+    old_names, new_names = ([policy.name for policy in each.policies] for each in (before, new))
+    added = [f"no version before: the other version has no policy named {name}" for name in new_names if name not in old_names]
+    gone = [f"no version now: only the other version has a policy named {name}" for name in old_names if name not in new_names]
+    return (*added, *gone)
+
+
+def request_difference_table(rows: Sequence[RequestDifference], notes: tuple[str, ...] = ()) -> Table:
+    """One row per policy: what becomes of requests. `notes` are shown below."""
     names = ("newly_denied", "newly_allowed", "still_denied", "still_allowed", "unknown")
     columns = [Column("policy"), *(Column(name, number=True) for name in names)]
     return Table(
-        "requests", columns, [[getattr(row, column.key) for column in columns] for row in rows], "What becomes of requests"
+        "requests", columns, [[getattr(row, column.key) for column in columns] for row in rows], "What becomes of requests", notes
     )
 
 

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from api.commands.replay import unpaired
 from ingest.lake import Lake
 from ingest.snapshot import ingest_snapshot
 from pipeline.admission.policies import PolicySet, parse_policy_set
@@ -228,3 +229,12 @@ def test_every_format_says_new_denials_and_never_ready(reports: Reports, form: s
     for text, counts in ((flipped, ("8 / 8", "0 / 0")), (same, ("0 / 0", "8 / 8"))):
         if form in ("markdown", "junit", "openreports", "policyreport"):
             assert all(count in text for count in counts)
+
+
+def test_a_replay_says_which_policies_have_no_other_version() -> None:
+    found = unpaired(policies_of(version({"policy": "old"})), policies_of(version({})))
+    assert found == (
+        "no version before: the other version has no policy named p",
+        "no version now: only the other version has a policy named old",
+    )
+    assert unpaired(policies_of(version({})), policies_of(version({}))) == ()
