@@ -22,8 +22,9 @@ from queries import LakeReader
 from queries.ledger import LOSS_KINDS, Severity
 from queries.rows import Loss
 
-# An API server repeats a batch for so long at most before it drops it: five attempts of 30 s, and 97 s of waiting between them.
-_REPEATED_FOR = timedelta(seconds=250)
+# An API server repeats a batch for so long at most before it drops it: five attempts of 30 s, and between them 97 s of waiting, or
+# 292 s with the --audit-webhook-initial-backoff=30s of `hindcast init` (apiserver pkg/util/webhook/webhook.go).
+_REPEATED_FOR = timedelta(seconds=450)
 _DETAILS_SHOWN = 4
 UNREADABLE = "unreadable"
 _ORDER = list(Severity)
@@ -79,7 +80,7 @@ def _finding(cluster: str, name: str, losses: Sequence[Loss], now: datetime) -> 
     last_ts = max((loss.last_ts for loss in losses if loss.last_ts), default=None)
     severity, means = kind.severity, kind.means
     if name == "never_posted" and first_ts is not None and first_ts > now - _REPEATED_FOR:
-        severity, means = Severity.POSSIBLE, "they may still be on their way: an API server repeats a batch for up to 250 s"
+        severity, means = Severity.POSSIBLE, "they may still be on their way: an API server repeats a batch for up to 450 s"
     named = [loss.detail if len(losses) == 1 else f"{loss.detail} ({loss.count:,})" for loss in losses[:_DETAILS_SHOWN]]
     more = [f"{len(losses) - _DETAILS_SHOWN} more"] if len(losses) > _DETAILS_SHOWN else []
     return Finding(
@@ -230,9 +231,11 @@ def _errors(cluster: str, metrics: Sequence[ServerMetrics], start: datetime | No
 
 _PLUGIN_ACTIONS = {
     "buffered": "its buffer was full: raise --audit-webhook-batch-buffer-size, or record less",
-    "webhook": "its batches failed five times: see whether the sink was reachable; ingest the log files of that time",
+    "webhook": "its batches failed five times: the sink could not be reached or refused them, or an event in each could not be "
+    "encoded; the server's log has the error after `Error in audit plugin 'webhook'`; ingest the log files of that time",
     "truncate": "events were too large even without bodies: raise --audit-webhook-truncate-max-event-size",
-    "log": "the log file could not be written: see the disk of the control plane",
+    "log": "the event could not be encoded (mostly an apply sent as YAML), or the log file could not be written; the server's log "
+    "has the error after `Error in audit plugin 'log'`. An event that cannot be encoded costs the webhook its whole batch",
 }
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -21,6 +22,7 @@ from typing import Annotated, Any
 import typer
 
 from ingest.errors import HindcastError, InputError
+from ingest.holds import hold_files
 
 from .context import Context
 from .damage import ENGINE_ERRORS, explained
@@ -45,6 +47,9 @@ COMMANDS = (
     "gate",
     "watch",
 )
+
+# These ask a lake several times over, and every time about what it held when they began.
+_REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate")
 
 
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
@@ -71,6 +76,8 @@ def _options(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results and errors.")] = False,
 ) -> None:
     context.obj = Context(lake=lake, quiet=quiet)
+    if context.invoked_subcommand in _REPLAYING:
+        context.with_resource(hold_files(lake, time.time()))
 
 
 def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from ingest.errors import InputError
 
 Key = str | int | datetime
 SKIP_MAX = 1_000_000
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ def parse_cursor(text: str | None, question: str, kinds: Sequence[type[Key]]) ->
     try:
         padded = text + "=" * (-len(text) % 4)
         asked, keys, skip = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        found = tuple(datetime.fromisoformat(key["ts"]) if isinstance(key, dict) else key for key in keys)
-    except (ValueError, TypeError, KeyError, binascii.Error, RecursionError):
+        found = tuple(datetime.fromisoformat(key["ts"]).astimezone(UTC) if isinstance(key, dict) else key for key in keys)
+    except (ValueError, TypeError, KeyError, OverflowError, binascii.Error, RecursionError):
         raise _unusable() from None
     is_ours = asked == question and isinstance(skip, int) and not isinstance(skip, bool) and 0 <= skip <= SKIP_MAX
     if not is_ours or len(found) != len(kinds) or not all(_is(key, kind) for key, kind in zip(found, kinds, strict=True)):
@@ -55,7 +57,7 @@ def _is(key: object, kind: type[Key]) -> bool:
         return isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**31
     if kind is datetime:
         return isinstance(key, datetime) and key.tzinfo is not None
-    return isinstance(key, str)
+    return isinstance(key, str) and not _LONE_SURROGATE.search(key)  # UTF-8, and so the engine, cannot hold one
 
 
 def _unusable() -> InputError:

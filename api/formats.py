@@ -18,6 +18,8 @@ import pyarrow.csv as pa_csv
 from fastapi import Request
 from fastapi.responses import Response
 
+from pipeline.report.cells import spreadsheet_column
+
 from .errors import NotAcceptableError
 from .reads import Page
 
@@ -128,7 +130,7 @@ def _plain(value: object) -> object:
 
 
 def _csv(table: pa.Table) -> bytes:
-    """One header line; lists, maps and structs are JSON in one cell."""
+    """One header line; lists, maps and structs are JSON in one cell, and no text is a formula (see cells.py)."""
     flat = [_flat(field.type, table[field.name]) for field in table.schema]
     out = io.BytesIO()
     pa_csv.write_csv(pa.Table.from_arrays(flat, names=table.schema.names), out)
@@ -142,8 +144,9 @@ def _flat(kind: pa.DataType, column: Any) -> Any:
     if pa.types.is_timestamp(kind):
         return pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ")
     if pa.types.is_binary(kind):
-        return pa.array([None if cell.as_py() is None else cell.as_py().decode("utf-8", "replace") for cell in column], pa.string())
-    return column
+        cells = [None if cell.as_py() is None else cell.as_py().decode("utf-8", "replace") for cell in column]
+        column = pa.chunked_array([pa.array(cells, pa.string())])
+    return spreadsheet_column(column)
 
 
 def _arrow(table: pa.Table) -> bytes:

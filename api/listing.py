@@ -159,7 +159,11 @@ def _spans(
         for span in _SPANS:
             if span >= last - first:
                 break
-            yield [f"ts >= {parameters.bind(begin - span)}" if is_newest else f"ts <= {parameters.bind(begin + span)}"]
+            try:
+                end = begin - span if is_newest else begin + span
+            except OverflowError:  # a cursor at the end of all time
+                break
+            yield [f"ts {'>=' if is_newest else '<='} {parameters.bind(end)}"]
     yield []
 
 

@@ -90,7 +90,8 @@ class Oidc:
         if not rules.users and not rules.groups:
             return True
         groups = claims.get(rules.groups_claim)
-        named = {groups} if isinstance(groups, str) else {entry for entry in groups or () if isinstance(entry, str)}
+        listed = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+        named = {entry for entry in listed if isinstance(entry, str)}
         return user in rules.users or not rules.groups.isdisjoint(named)
 
     def _claims(self, token: str) -> Mapping[str, Any]:

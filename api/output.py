@@ -20,6 +20,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from pipeline.report.cells import spreadsheet_text, visible
+
 
 class Format(StrEnum):
     """The formats every listing command has; reports have more of their own."""
@@ -84,11 +86,12 @@ def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None) 
 
 
 def _write_csv(table: Table, out: TextIO) -> None:
-    """Every column under its key, values as in JSON, lists with commas."""
+    """Every column under its key, values as in JSON, lists with commas; no text that a spreadsheet would run."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(column.key for column in table.columns)
     for row in table.rows:
-        writer.writerow(_csv_cell(cell) for cell in row)
+        cells = [_csv_cell(cell) for cell in row]
+        writer.writerow(spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in cells)
 
 
 def _csv_cell(value: Any) -> object:
@@ -169,4 +172,4 @@ def _markdown(table: Table) -> str:
     for row in table.rows:
         lines.append("| " + " | ".join(text(cell).replace("|", "\\|").replace("\n", "<br>") for cell in row) + " |")
     lines.extend(f"\n> {note}" for note in table.notes)
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines)) + "\n"

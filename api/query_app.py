@@ -41,6 +41,7 @@ def create_query_app(settings: Settings) -> FastAPI:
         app.state.asker = asker
         memory_bytes_max = memory_bytes(settings.replay_memory_bytes_max)
         app.state.jobs = Jobs(asker.lake, settings.replays_max, settings.replay_seconds_max, memory_bytes_max)
+        _description(app)  # requests that come together at the start would make it at the same time
         try:
             yield
         finally:

@@ -23,7 +23,8 @@ from typing import Any
 
 import duckdb
 
-from ingest.errors import HindcastError, InputError, LakeError
+from ingest.errors import HindcastError, InputError
+from ingest.holds import hold_files
 from pipeline.admission.policies.load import parse_objects, parse_policy_set
 from pipeline.admission.policies.model import PolicySet
 from pipeline.readiness.build import build_report
@@ -45,8 +46,6 @@ from .errors import classify
 from .jobs import State
 from .posted import check_posted
 
-# New events arrive all the time; a plan that they overtook is made anew.
-_ATTEMPTS = 5
 _TELL_SECONDS = 0.2
 _MESSAGE_MAX = 20_000
 # Until when proposed exemptions are good, as `hindcast readiness` has it by default.
@@ -91,14 +90,19 @@ def _replay(order: dict[str, Any]) -> None:
     version = (int(order["kubernetes_version"][0]), int(order["kubernetes_version"][1]))
     window = Window(_moment(order["since"]), _moment(order["until"]))
     policies = _policies(order["policies"], version)
+    with hold_files(lake, time.time()):
+        _replay_over(lake, policies, window, version, order)
+
+
+def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int], order: dict[str, Any]) -> None:
     plan, summary = _run(lake, policies, window, version)
     keep_policies(lake, summary.run_id, policies)
     fidelity: Mapping[str, Fidelity] = {}
     if order["calibrate"]:
         _tell(state=State.CALIBRATING)
-        fidelity = calibrate(Context(lake, quiet=True), window, version, 1).fidelity
+        fidelity = calibrate(Context(lake, quiet=True), window, version, 1, files=plan.files).fidelity
     _tell(state=State.REPORTING)
-    reader = open_lake(lake)
+    reader = open_lake(lake, files=plan.files)
     try:
         report = build_report(reader, lake, plan, summary, fidelity, ReadinessRules())
         if order["exemptions"]:
@@ -125,17 +129,11 @@ def _policies(text: str, version: tuple[int, int]) -> PolicySet:
 
 
 def _run(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int]) -> tuple[ReplayPlan, RunSummary]:
-    """Plan and replay; a lake that grew in between is planned anew. Raises LakeError where it grows too fast."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        plan = _plan(lake, policies, window, version)
-        _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
-        with _alone(lake, plan.run_id):
-            try:
-                return plan, run_replay(plan, lake, 1, _Teller())
-            except LakeError:
-                if attempt == _ATTEMPTS or _plan(lake, policies, window, version).run_id == plan.run_id:
-                    raise
-    raise AssertionError("the last attempt returns or raises")
+    """Plan and replay what the lake holds now. Raises LakeError."""
+    plan = _plan(lake, policies, window, version)
+    _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
+    with _alone(lake, plan.run_id):
+        return plan, run_replay(plan, lake, 1, _Teller())
 
 
 def _plan(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int]) -> ReplayPlan:

@@ -60,6 +60,12 @@ class Sink:
         return urlsplit(self.server).hostname or ""
 
     @property
+    def port(self) -> int:
+        """The port to which API servers post."""
+        parts = urlsplit(self.server)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
     def url(self) -> str:
         """Where batches are posted to."""
         base = self.server.rstrip("/")

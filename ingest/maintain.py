@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .errors import LakeError
+from .holds import oldest_hold
 from .lake import Lake, LakeWriter, file_digest
 from .manifest import DataFile
 from .schema import EVENT_KEY, SORT_ORDER
@@ -86,8 +87,13 @@ def compact(
 
 
 def remove_retired(writer: LakeWriter, now_ts: float, grace_seconds: float = GRACE_SECONDS) -> int:
-    """Delete files that were replaced or expired longer ago than a reader needs; returns how many. Raises LakeError."""
-    gone = writer.lake.manifest.retired(now_ts - grace_seconds)
+    """Delete files that were replaced or expired longer ago than a reader needs; returns how many. Raises LakeError.
+
+    What a living reader holds stays (holds.py). A file is retired as of the beginning of a pass, which may be a while before a
+    reader listed it: so the grace counts before the hold, too.
+    """
+    held_ts = oldest_hold(writer.lake.path, now_ts)
+    gone = writer.lake.manifest.retired(min(now_ts, now_ts if held_ts is None else held_ts) - grace_seconds)
     for name in gone:
         path = writer.lake.path / name
         try:

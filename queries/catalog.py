@@ -106,6 +106,23 @@ class LakeFiles:
     quarantine: tuple[str, ...] = ()
     event_spans: tuple[tuple[int, int], ...] = ()
 
+    def absolute(self) -> LakeFiles:
+        """The same files, named so that a process in another folder finds them."""
+        events, objects, repeats, quarantine = (
+            tuple(str(Path(path).absolute()) for path in paths)
+            for paths in (self.events, self.objects, self.repeats, self.quarantine)
+        )
+        return LakeFiles(events, objects, repeats, quarantine, self.event_spans)
+
+    def are_there(self) -> bool:
+        """Whether every Parquet file is still on disk: a file that was merged with others, or expired, goes after a while."""
+        return all(Path(path).exists() for path in (*self.events, *self.objects, *self.repeats))
+
+    @property
+    def newest_us(self) -> int | None:
+        """The newest stage_ts of any event (microseconds since the epoch); None without events, or where it is not known."""
+        return max((high for _, high in self.event_spans), default=None)
+
     def events_between(self, first_us: int, last_us: int) -> tuple[str, ...]:
         """The files that may hold events of this range of stage_ts; all where ranges are not known."""
         if len(self.event_spans) != len(self.events):

@@ -33,16 +33,22 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_lake(
-    path: str | Path, threads: int | None = None, texts: Iterable[str] | None = None, memory_bytes_max: int = MEMORY_BYTES_MAX
+    path: str | Path,
+    threads: int | None = None,
+    texts: Iterable[str] | None = None,
+    memory_bytes_max: int = MEMORY_BYTES_MAX,
+    files: LakeFiles | None = None,
 ) -> LakeReader:
     """A reader of the lake at `path`, over the files that it holds now; `refresh()` sees what was committed since.
+
+    With the `files` of another reader it sees what that one sees, for good: several questions about one state of a lake.
 
     `threads` limits DuckDB's; by default it takes one per core. A reader that is only for some SQL `texts` has only the views and
     macros that these name, which is quicker. What sorts and joins need beyond `memory_bytes_max` goes to a private folder among the
     system's temporary ones. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
-    return LakeReader(lambda: _files_of(lake), threads, None if texts is None else needed_by(texts), memory_bytes_max)
+    return LakeReader(lambda: files or _files_of(lake), threads, None if texts is None else needed_by(texts), memory_bytes_max)
 
 
 def _files_of(lake: Lake) -> LakeFiles:

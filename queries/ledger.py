@@ -72,8 +72,10 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         Severity.LOST,
         "batches",
         "were dropped whole: the log file has ten or more events in a row of which not one was posted",
-        "the event that made the batch undecodable, mostly an apply sent as YAML, is in no log at all: one request more is missing",
-        "let patches of such clients be recorded at level Metadata, or look for them in kube-apiserver's log",
+        "either the sink could not be reached, or refused, for the minutes in which a batch is repeated, or the batch held "
+        "an event that cannot be encoded, mostly an apply sent as YAML; such an event is in no log at all: one more is missing",
+        "kube-apiserver's log has the error after `Error in audit plugin 'webhook'`: with an outage keep the sink up or raise "
+        "--audit-webhook-initial-backoff; with an encoding error record such patches at level Metadata",
     ),
     "never_logged": LossKind(
         Severity.POSSIBLE,
@@ -121,15 +123,16 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         Severity.POSSIBLE,
         "times ten seconds",
         "brought nearly as much as an API server's webhook can send",
-        "what came on top was dropped by its full buffer without a trace",
+        "what came on top of its buffer was dropped; the API server logs and counts that, and the sink does not hear of it",
         "raise --audit-webhook-batch-buffer-size and --audit-webhook-batch-throttle-qps, or record less; compare with --metrics",
     ),
     "late": LossKind(
         Severity.NOTE,
         "batches",
         "came so late that they must have been repeated or held back",
-        "nothing is missing; after five attempts an API server drops a batch",
-        "see whether the sink was reachable then, and how full its disk was",
+        "these came, so the sink could not be reached or refused for a while; batches that failed five times then are not here",
+        "see whether the sink was reachable then, and how full its disk was; `hindcast doctor --metrics` tells whether "
+        "batches were dropped",
     ),
     "level_metadata": LossKind(
         Severity.WITHHELD,

@@ -31,6 +31,7 @@ from pipeline.replay import (
     version_hint,
 )
 from queries import LakeReader, open_lake
+from queries.catalog import LakeFiles
 
 from . import options, replay
 
@@ -47,6 +48,7 @@ class Calibration:
     disagreements: tuple[dict[str, Any], ...]
     fidelity: dict[str, Fidelity]  # of each policy of which something is recorded, by resource
     hint: str  # that another version of Kubernetes would fit the record better
+    window: str  # which requests were taken
 
 
 def command(
@@ -72,6 +74,7 @@ def command(
         ],
         output,
     )
+    own.say(found.window)
     return 0
 
 
@@ -82,10 +85,11 @@ def calibrate(
     workers: int | None,
     change_delay: timedelta = CHANGE_DELAY,
     other_authorizers: OtherAuthorizers | None = None,
+    files: LakeFiles | None = None,
 ) -> Calibration:
-    """Replay what was in force and compare. Raises LakeError."""
+    """Replay what was in force and compare, over what the lake holds, or these files of it. Raises LakeError."""
     start_processes(own.lake, replay.workers_or_default(workers))
-    reader = open_lake(own.lake)
+    reader = open_lake(own.lake, files=files)
     try:
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
         with own.progress("replaying what was bound") as step:
@@ -94,7 +98,8 @@ def calibrate(
         agreements = compare_with_log(reader, runs_folder(own.lake) / summary.run_id / "verdicts.parquet", version)
         hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)
-        return Calibration(summary, agreements, confusion(reader), tuple(_rows(reader)), by_resource, hint)
+        rows = tuple(_rows(reader))
+        return Calibration(summary, agreements, confusion(reader), rows, by_resource, hint, plan.words_of_window)
     finally:
         reader.close()
 

@@ -34,6 +34,9 @@ from queries.rows import Loss, Source
 from . import options
 
 _GATE = 1
+_UNDECIDED = 3
+# Kinds of possible loss that the counters of API servers decide; what a log file lacks, the lake may have.
+_DECIDED_BY_METRICS = frozenset({"unseen_write", "silence", "burst", "never_posted", "server_count"})
 _FINDING = ("severity", "cluster", "kind", "count", "found", "detail", "first_ts", "last_ts", "means", "action")
 _HEADINGS = {"detail": "WHERE", "first_ts": "FIRST", "last_ts": "LAST"}
 
@@ -48,7 +51,11 @@ def command(
     cluster: Annotated[str | None, typer.Option(help="The cluster that --metrics is about, where the lake has several.")] = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Say what evidence was lost or is doubtful, what that means for verdicts, and what to do; exit code 1 when some was lost."""
+    """Say what evidence was lost or is doubtful, what that means for verdicts, and what to do.
+
+    Exit code 1 when evidence was lost, 3 when it may have been and nothing here decides it: the counters of the API servers do
+    (`--metrics`), and lines `Error in audit plugin` in their logs.
+    """
     own: Context = context.obj
     scraped = [read_server_metrics(path) for path in metrics or ()]
     lake = Lake.open(own.lake)
@@ -63,7 +70,20 @@ def command(
     finally:
         lake.close()
     render([_sources_table(sources), _lake_table(state, datetime.now(UTC)), _findings_table(findings, verify)], output)
-    return _GATE if any(finding.severity is Severity.LOST for finding in findings) else 0
+    return exit_code(findings)
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """1 where evidence is known to be lost, 3 where it may be and no counters of API servers say otherwise, else 0."""
+    if any(finding.severity is Severity.LOST for finding in findings):
+        return _GATE
+    if any(finding.kind == "server_count" and finding.count == 0 for finding in findings):
+        return 0
+    return _UNDECIDED if _undecided(findings) else 0
+
+
+def _undecided(findings: Sequence[Finding]) -> list[Finding]:
+    return [item for item in findings if item.severity is Severity.POSSIBLE and item.kind in _DECIDED_BY_METRICS]
 
 
 def _examine(lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics]) -> tuple[list[Source], list[Finding]]:
@@ -107,6 +127,11 @@ def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
     columns = [Column(name, _HEADINGS.get(name, ""), name in ("kind", "count", "means", "action")) for name in _FINDING]
     rows = [[_cell(getattr(finding, name)) for name in _FINDING] for finding in findings]
     notes = [f"{finding.kind}: {finding.means}; do: {finding.action}" for finding in _one_of_each(findings)]
+    if _undecided(findings):
+        notes.append(
+            "possible losses are decided by --metrics FILE (`kubectl get --raw /metrics`, of every API server), or by lines "
+            "`Error in audit plugin` in the log of kube-apiserver"
+        )
     if not verified:
         notes.append("files were not read again; --verify compares each with its checksum")
     return Table("findings", columns, rows, "What is missing or doubtful", notes)

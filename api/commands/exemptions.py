@@ -89,13 +89,14 @@ def command(
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
     plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
-    reader = open_lake(own.lake)
+    reader = open_lake(own.lake, files=plan.files)
     try:
         own.say("replaying with the exemptions, and without each one of them")
         proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(workers))
     finally:
         reader.close()
     _print(proposal, output)
+    own.say(plan.words_of_window)
     return 1 if exit_code and not (proposal.denies_nothing and proposal.fits_later) else 0
 
 

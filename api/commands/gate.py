@@ -101,8 +101,9 @@ def command(
     base = _base(own, against, renamed, plan, workers, other_authorizers) if against else None
     fidelity: dict[str, Fidelity] = {}
     if calibration:
-        fidelity = calibrate(own, plan.window, plan.kubernetes_version, workers, CHANGE_DELAY, other_authorizers).fidelity
-    reader = open_lake(own.lake)
+        version = plan.kubernetes_version
+        fidelity = calibrate(own, plan.window, version, workers, CHANGE_DELAY, other_authorizers, plan.files).fidelity
+    reader = open_lake(own.lake, files=plan.files)
     try:
         report = build_report(reader, own.lake, plan, summary, fidelity, chosen, title_of(base), base)
         if allow_exemptions and plan.policies is not None:
@@ -116,6 +117,7 @@ def command(
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
     reports.print_report(report, output, [*reports.report_tables(report), *counterexample_tables(report)])
+    own.say(plan.words_of_window)
     code = exit_code(report, Allowed(allow_insufficient, allow_exemptions))
     own.say(f"gate: {_sentence(report)}; exit code {code}")
     return code
@@ -159,7 +161,7 @@ def _base(
     """The version before, replayed over the same requests. Raises InputError for a renaming of what is not there."""
     old = chosen_policies(own, against, None, None, plan.kubernetes_version)
     names = parse_renamed(renamed, old, plan.policies or PolicySet())
-    planned = replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers)
+    planned = replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers, plan.files)
     summary = replay.run(own, planned, workers)
     return Base(planned, summary, replay.verdicts_of(own, summary), names)
 

@@ -14,6 +14,7 @@ from api.certificates import Certificates, make_certificates
 from api.context import Context
 from api.coverage import coverage_of
 from api.output import Column, Format, Table, render
+from api.settings import Settings, is_loopback
 from api.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
 from api.withheld import StateKnown, Withheld, state_known, withheld
 from ingest.audit_policy import AuditPolicy, parse_audit_policy
@@ -28,6 +29,7 @@ from .policies import read_policies
 POLICY, KUBECONFIG, IDENTITIES = "audit-policy.yaml", "audit-webhook.kubeconfig", "identities"
 CERTIFICATE, KEY = "sink.crt", "sink.key"
 _GATE = 1
+_PORT = Settings(lake=Path("lake")).port
 
 # Flags of kube-apiserver with their reasons. {out} is the folder as the API server sees it. Defaults: kubernetes/apiserver
 # pkg/server/options/audit.go and plugin/pkg/audit/buffered/buffered.go.
@@ -39,7 +41,13 @@ _FLAGS = (
     ("--audit-webhook-batch-max-size=400", "the default; one event that cannot be encoded costs its whole batch"),
     (
         "--audit-webhook-batch-buffer-size=50000",
-        "default 10000, which is 2.5 s at the sending limit; what does not fit is dropped without a trace.",
+        "default 10000, which is 2.5 s at the sending limit. What does not fit is dropped: the server logs `audit buffer queue "
+        'blocked` and counts it in apiserver_audit_error_total{plugin="buffered"}; the sink does not hear of it',
+    ),
+    (
+        "--audit-webhook-initial-backoff=30s",
+        "default 10s: a batch is tried five times, with waits of 10, 15, 22.5 and 34 s, and then dropped, after some two minutes "
+        "without a sink. 30s makes that four to five minutes, time to restart it; batches wait in the server's memory meanwhile",
     ),
     (
         "--audit-webhook-batch-throttle-qps=10",
@@ -128,8 +136,10 @@ def _files_table(out: Path, sink: Sink, made: Certificates | None) -> Table:
 def _serve(out: Path, sink: Sink, made: Certificates | None) -> str:
     """The command for the other side."""
     certificate, key = (str(out / CERTIFICATE), str(out / KEY)) if made is not None else ("FILE", "FILE")
-    tls = f" --host 0.0.0.0 --tls-certificate {certificate} --tls-key {key}" if sink.is_tls else ""
-    return f"hindcast serve{tls} --identities {out / IDENTITIES}"
+    host = " --host 0.0.0.0" if sink.is_tls and not is_loopback(sink.host) else ""
+    port = "" if sink.port == _PORT else f" --port {sink.port}"
+    tls = f" --tls-certificate {certificate} --tls-key {key}" if sink.is_tls else ""
+    return f"hindcast serve{host}{port}{tls} --identities {out / IDENTITIES}"
 
 
 def _notes(sink: Sink) -> Iterator[str]:

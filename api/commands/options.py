@@ -25,6 +25,8 @@ Policies = Annotated[
     typer.Option("-f", "--filename", help="Policies with their bindings and params: a file, a folder, or - for standard input."),
 ]
 
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
 
 def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
     """The moment that `--since` or `--until` names, in UTC. Raises InputError for anything else."""
@@ -34,7 +36,8 @@ def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
         if span := _SPAN.match(text):
             return now - timedelta(seconds=float(span[1]) * _SECONDS[span[2]])
         moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return min(max(moment, _FIRST), _LAST)  # whoever counts some seconds on or back stays within what a datetime holds
     except (ValueError, OverflowError):
         raise InputError(f"{option}: {text!r} is no time", "give a span such as 30d or 12h, or 2026-11-21T03:24:15Z") from None
 

@@ -103,8 +103,8 @@ def make_report(
     summary = replay.run(own, plan, asked.workers)
     fidelity: dict[str, Fidelity] = {}
     if change_delay is not None:
-        fidelity = calibrate(own, plan.window, plan.kubernetes_version, asked.workers, change_delay, others).fidelity
-    reader = open_lake(own.lake)
+        fidelity = calibrate(own, plan.window, plan.kubernetes_version, asked.workers, change_delay, others, plan.files).fidelity
+    reader = open_lake(own.lake, files=plan.files)
     try:
         report = build_report(reader, own.lake, plan, summary, fidelity, rules)
         if export is not None:
@@ -114,6 +114,7 @@ def make_report(
             workers = replay.workers_or_default(asked.workers)
             report = decide_report(reader, own.lake, plan, summary, report, manifests, asked.expires, workers)
         keep_report(own.lake, report, fidelity)
+        own.say(plan.words_of_window)
         return report
     finally:
         reader.close()

@@ -31,6 +31,7 @@ from pipeline.replay import (
     runs_folder,
     start_processes,
 )
+from queries.catalog import LakeFiles
 
 from . import options
 from .policies import chosen_policies, only
@@ -82,11 +83,12 @@ def command(
         if not against:
             # What else the cluster had in force is not what is being changed.
             before = only(before, {policy.name for policy in new.policies})
-        old = run(own, plan_of(own, before, window, version, other_authorizers, workers), workers)
+        old = run(own, plan_of(own, before, window, version, other_authorizers, workers, planned.files), workers)
         both = verdicts_of(own, old), verdicts_of(own, summary)
         notes = unpaired(before, new)
         tables = [request_difference_table(request_difference(*both), notes), difference_table(difference(*both)), *tables]
     render(tables, output)
+    own.say(planned.words_of_window)
     own.say(f"verdicts: {verdicts_of(own, summary)}")
     return 0
 
@@ -148,10 +150,11 @@ def plan_of(
     version: tuple[int, int],
     other_authorizers: OtherAuthorizers | None,
     workers: int | None,
+    files: LakeFiles | None = None,
 ) -> ReplayPlan:
-    """The plan of given policies over the lake. The workers that will walk it are started meanwhile."""
+    """The plan of given policies over the lake, or over these files of it. The workers that will walk it are started meanwhile."""
     start_processes(own.lake, workers_or_default(workers))
-    reader = open_for_plan(own.lake)
+    reader = open_for_plan(own.lake, files)
     try:
         return plan_replay(reader, policies, window, version, other_authorizers=other_authorizers)
     finally:

@@ -16,8 +16,10 @@ from typing import Annotated, Any
 import typer
 
 from api.context import Context
+from api.damage import ENGINE_ERRORS, explained
 from api.watch_metrics import HOST, WatchMetrics
-from ingest.errors import InputError
+from ingest.errors import HindcastError, InputError
+from ingest.holds import hold_files
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.model import Status
 from pipeline.readiness.rules import ReadinessRules
@@ -28,6 +30,10 @@ from queries import open_lake
 from . import options, replay
 from .calibrate import calibrate
 from .policies import chosen_policies
+
+# What passes by itself, or once somebody has made room.
+_TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
+_RETRY_SECONDS = 5.0
 
 
 class WatchFormat(StrEnum):
@@ -126,6 +132,11 @@ class Teller:
         text = f"{_name(key)} is {status}: {reasons[0]}" if reasons else f"{_name(key)} is {status}"
         self._line(ts, "status", text, {"policy": key[0], "binding": key[1], "status": status, "reasons": reasons, "ts": ts})
 
+    def trouble(self, message: str, seconds: float) -> None:
+        """What kept a look from its end; on standard error, because it is no news of a policy."""
+        sys.stderr.write(f"hindcast: {message}; again in {seconds:.0f} s\n")
+        sys.stderr.flush()
+
     def _line(self, ts: str, event: str, text: str, fields: dict[str, Any]) -> None:
         if self.form is WatchFormat.JSON:
             sys.stdout.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
@@ -152,24 +163,41 @@ class _Looks:
     ) -> None:
         self._watch, self._store, self._teller = watch, store, teller
         self._metrics, self._metrics_file, self._exit_on_denial = metrics, metrics_file, exit_on_denial
-        self._cursor = store.read()
+        self._cursor, self._is_stale = store.read(), False
         self._told: dict[Key, Status] = {}
         self._denials = 0
 
     def run(self, interval: float, once: bool) -> int:
         """Look until interrupted, or once, or until a denial if that is wanted."""
         while True:
-            is_done = self._watch.look(self._cursor, self._denied, self._store.keep)
-            self._tell_verdicts()
-            if is_done:
-                self._metrics.set(self._watch, self._cursor, time.time())
-                if self._metrics_file is not None:
-                    self._metrics.write(self._metrics_file)
+            try:
+                is_done = self._look()
+            except _TROUBLES as error:
+                trouble = error if isinstance(error, HindcastError) else explained(error, self._watch.lake)
+                if once or trouble is None:
+                    raise
+                # The disk may be full, or the lake away for a moment: what was looked at stays in the cursor, the rest is new.
+                self._teller.trouble(str(trouble), _RETRY_SECONDS)
+                time.sleep(_RETRY_SECONDS)
+                self._is_stale = True
+                continue
             if self._denials and self._exit_on_denial:
                 return 1
             if once and is_done:
                 return 0
             time.sleep(interval)
+
+    def _look(self) -> bool:
+        if self._is_stale:  # what a look that failed had half counted is read again from where it was kept
+            self._cursor, self._is_stale = self._store.read(), False
+        with hold_files(self._watch.lake, time.time()):
+            is_done = self._watch.look(self._cursor, self._denied, self._store.keep)
+        self._tell_verdicts()
+        if is_done:
+            self._metrics.set(self._watch, self._cursor, time.time())
+            if self._metrics_file is not None:
+                self._metrics.write(self._metrics_file)
+        return is_done
 
     def _denied(self, news: FirstDenial) -> None:
         self._denials += 1

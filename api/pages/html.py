@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from pipeline.report.cells import visible_value
 from pipeline.report.figures import FIGURES
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
@@ -94,7 +95,12 @@ def _static(name: str) -> bytes:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("api.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("api.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=visible_value,
     )
     environment.filters.update(
         day=time_of_day,

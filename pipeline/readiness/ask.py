@@ -37,10 +37,11 @@ def readiness(
     `calibrate` also replays what was bound at the time and compares it with the record, so that the report can say how far the
     replay is to be trusted; `change_delay` is how long after its write a policy may not have been in force yet.
     `exemptions` searches the fewest with which nothing would be denied, replays them and plans the steps to Deny; they are
-    to be reviewed by the day `review_by`. Raises LakeError where there is no lake.
+    to be reviewed by the day `review_by`. All of it is about the events that the plan was
+    made over. Raises LakeError where there is no lake.
     """
     lake = Path(lake)
-    reader = open_lake(lake)
+    reader = open_lake(lake, files=plan.files)
     try:
         fidelity = {}
         if calibrate:

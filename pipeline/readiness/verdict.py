@@ -285,7 +285,7 @@ def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: L
             f"{latent.objects_unknown + latent.templates_unknown:,} cannot be judged"
         )
     if fidelity.agreement is None:
-        grounds.append("the log recorded no outcome of any policy on these resources, so the replay's fidelity is not known")
+        grounds.append("no recorded outcome on these resources was compared with the replay, so its fidelity is not known")
     else:
         grounds.append(
             f"the replay agrees with {fidelity.agreed:,} of {fidelity.compared:,} recorded outcomes on this policy's resources"

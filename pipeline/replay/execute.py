@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ingest.errors import LakeError
 from queries import LakeReader
+from queries.catalog import LakeFiles
 
 from .parts import counts_of, free, part_file, read_part
 from .plan import Part, ReplayPlan
@@ -40,16 +41,15 @@ def runs_folder(lake: Path) -> Path:
 def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progress: Progress | None = None) -> RunSummary:
     """Evaluate a plan over the lake it was made for. The same plan gives the same bytes, whatever the number of workers.
 
-    `progress(done, planned)` is called with numbers of requests. Raises LakeError if the lake has changed since it was planned.
+    It reads the files that the plan was made over: events that arrived since belong to a later run. `progress(done, planned)` is
+    called with numbers of requests. Raises LakeError if those files are gone, and what the lake holds now is not the same.
     """
     lake, run_id = Path(lake_path), plan.run_id
     folder = runs_folder(lake) / run_id
     if (finished := _finished(folder, plan)) is not None:
         return finished
     parts = folder / "parts"
-    with closing(open_for_replay(lake)) as reader, _collecting_seldom():
-        if lake_digest(reader, plan.window) != plan.lake_digest:
-            raise LakeError(f"{lake} has changed since this replay was planned", "plan it again, or give it an end (--until)")
+    with closing(_reader_of(plan, lake)) as reader, _collecting_seldom():
         parts.mkdir(parents=True, exist_ok=True)
         _write(folder / "plan.json", plan.to_json())
         missing = [part for part in plan.parts if counts_of(part_file(parts, part)) is None]
@@ -63,6 +63,22 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     _write(folder / "summary.json", summary.to_json())
     shutil.rmtree(parts)
     return summary
+
+
+def _reader_of(plan: ReplayPlan, lake: Path) -> LakeReader:
+    """A reader of what the plan was made over: its files, or where they were merged or moved, files that hold the same."""
+    if plan.files is not None and _are_of(plan.files, lake) and plan.files.are_there():
+        return open_for_replay(lake, plan.files.absolute())
+    reader = open_for_replay(lake)
+    if lake_digest(reader, plan.window) == plan.lake_digest:
+        return reader
+    reader.close()
+    raise LakeError(f"{lake} has changed since this replay was planned, and files of then are gone", "plan it again")
+
+
+def _are_of(files: LakeFiles, lake: Path) -> bool:
+    folder = lake.absolute()
+    return all(Path(path).is_relative_to(folder) for path in files.absolute().events)
 
 
 def _finished(folder: Path, plan: ReplayPlan) -> RunSummary | None:

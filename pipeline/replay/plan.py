@@ -11,9 +11,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from queries.catalog import LakeFiles
 
 from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers
@@ -24,6 +26,7 @@ from .verdicts import VERDICTS
 
 # Bumped when the same plan would give other verdicts or another layout, so that older runs are not taken for this one.
 FORMAT = 6
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +123,23 @@ class ReplayPlan:
     # Which authorizers each cluster has beside RBAC; empty where no policy asks an authorizer.
     other_authorizers: tuple[tuple[str, OtherAuthorizers], ...] = ()
     change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
+    # What the lake held when this was planned. It names no run: the same events may lie in other files.
+    files: LakeFiles | None = field(default=None, compare=False, repr=False)
 
     @property
     def requests(self) -> int:
         """Requests that will be evaluated, or found to be unfit for it while they are."""
         return sum(part.requests for part in self.parts)
+
+    @property
+    def words_of_window(self) -> str:
+        """Which requests were taken, for a person: with no end given, those that the lake held when this was planned."""
+        start = f"from {_utc(self.window.since)}" if self.window.since else "from the beginning"
+        newest_us = self.files.newest_us if self.files else None
+        newest = _utc(_EPOCH + timedelta(microseconds=newest_us)) if newest_us is not None else None
+        end = f"until {_utc(self.window.until)}" if self.window.until else "to the end"
+        held = f"; the newest event in the lake was of {newest} then" if newest else ""
+        return f"window: {start} {end}{held}"
 
     @property
     def run_id(self) -> str:
@@ -179,6 +194,10 @@ class ReplayPlan:
         return "\n".join(lines)
 
 
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def _policy_document(policies: PolicySet) -> dict[str, Any]:
     return {
         "policies": [_plain(policy) for policy in policies.policies],
@@ -190,7 +209,7 @@ def _policy_document(policies: PolicySet) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A policy as JSON values, without the places in files where it was written: those do not change what it says."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.name != "source"}
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value) if each.name != "source"}
     if isinstance(value, (list, tuple, frozenset, set)):
         return [_plain(item) for item in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
     if isinstance(value, dict):

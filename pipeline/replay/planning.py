@@ -79,6 +79,7 @@ def make_plan(
         bindings=tuple(_bindings(compiled, considered, concerned)),
         parts=tuple(plan_parts(reader, concerned, window, part_requests)),
         other_authorizers=tuple(_authorizers(reader, window, compiled, other_authorizers)),
+        files=reader.files,
     )
 
 

@@ -24,6 +24,7 @@ from types import FrameType, ModuleType
 
 from ingest.lake import Lake
 from queries import LakeReader
+from queries.catalog import LakeFiles
 
 from ..cel.syntax import prepare_parser
 from .lifetime import end_with_parent
@@ -40,7 +41,7 @@ _LOOK_SECONDS = 1.0  # how often to look whether the parent is still there
 
 _lock = threading.Lock()
 _pools: dict[int, ProcessPoolExecutor] = {}  # by the number of processes: one
-_held: dict[tuple[str, Path, int], Replayer] = {}  # of such a process: one
+_held: dict[tuple[str, Path, LakeFiles], Replayer] = {}  # of such a process: one
 
 
 def share_out(
@@ -48,7 +49,7 @@ def share_out(
 ) -> list[Future[None]]:
     """Let this many processes take parts; each future is done when there are none left to take."""
     # They may have started in another folder than this process is in now.
-    task = (plan.run_id, plan, lake.absolute(), hash(reader.files), parts, folder.absolute())
+    task = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), parts, folder.absolute())
     with _lock, _apart():
         try:
             return [_pool_of(processes).submit(work, *task) for _ in range(processes)]
@@ -137,15 +138,16 @@ def _undisturbed() -> Iterator[None]:
         before[signal.Signals(signaled)](signaled, frame)
 
 
-def work(run_id: str, plan: ReplayPlan, lake: Path, files: int, parts: Sequence[Part], folder: Path) -> None:
+def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, parts: Sequence[Part], folder: Path) -> None:
     """Evaluate parts, in such a process, until all are taken.
 
-    `files` is a hash of the names of the lake's files: what they hold may be the same while they are others, merged or made anew.
+    `files` are those that every process of this replay reads: what they hold may be the same while they are others, merged or
+    made anew.
     """
     key = (run_id, lake, files)
     if key not in _held:
         _let_go()
-        _held[key] = Replayer(plan, open_for_replay(lake))
+        _held[key] = Replayer(plan, open_for_replay(lake, files))
     for _ in work_through(_held[key], parts, folder):
         pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from queries import LakeReader, open_lake
+from queries.catalog import LakeFiles
 
 from .sql import statement
 
@@ -12,11 +13,11 @@ _OF_PLANS = ("authorizers", "digest", "horizon", "names", "units")
 _OF_REPLAYS = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest", "horizon", "spans")
 
 
-def open_for_plan(lake: Path) -> LakeReader:
-    """A reader for plan_replay. Raises LakeError when there is no lake."""
-    return open_lake(lake, texts=["admission_classes", *map(statement, _OF_PLANS)])
+def open_for_plan(lake: Path, files: LakeFiles | None = None) -> LakeReader:
+    """A reader for plan_replay, over these files or those of now. Raises LakeError when there is no lake."""
+    return open_lake(lake, texts=["admission_classes", *map(statement, _OF_PLANS)], files=files)
 
 
-def open_for_replay(lake: Path) -> LakeReader:
-    """A reader for a Replayer, which is one of several. Raises LakeError when there is no lake."""
-    return open_lake(lake, threads=1, texts=map(statement, _OF_REPLAYS))
+def open_for_replay(lake: Path, files: LakeFiles | None = None) -> LakeReader:
+    """A reader for a Replayer, which is one of several, over these files or those of now. Raises LakeError without a lake."""
+    return open_lake(lake, threads=1, texts=map(statement, _OF_REPLAYS), files=files)

@@ -16,6 +16,7 @@ from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.rules import ReadinessRules
 
 from . import charts
+from .cells import visible_value
 from .data import API_VERSION, plain
 from .figures import figures_by_group
 from .model import Report
@@ -71,7 +72,12 @@ def _style() -> Markup:
 @cache
 def _template() -> Template:
     environment = Environment(
-        loader=PackageLoader("pipeline.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader("pipeline.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=visible_value,
     )
     environment.filters.update(
         answer=answer,

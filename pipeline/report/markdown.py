@@ -10,6 +10,7 @@ import yaml
 from pipeline.readiness.change import Fate
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 
+from .cells import visible
 from .data import plain
 from .figures import FIGURES, figures_by_group
 from .model import Report
@@ -38,7 +39,7 @@ def to_markdown(report: Report) -> str:
         lines += ["", *_policy(entry)]
     lines += ["", "## What weakens these figures", "", *(f"- {_text(caveat)}" for caveat in report.caveats)]
     lines += ["", *_folded("How to recompute a figure", _queries(report))]
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines)) + "\n"
 
 
 def _changes(report: Report) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from .cells import spreadsheet_column
 from .data import plain
 from .model import Report
 from .shape import is_record, items_of, members, without_none
@@ -117,11 +118,11 @@ def _value(value: Any) -> Any:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """The table with every list as JSON text, because CSV has no lists."""
+    """The table as CSV takes it: every list as JSON text, and no text that a spreadsheet would run."""
     columns = [
         pa.array([json.dumps(plain(value), ensure_ascii=False, default=str) for value in column.to_pylist()], pa.string())
         if pa.types.is_nested(column.type)
-        else column
+        else spreadsheet_column(column)
         for column in table.columns
     ]
     return pa.table(columns, names=table.column_names)

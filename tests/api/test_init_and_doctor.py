@@ -306,10 +306,10 @@ def test_an_event_that_may_still_be_on_its_way_is_not_lost_yet(lake: Lake) -> No
     found = {}
     ((stamp,),) = reader.sql("SELECT stage_ts FROM unshared_events").fetchall()
     losses = rows_of(reader.losses(), Loss)
-    for seconds in (200, 300):
+    for seconds in (200, 500):
         (finding,) = ledger_findings(losses, stamp.fromtimestamp(stamp.timestamp() + seconds, stamp.tzinfo))
         found[seconds] = finding.severity
-    assert found == {200: Severity.POSSIBLE, 300: Severity.LOST}
+    assert found == {200: Severity.POSSIBLE, 500: Severity.LOST}
 
 
 METRICS = """\

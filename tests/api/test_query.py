@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -227,6 +229,37 @@ def test_a_cursor_belongs_to_its_question(asked: QueryClient) -> None:
     assert asked.refused("/events", after=after)[0] == 400
     assert asked.refused("/requests", after=after, order="oldest")[0] == 400
     assert asked.get("/requests", limit=1, after=after)["rows"]
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+@pytest.mark.parametrize(
+    "ts",
+    [
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-23:59",
+        "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:59Z",
+        "2026-11-21T03:24:55",
+    ],
+)
+@pytest.mark.parametrize("text", ["", "a\0b", "\ud800"])
+def test_a_cursor_of_any_time_and_text_is_answered(asked: QueryClient, ts: str, text: str, order: str) -> None:
+    after = asked.get("/requests", limit=1, order=order)["next"]
+    question, keys, _ = json.loads(base64.urlsafe_b64decode(after + "=="))
+    changed = json.dumps([question, [{"ts": ts}, *(text if isinstance(key, str) else key for key in keys[1:])], 0])
+    given = {"limit": 1, "order": order, "after": base64.urlsafe_b64encode(changed.encode()).decode()}
+    assert asked.send("GET", "/requests", params=given).status_code in (200, 400)
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_the_ends_of_time_are_answered(asked: QueryClient, at: str) -> None:
+    assert asked.send("GET", "/policies", params={"at": at}).status_code in (200, 400)
+
+
+def test_the_first_requests_may_come_together(demo_lake: Path) -> None:
+    with QueryClient(Settings(lake=demo_lake)) as client, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: client.send("GET", "/clusters").status_code, range(8)))
+    assert answers == [200] * 8
 
 
 def test_no_format_that_is_wanted_is_said(asked: QueryClient) -> None:

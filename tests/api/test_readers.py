@@ -131,6 +131,12 @@ def test_the_rules_say_who_is_let_in(tmp_path: Path, rules: dict[str, Any], let_
     assert issuer.user_of(token(email="a@b.example", groups="sre"))[1] is let_in
 
 
+@pytest.mark.parametrize("groups", [5, 1.5, True, None, {"sre": True}, {}, [["sre"]], [5, None], "sr"])
+def test_groups_that_are_no_list_of_names_let_nobody_in(tmp_path: Path, groups: object) -> None:
+    issuer = Oidc(OidcRules(ISSUER, AUDIENCE, str(key_file(tmp_path)), groups=frozenset({"sre", "s"})))
+    assert issuer.user_of(token(groups=groups)) == ("alice", False)
+
+
 def test_keys_of_a_file_are_rotated(tmp_path: Path, issuer: Oidc) -> None:
     key_file(tmp_path, jwk(OTHER, "two"), jwk(OTHER, "three", use="enc"))
     assert issuer.user_of(token(OTHER, "two"))[0] == "alice"

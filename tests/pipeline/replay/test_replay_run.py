@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ingest.errors import LakeError
+from ingest.holds import hold_files
+from ingest.lake import Lake
+from ingest.maintain import GRACE_SECONDS, compact, remove_retired
 from pipeline import Window, plan_replay, run_replay
 from pipeline.admission.policies import PolicySet, parse_policy_set
 from pipeline.replay import VERDICTS, ReplayPlan, runs_folder, worker
@@ -380,15 +383,64 @@ def test_other_policies_are_another_run_and_the_place_of_their_file_is_not(lake:
     assert plan_of(lake, policies).run_id == plan.run_id
 
 
-def test_a_lake_that_grew_since_the_plan_is_refused(cluster: Cluster, lake: Path, policies: PolicySet, ingest: Ingest) -> None:
-    plan = plan_of(lake, policies)
-    bounded = plan_of(lake, policies, window=Window(until=cluster.start + timedelta(seconds=20)))
+def one_more_event(cluster: Cluster, ingest: Ingest) -> None:
     cluster.events[:] = cluster.events[-1:]
     cluster.events[0]["auditID"] = "later"
     ingest(cluster)
-    with pytest.raises(LakeError, match="has changed since this replay was planned; plan it again"):
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_arrives_after_the_plan_belongs_to_a_later_run(
+    cluster: Cluster, lake: Path, policies: PolicySet, ingest: Ingest, workers: int
+) -> None:
+    plan = plan_of(lake, policies, part_requests=4)
+    one_more_event(cluster, ingest)
+    summary = run_replay(plan, lake, workers)
+    assert (summary.planned, summary.evaluated) == (plan.requests, 24)
+    later = plan_of(lake, policies, part_requests=4)
+    assert later.run_id != plan.run_id
+    assert run_replay(later, lake, workers).evaluated == 25
+
+
+def merged(lake: Path, later_seconds: float = 2 * GRACE_SECONDS) -> None:
+    """Merge all files, and delete those of before, as if this much time had passed."""
+    opened = Lake.open(lake)
+    now_ts = datetime.now(UTC).timestamp()
+    with opened.writer() as writer:
+        compact(writer, now_ts, 1)
+        remove_retired(writer, now_ts + later_seconds)
+    opened.close()
+
+
+def test_a_lake_whose_files_were_merged_is_replayed_from_the_merged_ones(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    merged(lake)
+    assert plan.files is not None
+    assert not plan.files.are_there()
+    assert run_replay(plan, lake).evaluated == 24
+
+
+def test_a_lake_that_grew_and_was_merged_since_the_plan_is_refused(
+    cluster: Cluster, lake: Path, policies: PolicySet, ingest: Ingest
+) -> None:
+    plan = plan_of(lake, policies)
+    bounded = plan_of(lake, policies, window=Window(until=cluster.start + timedelta(seconds=20)))
+    one_more_event(cluster, ingest)
+    merged(lake)
+    with pytest.raises(LakeError, match="has changed since this replay was planned, and files of then are gone; plan it again"):
         run_replay(plan, lake)
     run_replay(bounded, lake)
+
+
+def test_files_that_a_reader_holds_outlast_merging(cluster: Cluster, lake: Path, policies: PolicySet, ingest: Ingest) -> None:
+    with hold_files(lake, datetime.now(UTC).timestamp()):
+        plan = plan_of(lake, policies)
+        one_more_event(cluster, ingest)
+        merged(lake)
+        assert run_replay(plan, lake).evaluated == 24
+    merged(lake)
+    assert plan.files is not None
+    assert not plan.files.are_there()
 
 
 NUMBERS = """

@@ -26,6 +26,12 @@ def test_html_escapes_the_log_and_loads_nothing(report: Report) -> None:
     assert "Deployment/cart-17 (pods)" in page
 
 
+def test_control_characters_of_the_log_are_shown_as_escapes(report: Report) -> None:
+    for text in (to_markdown(report), to_html(report)):
+        assert "\\x1b" in text
+        assert "\x1b" not in text
+
+
 def test_html_of_an_empty_report_says_so(report: Report) -> None:
     page = to_html(replace(report, policies=(), recorded=(), evidence=(), first_ts=None, last_ts=None, clusters=()))
     assert "No policy was replayed." in page
