@@ -94,7 +94,7 @@ def replayed_over_http(port: int) -> str:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         return send(connection, method, f"/api/v1/replays{path}", body, Content_Type="application/yaml")[1]
 
-    job = asked("POST", "?calibrate=true", POLICY.read_bytes())
+    job = asked("POST", "?exemptions=false", POLICY.read_bytes())
     deadline = time.monotonic() + _SECONDS_MAX
     while job["state"] not in ("finished", "failed", "cancelled") and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -107,14 +107,11 @@ def test_no_command_fails_because_the_sink_is_writing(tmp_path: Path, capsys: py
     settings = Settings(lake=lake, port=0, query_port=0, drain_interval_seconds=0.2, disk_free_bytes_min=0)
     with RunningServer(settings, tmp_path / "server.log") as server, sending(server) as sender:
         wait_for_events(lake, 40)
-        until = (datetime.now(UTC) - timedelta(seconds=3)).isoformat()
         for command in (
             ["replay", "-f", str(POLICY)],
-            ["calibrate"],
             ["gate", "-f", str(POLICY), "--allow-insufficient", "--no-calibrate"],
             ["exemptions", "-f", str(POLICY)],
             ["readiness", "-f", str(POLICY), "--no-exemptions"],
-            ["readiness", "-f", str(POLICY), "--until", until, "--no-exemptions", "--no-calibrate"],
         ):
             before = events_in(lake)
             code = run(["--lake", str(lake), *command, "--workers", "1"])
