@@ -13,75 +13,153 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from importlib import import_module
+from inspect import Parameter, signature
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
 
+from .configuration import Configuration
 from .context import Context
-from .damage import ENGINE_ERRORS, explained
 
 EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
+_DISTRIBUTION = "kube-hindcast"
 
-# In the order in which `--help` lists them. Each is the function `command` of a module of api/commands.
-COMMANDS = (
-    "demo",
-    "init",
-    "ingest",
-    "serve",
-    "doctor",
-    "compact",
-    "expire",
-    "violations",
-    "replay",
-    "calibrate",
-    "readiness",
-    "exemptions",
-    "gate",
-    "watch",
-)
+# In the order in which `--help` lists them, each with its line there. Each is the function `command` of a module of api/commands,
+# which is imported when that command is run: to load them all takes longer than most of them run.
+COMMANDS = {
+    "demo": "The whole way on a bundled audit log",
+    "init": "Write an audit policy fit for replay, and the webhook's kubeconfig",
+    "ingest": "Take audit logs and object snapshots into the lake",
+    "serve": "Receive audit events; serve the pages and the HTTP API",
+    "doctor": "Say what evidence was lost, and what that means for verdicts",
+    "compact": "Merge small files into sorted ones",
+    "expire": "Drop events, or only their bodies, of days before a time",
+    "violations": "What the cluster recorded, by policy, workload, user or day",
+    "replay": "What policies would have decided on the recorded requests",
+    "calibrate": "How far the replay agrees with what the cluster recorded",
+    "readiness": "May these policies go to Deny? The verdict with its figures",
+    "exemptions": "The fewest, narrowest exemptions that leave no denial",
+    "gate": "For CI: exit code 0 when every policy may deny",
+    "watch": "Replay events as they arrive; report the first would-be denial",
+}
+_LAKE_HELP = "The folder that keeps the events."
+_QUIET_HELP = "No progress, only results and errors."
+_DEFAULT_LAKE = Path("hindcast-lake")
 
 # These ask a lake several times over, and every time about what it held when they began.
 _REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate")
 
 
-def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """The command line with some of its commands. To load them all takes longer than most of them run."""
-    app = typer.Typer(
+class _Commands(TyperGroup):
+    """The commands by name, each imported when it is asked for; `--help` and completion need only their names and lines."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, with its options; None where there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        if cmd_name not in self.commands:
+            self.commands[cmd_name] = _loaded(cmd_name)
+        return self.commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands, without their options."""
+        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+        super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Names of commands that begin so."""
+        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
+        return super().shell_complete(ctx, incomplete)
+
+
+def application() -> typer.Typer:
+    """The command line."""
+    return typer.Typer(
         name="hindcast",
+        cls=_Commands,
         help="Say whether a Kubernetes admission policy can go from Warn/Audit to Deny, from the audit log of your own cluster.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         callback=_options,
     )
-    for name in names:
-        app.command(name)(_finishing(import_module(f".commands.{name}", __package__).command))
-    return app
+
+
+def _loaded(name: str) -> Any:
+    """One command as typer runs it."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name)(_finishing(import_module(f".commands.{name}", __package__).command))
+    return typer.main.get_command(single)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        from ingest.manifest import MANIFEST_VERSION
+
+        typer.echo(f"hindcast {version(_DISTRIBUTION)} (lake format {MANIFEST_VERSION})")
+        raise typer.Exit
 
 
 def _options(
     context: typer.Context,
-    lake: Annotated[
-        Path,
-        typer.Option(envvar="HINDCAST_LAKE", help="The folder that keeps the events.", show_default=True),
-    ] = Path("hindcast-lake"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results and errors.")] = False,
+    lake: Annotated[Path | None, typer.Option(envvar="HINDCAST_LAKE", help=_LAKE_HELP, show_default=str(_DEFAULT_LAKE))] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET_HELP)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the lake's format.")
+    ] = False,
 ) -> None:
-    context.obj = Context(lake=lake, quiet=quiet)
-    if context.invoked_subcommand in _REPLAYING:
-        context.with_resource(hold_files(lake, time.time()))
+    configuration = Configuration.load(os.environ, COMMANDS)
+    context.obj = Context(lake=lake or configuration.lake or _DEFAULT_LAKE, quiet=quiet or configuration.quiet)
+    if (name := context.invoked_subcommand) in COMMANDS:
+        command = context.command.get_command(context, name)  # type: ignore[attr-defined]
+        context.default_map = {name: configuration.defaults(name, command, os.environ)}
+
+
+def _with_global_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with `--lake` and `--quiet`, which may stand on either side of its name."""
+
+    @wraps(command)
+    def run_with(*arguments: Any, lake: Path | None = None, quiet: bool = False, **options: Any) -> Any:
+        context: typer.Context = options["context"]
+        own: Context = context.obj
+        own = context.obj = replace(own, lake=lake or own.lake, quiet=quiet or own.quiet)
+        if context.info_name in _REPLAYING:
+            context.with_resource(hold_files(own.lake, time.time()))
+        return command(*arguments, **options)
+
+    given = signature(command, eval_str=True)
+    more = [
+        Parameter("lake", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, typer.Option(help=_LAKE_HELP)]),
+        Parameter(
+            "quiet",
+            Parameter.KEYWORD_ONLY,
+            default=False,
+            annotation=Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET_HELP)],
+        ),
+    ]
+    run_with.__signature__ = given.replace(parameters=[*given.parameters.values(), *more])  # type: ignore[attr-defined]
+    return run_with
 
 
 def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
     """The command as typer wants it: ends with an exit code."""
+
+    command = _with_global_options(command)
 
     @wraps(command)
     def finish(*arguments: Any, **options: Any) -> None:
@@ -93,9 +171,13 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
             ) from error
         except BrokenPipeError:
             raise
-        except ENGINE_ERRORS as error:
+        except (HindcastError, typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            from .damage import ENGINE_ERRORS, explained  # loads every engine
+
             context: typer.Context = options["context"]
-            if (known := explained(error, context.obj.lake)) is None:
+            if not isinstance(error, ENGINE_ERRORS) or (known := explained(error, context.obj.lake)) is None:
                 raise
             raise known from error
         defects = options["context"].obj.defects if "context" in options else ()
@@ -104,12 +186,6 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
         raise typer.Exit(code or (EXIT_IN_PART if defects else 0))
 
     return finish
-
-
-def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
-    """The commands that these arguments may mean: those that stand among them, or all for help and for what is none."""
-    named = [name for name in COMMANDS if name in arguments]
-    return named if named and arguments[0] != "--help" else COMMANDS
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -136,7 +212,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        application(_asked_for(arguments))(args=arguments)
+        application()(args=arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:

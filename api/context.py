@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
 
 class Step(Protocol):
     """Called with what is done so far and the total, in the same unit; total is 0 while it is not known."""
@@ -39,6 +36,9 @@ class Context:
         if self.quiet:
             yield lambda done, total: None
         elif sys.stderr.isatty():
+            from rich.console import Console  # not before: most of the time of `hindcast --help` would be this
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
             console = Console(stderr=True)
             columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
             with Progress(*columns, console=console, transient=True) as bar:

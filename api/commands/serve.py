@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 
 from api.context import Context
-from api.settings import Settings
+from api.settings import ENV_PREFIX, Settings
 
 
 def command(context: typer.Context, **given: Any) -> int:
@@ -20,8 +20,18 @@ def command(context: typer.Context, **given: Any) -> int:
     from api.serve import serve  # not before: no other command waits for a web framework to load
 
     own: Context = context.obj
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items() if value not in (None, [])}
+    values = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in given.items()
+        if value not in (None, []) and not _environment_wins(context, name)
+    }
     return serve(Settings.read(os.environ, lake=own.lake, **values))
+
+
+def _environment_wins(context: typer.Context, name: str) -> bool:
+    """Whether a value comes from the configuration file although the environment has one."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT_MAP" and ENV_PREFIX + name.upper() in os.environ
 
 
 def _options() -> inspect.Signature:
@@ -32,13 +42,15 @@ def _options() -> inspect.Signature:
         if item.name == "lake":
             continue
         kind, text = get_args(hints[item.name])[:2]
-        default = "" if item.default in (None, MISSING) else f" [default: {_shown(item.default)}]"
+        default = False if item.default in (None, MISSING, "", ()) else _shown(item.default)
         parameters.append(
             inspect.Parameter(
                 item.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=Annotated[_option_type(kind), typer.Option(help=text[:1].upper() + text[1:] + "." + default)],
+                annotation=Annotated[
+                    _option_type(kind), typer.Option(help=text[:1].upper() + text[1:] + ".", show_default=default)
+                ],
             )
         )
     return inspect.Signature(parameters)
@@ -51,6 +63,8 @@ def _option_type(kind: Any) -> Any:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
