@@ -13,10 +13,10 @@ from pathlib import Path
 
 import lark
 
-_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
+ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 # In a class that excludes quotes the quote stands first: lark takes a backslash before a quote for an escape of its own.
-_LINE = rf"""[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*'|"(?:{_ESCAPE}|[^"\\\n\r])*"|'(?:{_ESCAPE}|[^'\\\n\r])*'"""
-_BLOCK = rf'''[rR]"""[\s\S]*?"""|[rR]\'\'\'[\s\S]*?\'\'\'|"""(?:{_ESCAPE}|[^\\])*?"""|\'\'\'(?:{_ESCAPE}|[^\\])*?\'\'\''''
+LINE_STRING = rf"""[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*'|"(?:{ESCAPE}|[^"\\\n\r])*"|'(?:{ESCAPE}|[^'\\\n\r])*'"""
+BLOCK_STRING = rf'''[rR]"""[\s\S]*?"""|[rR]\'\'\'[\s\S]*?\'\'\'|"""(?:{ESCAPE}|[^\\])*?"""|\'\'\'(?:{ESCAPE}|[^\\])*?\'\'\''''
 
 _REPLACED = (
     (
@@ -61,9 +61,9 @@ _REPLACED = (
 )
 # The definitions of these terminals run over several lines; each ends at the next empty line.
 _TERMINALS = {
-    "STRING_LIT     : ": f"STRING_LIT : /{_LINE}/",
-    "MLSTRING_LIT   : ": f"MLSTRING_LIT.2 : /{_BLOCK}/",
-    "BYTES_LIT      : ": f"BYTES_LIT.3 : /[bB](?:{_BLOCK}|{_LINE})/",
+    "STRING_LIT     : ": f"STRING_LIT : /{LINE_STRING}/",
+    "MLSTRING_LIT   : ": f"MLSTRING_LIT.2 : /{BLOCK_STRING}/",
+    "BYTES_LIT      : ": f"BYTES_LIT.3 : /[bB](?:{BLOCK_STRING}|{LINE_STRING})/",
 }
 _QUOTED_IDENT = r"QUOTED_IDENT : /`[ \-_a-zA-Z0-9.\/]+`/"
 

@@ -43,7 +43,7 @@ def test_what_go_refuses_is_refused(pattern: str, problem: str) -> None:
         ("(" * 999 + "a" + ")" * 999, "a", True),
         ("a$", "a\n", False),
         ("a\ufffd", "a\ud800", True),
-        ("(x+x+)+y", "x" * 20_000, False),
+        ("(x+x?)+z", "x" * 20_000, False),
         ("a.*a.*a.*a.*b", "a" * 20_000, False),
     ],
 )
