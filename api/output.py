@@ -10,17 +10,20 @@ import csv
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TextIO
 
 import yaml
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 from pipeline.report.cells import spreadsheet_text, visible
+
+from .tables import Column, Table, text
+
+__all__ = ["Column", "Format", "Table", "render", "text"]
+# What a terminal shows of a long table, where nobody asked for another number.
+LIMIT = 40
 
 
 class Format(StrEnum):
@@ -34,37 +37,16 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """`key` names the field in JSON; `heading` the column. `wide` columns only show with `-o wide` and in data formats."""
-
-    key: str
-    heading: str = ""
-    wide: bool = False
-    number: bool = False
-
-    @property
-    def title(self) -> str:
-        return self.heading or self.key.replace("_", " ").upper()
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under columns, with the sentences that a reader must not miss (`notes`)."""
-
-    name: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]
-    title: str = ""
-    notes: Sequence[str] = field(default_factory=tuple)
-
-
-def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None) -> None:
+def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None, limit: int | None = 0) -> None:
     """Write the tables to `stream` (standard output). JSON, YAML and CSV carry every column, and times as RFC 3339 in UTC.
 
-    CSV holds the first table, the command's answer; standard error says which others there are.
+    CSV holds the first table, the command's answer; standard error says which others there are. `limit` is how many rows of each
+    table are written: 0 stands for all, None for all but on a terminal.
     """
     out = stream if stream is not None else sys.stdout
+    if limit is None:
+        limit = LIMIT if form is Format.TABLE and out.isatty() else 0
+    tables = [_limited(table, limit) for table in tables]
     match form:
         case Format.JSON:
             json.dump(_as_data(tables), out, indent=2, default=_json_value)
@@ -80,9 +62,19 @@ def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None) 
                 others = ", ".join(table.name for table in tables[1:])
                 sys.stderr.write(f"csv holds one table, here {tables[0].name}; {others}: -o json\n")
         case Format.TABLE | Format.WIDE:
-            console = Console(file=out, soft_wrap=False, highlight=False, width=None if out.isatty() else 200)
+            from .layout import Screen, lines_of
+
+            screen = Screen.of(out)
             for table in tables:
-                _print(console, table, wide=form is Format.WIDE)
+                out.write("\n".join([*lines_of(table, screen, wide=form is Format.WIDE), "", ""]))
+
+
+def _limited(table: Table, limit: int) -> Table:
+    """The table with its first rows, and a note of how many more there are."""
+    more = len(table.rows) - limit
+    if limit == 0 or more <= 0:
+        return table
+    return replace(table, rows=table.rows[:limit], notes=(*table.notes, f"{more:,} more rows: --limit 0 shows all"))
 
 
 def _write_csv(table: Table, out: TextIO) -> None:
@@ -116,53 +108,6 @@ def _json_value(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     return str(value)
-
-
-def _shown(table: Table, wide: bool) -> list[int]:
-    return [index for index, column in enumerate(table.columns) if wide or not column.wide]
-
-
-def text(value: Any) -> str:
-    """One cell as a person reads it: nothing for null, times to the second in UTC, lists with commas, ratios with three digits."""
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(text, value))
-    return str(value)
-
-
-def _print(console: Console, table: Table, wide: bool) -> None:
-    if table.title:
-        console.print(Text(table.title, style="bold"))
-    if table.rows:
-        grid = RichTable(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-        shown = _shown(table, wide)
-        for index in shown:
-            column = table.columns[index]
-            grid.add_column(column.title, justify="right" if column.number else "left", overflow="fold")
-        for row in table.rows:
-            grid.add_row(*(Text(_printable(text(row[index]))) for index in shown))
-        console.print(grid)
-    else:
-        console.print("none")
-    for note in table.notes:
-        console.print(Text(f"note: {note}", style="dim"))
-    console.print()
-
-
-def _printable(cell: str) -> str:
-    """A cell without what could write elsewhere on a terminal, or in another direction: clients choose names, and are logged."""
-    if cell.isprintable():
-        return cell
-    return "".join(sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode() for sign in cell)
 
 
 def _markdown(table: Table) -> str:

@@ -22,7 +22,16 @@ from queries import LakeReader
 
 from .output import Column, Format, Table, render
 
-_OWNERS_SHOWN = 10
+_OWNERS_SHOWN = 5
+_OWNERS_SHOWN_WIDE = 10
+VERDICT_STYLES = {
+    str(Status.NOT_READY): "red",
+    str(Status.NEW_DENIALS): "red",
+    str(Status.INSUFFICIENT_EVIDENCE): "yellow",
+    str(Status.READY_WITH_EXEMPTIONS): "cyan",
+    str(Status.NO_NEW_DENIALS): "green",
+    str(Status.READY): "green",
+}
 
 
 class ReportFormat(StrEnum):
@@ -61,7 +70,7 @@ def check_files(paths: Sequence[Path] | None) -> None:
 def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | None = None) -> None:
     """Write the report to standard output; `tables` are what a terminal shows of it, by default `report_tables`."""
     if form in (ReportFormat.TABLE, ReportFormat.WIDE, ReportFormat.CSV):
-        render(report_tables(report) if tables is None else tables, Format(form))
+        render(report_tables(report, wide=form is not ReportFormat.TABLE) if tables is None else tables, Format(form))
     else:
         sys.stdout.write(TEXT_FORMATS[form].render(report))
 
@@ -100,14 +109,15 @@ def _format_of(path: Path) -> str:
     return found
 
 
-def report_tables(report: Report) -> list[Table]:
-    """What a terminal shows: the verdicts, then for each policy why, and the owners of its would-be denials."""
+def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
+    """What a terminal shows: the verdicts, then for each policy why, and whom it would have denied; more of all if `wide`."""
     columns = [
         Column("policy"),
         Column("binding"),
-        Column("verdict"),
-        *(Column(name, number=True) for name in ("matched", "deny", "unknown", "workloads")),
-        Column("agreement", number=True),
+        Column("verdict", styles=VERDICT_STYLES),
+        *(Column(name, number=True) for name in ("matched", "deny", "unknown")),
+        Column("workloads", number=True, may_go=1),
+        Column("agreement", number=True, may_go=2),
         *(Column(name, number=True, wide=True) for name in ("users", "namespaces", "days")),
         Column("unit_rate_upper", "UPPER BOUND", number=True, wide=True),
         Column("last_denied", wide=True),
@@ -115,7 +125,7 @@ def report_tables(report: Report) -> list[Table]:
     rows = [_verdict_row(entry) for entry in report.policies]
     notes = ("`hindcast readiness --export FOLDER` writes the query of every figure, and the rows to run it over",)
     verdicts = Table("verdicts", columns, rows, report.title, notes if rows else ())
-    return [verdicts, *_changes(report), *(table for entry in report.policies for table in _policy_tables(entry))]
+    return [verdicts, *_changes(report), *(table for entry in report.policies for table in _policy_tables(entry, wide))]
 
 
 def _changes(report: Report) -> Iterator[Table]:
@@ -128,7 +138,7 @@ def _changes(report: Report) -> Iterator[Table]:
         return
     shown = (Fate.NEW, Fate.KEPT, Fate.GONE, Fate.UNSURE)
     others = tuple(fate for fate in (Fate.UNKNOWN, Fate.UNENFORCED) if any(change.count(fate).requests for change, _ in changes))
-    columns = [Column(name) for name in ("policy", "binding", "verdict")]
+    columns = [Column("policy"), Column("binding"), Column("verdict", styles=VERDICT_STYLES)]
     columns += [Column(fate.replace(" ", "_"), str(fate).upper(), number=True) for fate in (*shown, *others)]
     rows = [
         [
@@ -161,15 +171,22 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
     ]
 
 
-def _policy_tables(entry: PolicyReadiness) -> Iterator[Table]:
+def _policy_tables(entry: PolicyReadiness, wide: bool) -> Iterator[Table]:
     """Of one policy: why, who would be hit, what could be exempted, and what to do next."""
     title = f"{policy_name(entry)}: {entry.status}"
-    yield Table("reasons", [Column("reason", "WHY")], [[reason] for reason in entry.reasons], title, tuple(_latent(entry)))
+    why = [[reason] for reason in entry.reasons]
+    notes = [*_latent(entry)]
+    # A list of exemptions that may not be used hides what decides.
+    lists_exemptions = wide or entry.status is not Status.NOT_READY
+    if entry.exemptions and not lists_exemptions:
+        notes.append(f"{len(entry.exemptions):,} exemptions were found that would not make it ready: -o wide lists them")
+    columns = [Column("reason", "WHY")]
+    yield Table("reasons", columns, why, title, tuple(notes), VERDICT_STYLES.get(str(entry.status), ""))
     if entry.change is not None:
-        yield from _changed(entry.change)
+        yield from _changed(entry.change, wide)
     elif entry.owners:
-        yield _owners(entry)
-    if entry.exemptions:
+        yield _owners(entry, wide)
+    if entry.exemptions and lists_exemptions:
         yield _exemptions(entry)
     if entry.rollout:
         steps = [[number, step(found)] for number, found in enumerate(entry.rollout, start=1)]
@@ -187,29 +204,44 @@ def _latent(entry: PolicyReadiness) -> Iterator[str]:
         )
 
 
-def _changed(change: Change) -> Iterator[Table]:
+def _changed(change: Change, wide: bool) -> Iterator[Table]:
     """Whom the change hits, by what becomes of their denials; gone and kept ones are counted in the table of changes."""
     found = change.units_of(Fate.NEW, Fate.UNSURE)
     if not found:
         return
-    columns = [*(Column(name) for name in ("denials", "namespace", "workload", "user")), Column("requests", number=True)]
-    columns += [Column("last_seen", wide=True), Column("message"), Column("audit_id", wide=True)]
+    columns = [
+        Column("denials"),
+        Column("namespace"),
+        Column("workload"),
+        Column("user", may_go=2),
+        Column("requests", number=True),
+    ]
+    columns += [Column("last_seen", wide=True), Column("message", prose=True, may_go=1), Column("audit_id", wide=True)]
     rows = [
         [row.fate, row.namespace, workload(row), row.user, row.requests, row.last_ts, row.message, row.audit_id]
-        for row in found[:_OWNERS_SHOWN]
+        for row in found[: _OWNERS_SHOWN_WIDE if wide else _OWNERS_SHOWN]
     ]
     more = len(found) - len(rows)
-    yield Table("changed", columns, rows, "Whom the change would deny", (f"{more:,} more in the report",) if more else ())
+    yield Table("changed", columns, rows, "Whom the change would deny", _more(more, wide))
 
 
-def _owners(entry: PolicyReadiness) -> Table:
+def _more(more: int, wide: bool) -> tuple[str, ...]:
+    """Where the rest is that a list does not show; nothing where it shows all."""
+    if more <= 0:
+        return ()
+    return (f"{more:,} more in the report" if wide else f"{more:,} more: -o wide, and --report-file for all",)
+
+
+def _owners(entry: PolicyReadiness, wide: bool) -> Table:
     columns = [
-        *(Column(name) for name in ("namespace", "workload", "user")),
+        Column("namespace"),
+        Column("workload"),
+        Column("user", may_go=2),
         Column("requests", number=True),
         Column("first_seen", wide=True),
         Column("last_seen", wide=True),
-        Column("message"),
-        Column("passes_with", wide=True),
+        Column("message", prose=True, may_go=1),
+        Column("passes_with", wide=True, prose=True),
         Column("audit_id", wide=True),
     ]
     rows = [
@@ -224,17 +256,16 @@ def _owners(entry: PolicyReadiness) -> Table:
             owner.difference,
             owner.audit_id,
         ]
-        for owner in entry.owners[:_OWNERS_SHOWN]
+        for owner in entry.owners[: _OWNERS_SHOWN_WIDE if wide else _OWNERS_SHOWN]
     ]
     more = max(entry.owners_total, len(entry.owners)) - len(rows)
-    notes = (f"{more:,} more in the report",) if more > 0 else ()
-    return Table("owners", columns, rows, "Who would have been denied", notes)
+    return Table("owners", columns, rows, "Who would have been denied", _more(more, wide))
 
 
 def _exemptions(entry: PolicyReadiness) -> Table:
     columns = [
         Column("exempts"),
-        Column("who", "WHO CAN USE IT"),
+        Column("who", "WHO CAN USE IT", prose=True),
         Column("on", wide=True),
         Column("denied", "DENIALS", number=True),
         Column("hides", "EXEMPT REQUESTS", number=True),

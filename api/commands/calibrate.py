@@ -58,6 +58,7 @@ def command(
     kubernetes_version: options.KubernetesVersion = "1.36",
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
+    limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Replay the policies that were bound at the time, and compare with every recorded failure, denial and audit annotation."""
@@ -66,14 +67,13 @@ def command(
     version = options.parse_version(kubernetes_version)
     found = calibrate(own, window, version, workers, other_authorizers=other_authorizers)
     shown = None if output in (Format.JSON, Format.YAML) else _DISAGREEMENTS_SHOWN
-    render(
-        [
-            confusion_table(found.confusion),
-            agreement_table(found.agreements, found.hint),
-            disagreement_table(found.disagreements, shown),
-        ],
-        output,
-    )
+    confused, agreed = confusion_table(found.confusion), agreement_table(found.agreements, found.hint)
+    disagreeing = disagreement_table(found.disagreements, shown)
+    if output is Format.TABLE:
+        # What disagrees is why a person calibrates; -o wide has every cell.
+        render([disagreeing, agreed], output, limit=limit)
+    else:
+        render([confused, agreed, disagreeing], output, limit=limit)
     own.say(found.window)
     return 0
 
@@ -112,16 +112,23 @@ def _rows(reader: LakeReader) -> Iterable[dict[str, Any]]:
 def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
     """One row per (policy, binding), and the sum; `hint` is what else to try."""
     names = ("agreed", "disagreed", "unknown", "silent", "annotations_compared", "annotations_agreed")
-    columns = [Column("policy"), Column("binding"), *(Column(name, number=True) for name in names)]
+    columns = [
+        Column("policy"),
+        Column("binding"),
+        *(Column(name, number=True, may_go=int(name.startswith("annotations"))) for name in names),
+    ]
+    agreements = sorted(agreements, key=lambda item: (-item.disagreed, -item.unknown))
     rows = [[item.policy, item.binding, *(getattr(item, name) for name in names)] for item in agreements]
     agreed, compared = sum(item.agreed for item in agreements), sum(item.compared for item in agreements)
     record = (
         f"{agreed:,} of {compared:,} recorded outcomes are replayed alike" if compared else "nothing is recorded to compare with"
     )
     silent = "silent: the log could not have recorded an outcome; annotations are counted by policy, once for each of its bindings"
-    return Table(
-        "agreement", columns, rows, "Replay of what was bound, against the record", (record, silent, *([hint] if hint else ()))
-    )
+    return Table("agreement", columns, rows, f"Replay of what was bound, against the record: {record}", (silent, *_given(hint)))
+
+
+def _given(hint: str) -> tuple[str, ...]:
+    return (hint,) if hint else ()
 
 
 def confusion_table(rows: Iterable[Confusion]) -> Table:
@@ -144,7 +151,7 @@ def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None = _DISA
     """The requests that disagree, both sides; the first ones, unless `shown` is None."""
     found = list(rows)
     names = ("ts", "policy", "binding", "about", "recorded", "replayed", "recorded_messages", "replayed_messages", "audit_id")
-    columns = [Column(name, wide=name.endswith("_messages")) for name in names]
+    columns = [Column(name, wide=name.endswith("_messages"), prose=name.endswith("_messages")) for name in names]
     cells = [[row[name] for name in names] for row in found[:shown]]
     more = len(found) - len(cells)
     return Table("disagreements", columns, cells, "Disagreements", (f"{more} more: -o json has all",) if more > 0 else ())

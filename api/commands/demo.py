@@ -15,7 +15,7 @@ import zstandard
 
 from api.context import Context
 from api.output import Column, Format, Table, render
-from api.reports import ReportFormat, print_report
+from api.reports import VERDICT_STYLES, ReportFormat, print_report
 from ingest.errors import InputError
 from ingest.files import ingest_files
 from ingest.lake import Lake
@@ -23,6 +23,7 @@ from ingest.snapshot import ingest_snapshot
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.html import to_html
+from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 
 from . import readiness, violations
@@ -50,8 +51,9 @@ def command(
     out: Annotated[Path, typer.Option(help="The folder for the lake and the report; it is made anew.")] = Path("demo-out"),
     lake_only: Annotated[bool, typer.Option("--lake-only", help="Fill the lake and stop.")] = False,
     stretch: Annotated[bool, typer.Option(help="Stretch the recording's five minutes to three weeks.")] = True,
+    details: Annotated[bool, typer.Option("--details", help="Also print what was recorded, and the whole report.")] = False,
 ) -> int:
-    """Ingest a real audit log, print what its cluster recorded, replay four policies and write a readiness report."""
+    """Ingest a real audit log, replay four policies over it, print their verdicts and write a readiness report."""
     own: Context = context.obj
     started = time.monotonic()
     lake = Context(lake=_fresh_lake(out), quiet=own.quiet)
@@ -66,17 +68,43 @@ def command(
             return 0
         reader = open_lake(lake.lake)
         try:
-            _print_recorded(reader)
+            totals = _totals_table(reader)
+            if details:
+                render(_recorded_tables(reader), Format.TABLE)
         finally:
             reader.close()
         question = readiness.Question([data / "policies"], expires=datetime.now(UTC).date() + _EXEMPTED)
         report = readiness.make_report(lake, question, ReadinessRules(), CHANGE_DELAY * factor)
-    print_report(report, ReportFormat.TABLE)
+    if details:
+        print_report(report, ReportFormat.TABLE)
     page = out / "report.html"
     page.write_text(to_html(report), encoding="utf-8")
-    own.say(f"report: {page} (opens offline); lake: {lake.lake}; {time.monotonic() - started:.0f} s in all")
-    own.say(f"next: hindcast --lake {lake.lake} violations --by workload; with your own audit log: hindcast ingest FILE")
+    own.say(f"{time.monotonic() - started:.0f} s in all\n")
+    render([totals, _answers(report), _next_steps(lake.lake, page)], Format.TABLE)
     return 0
+
+
+def _answers(report: Report) -> Table:
+    """The verdict of each policy with its first reason."""
+    columns = [
+        Column("verdict", styles=VERDICT_STYLES),
+        Column("policy"),
+        Column("why", prose=True),
+    ]
+    rows = [[entry.status, entry.policy, entry.reasons[0]] for entry in report.policies]
+    return Table("answers", columns, rows, "May these policies go to Deny? Each was replayed over all these requests")
+
+
+def _next_steps(lake: Path, page: Path) -> Table:
+    """Where to look, and what to type."""
+    start = f"hindcast --lake {lake}"
+    rows = [
+        ["the report", f"{page} (opens without a network)"],
+        ["the record", f"{start} violations --by workload"],
+        ["the pages", f"{start} serve --no-sink"],
+        ["your log", "hindcast ingest FILE && hindcast readiness -f POLICIES"],
+    ]
+    return Table("next", [Column("to_see"), Column("do", "OPEN OR TYPE")], rows, "What to do next")
 
 
 def _fresh_lake(out: Path) -> Path:
@@ -122,11 +150,14 @@ def _moved(moment: datetime, factor: float) -> datetime:
     return _START - (_STORY if factor != 1.0 else timedelta()) + (moment - _START) * factor
 
 
-def _print_recorded(reader: LakeReader) -> None:
-    """The totals of the log, then what its policies reported."""
+def _totals_table(reader: LakeReader) -> Table:
     totals = reader.sql("FROM recorded_totals()").fetchall()[0]
     columns = [Column(name, heading, number=True) for name, heading in _TOTALS]
+    return Table("totals", columns, [totals], "What the cluster recorded")
+
+
+def _recorded_tables(reader: LakeReader) -> list[Table]:
+    """What the policies that were in force reported."""
     rollup = reader.violation_rollup(["policy", "binding"])
     rows = [dict(zip(rollup.columns, row, strict=True)) for row in rollup.fetchall()]
-    totals_table = Table("totals", columns, [totals], "What the cluster recorded")
-    render([totals_table, violations.failures(["policy", "binding"], rows), *violations.recorded(reader)], Format.TABLE)
+    return [violations.failures(["policy", "binding"], rows), *violations.recorded(reader)]

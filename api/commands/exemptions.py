@@ -132,9 +132,9 @@ def exemption_table(proposal: Proposal) -> Table:
     counts = ("denied", "denied_workloads", "passing", "passing_workloads", "unknown")
     columns = [
         Column("policy"),
-        Column("on"),
+        Column("on", may_go=1),
         Column("exempts"),
-        Column("who", "WHO CAN USE IT"),
+        Column("who", "WHO CAN USE IT", prose=True),
         *(Column(name, number=True) for name in counts),
         Column("review_by"),
     ]

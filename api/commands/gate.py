@@ -116,7 +116,9 @@ def command(
         reader.close()
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
-    reports.print_report(report, output, [*reports.report_tables(report), *counterexample_tables(report)])
+    reports.print_report(
+        report, output, [*reports.report_tables(report, wide=output is not ReportFormat.TABLE), *counterexample_tables(report)]
+    )
     own.say(plan.words_of_window)
     code = exit_code(report, Allowed(allow_insufficient, allow_exemptions))
     own.say(f"gate: {_sentence(report)}; exit code {code}")
@@ -219,7 +221,8 @@ def _without_credentials(entry: PolicyReadiness, redaction: Redaction) -> Policy
 
 def counterexample_tables(report: Report) -> list[Table]:
     """What a terminal shows of the counterexamples: one table for each policy that has some."""
-    columns = [Column(name) for name in ("when", "who", "what", "message", "object")]
+    columns = [Column(name) for name in ("when", "who", "what")]
+    columns += [Column(name, prose=True) for name in ("message", "object")]
     columns.append(Column("audit_id", "AUDIT ID", wide=True))
     return [
         Table("counterexamples", columns, [_row(item) for item in entry.counterexamples], f"{entry.policy}: counterexamples")

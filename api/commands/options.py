@@ -20,6 +20,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
 Since = Annotated[str | None, typer.Option(help="Only requests from then on: `30d`, `12h` (before now), or a time in RFC 3339.")]
 Until = Annotated[str | None, typer.Option(help="Only requests before then; same forms as --since.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(min=0, help="How many rows of each table to print; 0 prints all. By default all, and 40 on a terminal."),
+]
 Policies = Annotated[
     list[Path] | None,
     typer.Option("-f", "--filename", help="Policies with their bindings and params: a file, a folder, or - for standard input."),

@@ -208,7 +208,7 @@ def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
         Column("binding"),
         Column("expression_index", "EXPRESSION", number=True),
         *(Column(name, number=True) for name in names),
-        Column("denied_message", "EXAMPLE OF A NEW DENIAL"),
+        Column("denied_message", "EXAMPLE OF A NEW DENIAL", prose=True),
         Column("denied_example", "AUDIT ID", wide=True),
     ]
     cells = [[getattr(row, column.key) for column in columns] for row in rows]

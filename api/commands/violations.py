@@ -21,6 +21,8 @@ FIRST_FAILURE_ONLY = (
 Window = tuple[datetime | None, datetime | None]
 _COLUMN_OF = {"user": "user_name"}
 _HEADINGS = {"user_name": "USER", "first_ts": "FIRST", "last_ts": "LAST"}
+# Where room is short these go, the highest first.
+_MAY_GO = {"first_ts": 2, "last_ts": 1}
 _COUNTS = ("failures", "requests", "admitted", "users", "namespaces")
 _QUESTIONS = (
     ("denials", "Requests that policies denied", "FROM denial_rollup(?, ?, ?)"),
@@ -34,6 +36,7 @@ def command(
     namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="Only this namespace.")] = None,
     since: options.Since = None,
     until: options.Until = None,
+    limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> None:
     """Print the validation failures, denials and audit annotations of policies that the audit log recorded."""
@@ -43,19 +46,22 @@ def command(
     dimensions = by or ["policy", "binding"]
     if namespace is not None and "namespace" not in dimensions:
         dimensions = [*dimensions, "namespace"]
+    if "workload" in dimensions and "namespace" not in dimensions:
+        dimensions = [*(each for each in dimensions if each != "workload"), "namespace", "workload"]
     relation = reader.violation_rollup(dimensions, *window)
     rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
     kept = [row for row in rows if namespace is None or row["namespace"] == namespace]
-    render([failures(dimensions, kept), *recorded(reader, window, namespace)], output)
+    render([failures(dimensions, kept), *recorded(reader, window, namespace)], output, limit=limit)
 
 
 def failures(dimensions: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table:
     """Recorded failures per combination of the dimensions, most first."""
     names = [_COLUMN_OF.get(dimension, dimension) for dimension in dimensions]
     columns = [
-        *(Column(name, _HEADINGS.get(name, "")) for name in names),
+        *(Column(name, _HEADINGS.get(name, ""), prose=name == "message") for name in names),
         *(Column(name, number=True, wide=name in ("users", "namespaces")) for name in _COUNTS),
-        *(Column(name, _HEADINGS[name]) for name in ("first_ts", "last_ts")),
+        Column("first_ts", "FIRST", may_go=2),
+        Column("last_ts", "LAST", may_go=1),
     ]
     cells = [[row[column.key] for column in columns] for row in rows]
     return Table("failures", columns, cells, "Recorded validation failures", (FIRST_FAILURE_ONLY,) if rows else ())
@@ -68,5 +74,14 @@ def recorded(reader: LakeReader, window: Window = (None, None), namespace: str |
 
 def _table(reader: LakeReader, parameters: Sequence[object], name: str, title: str, text: str) -> Table:
     relation = reader.sql(text, parameters)
-    columns = [Column(key, _HEADINGS.get(key, ""), number=key in (*_COUNTS, "distinct_values")) for key in relation.columns]
+    columns = [
+        Column(
+            key,
+            _HEADINGS.get(key, ""),
+            number=key in (*_COUNTS, "distinct_values"),
+            prose=key == "message",
+            may_go=_MAY_GO.get(key, 0),
+        )
+        for key in relation.columns
+    ]
     return Table(name, columns, relation.fetchall(), title)

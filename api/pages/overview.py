@@ -12,7 +12,7 @@ from typing import Any
 
 from ingest.lag import Lag
 from pipeline.readiness.assess import rows_of
-from pipeline.readiness.model import PolicyReadiness, Status
+from pipeline.readiness.model import PolicyReadiness, urgency
 from pipeline.replay import BindingSummary
 from pipeline.report.model import RecordedPolicy
 from queries.rows import Loss
@@ -36,7 +36,6 @@ RECORDED_SHOWN = 12
 # A report of a large replay takes seconds, and is then kept. So long a page works on reports that nobody has asked for yet.
 _REPORTS_SECONDS = 2.0
 # What needs a decision first.
-_ORDER = (Status.NOT_READY, Status.INSUFFICIENT_EVIDENCE, Status.READY_WITH_EXEMPTIONS, Status.READY)
 _LOST = "lost"
 
 
@@ -182,7 +181,9 @@ async def entries(asker: Asker, runs: Sequence[Run], newest: datetime | None) ->
             is_stale = run.until is None and newest is not None and report.last_ts is not None and newest > report.last_ts
             found.setdefault((policy.policy, policy.binding), _entry(policy, run, is_stale=is_stale))
     decided = [entry for entry in found.values() if isinstance(entry, Entry)]
-    return sorted(decided, key=_urgency), [entry for entry in found.values() if isinstance(entry, Awaited)]
+    return sorted(decided, key=lambda entry: urgency(entry.policy)), [
+        entry for entry in found.values() if isinstance(entry, Awaited)
+    ]
 
 
 def tried(source: Source, runs: Iterable[Run]) -> list[Run]:
@@ -213,8 +214,3 @@ def recorded(source: Source) -> list[Recorded]:
 
 def _entry(policy: PolicyReadiness, run: Run, *, is_stale: bool) -> Entry:
     return Entry(policy, run, timeline(policy.days), policy_address(run.run_id, policy.policy, policy.binding), is_stale)
-
-
-def _urgency(entry: Entry) -> tuple[int, int, str, str]:
-    policy = entry.policy
-    return _ORDER.index(policy.status), -policy.denials.requests, policy.policy, policy.binding or ""

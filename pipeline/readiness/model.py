@@ -26,6 +26,17 @@ class Status(StrEnum):
     NEW_DENIALS = "NEW DENIALS"
 
 
+# What a reader must see first, first.
+_URGENCY = (
+    Status.NOT_READY,
+    Status.NEW_DENIALS,
+    Status.INSUFFICIENT_EVIDENCE,
+    Status.READY_WITH_EXEMPTIONS,
+    Status.NO_NEW_DENIALS,
+    Status.READY,
+)
+
+
 class Identity(StrEnum):
     """What kind of client acted."""
 
@@ -325,3 +336,8 @@ class PolicyReadiness:
     counterexamples: tuple[Counterexample, ...] = ()
     later: LaterTrial | None = None  # of the exemptions; None where none were looked for
     change: Change | None = None  # against a version before; then `status` is the verdict on the change
+
+
+def urgency(entry: PolicyReadiness) -> tuple[int, int, str, str]:
+    """The order of policies wherever they are listed: the worst verdict first, then most denials, then by name."""
+    return _URGENCY.index(entry.status), -entry.denials.requests, entry.policy, entry.binding or ""

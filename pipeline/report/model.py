@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipeline.readiness.change import Change
-from pipeline.readiness.model import PolicyReadiness, Status
+from pipeline.readiness.model import PolicyReadiness, Status, urgency
 from pipeline.readiness.rules import ReadinessRules
 
 MODEL_VERSION = 1
@@ -62,7 +62,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One readiness report over one lake and one replay run."""
+    """One readiness report over one lake and one replay run. Its policies stand in the order of `urgency`, the worst first."""
 
     title: str
     clusters: tuple[str, ...]
@@ -80,6 +80,9 @@ class Report:
     queries: tuple[Query, ...]
     sources: tuple[PolicySource, ...] = ()
     removed: tuple[Change, ...] = ()  # against a version before: its (policy, binding) pairs that the new version does not have
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policies", tuple(sorted(self.policies, key=urgency)))
 
     @property
     def all_ready(self) -> bool:

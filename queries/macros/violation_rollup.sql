@@ -12,6 +12,7 @@
 -- Columns: policy, binding, message, namespace, user_name, resource, workload, day, failures, requests, admitted (requests that went
 -- through), users, namespaces, first_ts, last_ts.
 -- Requests are told apart by the microsecond in which they were received. A workload is told from bodies: asking for it reads them.
+-- Workloads are counted within their namespace, because two namespaces may have one of the same name.
 CREATE MACRO violation_rollup(
     dimensions, since, until,
     clusters := NULL, policies := NULL, bindings := NULL, namespaces := NULL, users := NULL, resources := NULL
@@ -20,7 +21,7 @@ SELECT
     CASE WHEN list_contains(dimensions, 'policy') THEN policy END AS policy,
     CASE WHEN list_contains(dimensions, 'binding') THEN binding END AS binding,
     CASE WHEN list_contains(dimensions, 'message') THEN message END AS message,
-    CASE WHEN list_contains(dimensions, 'namespace') THEN namespace END AS namespace,
+    CASE WHEN list_contains(dimensions, 'namespace') OR list_contains(dimensions, 'workload') THEN namespace END AS namespace,
     CASE WHEN list_contains(dimensions, 'user') THEN user_name END AS user_name,
     CASE WHEN list_contains(dimensions, 'resource') THEN
         concat_ws('/', concat_ws('.', resource, nullif(api_group, '')), nullif(subresource, ''))

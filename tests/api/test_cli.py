@@ -35,8 +35,10 @@ def log_lines() -> list[bytes]:
     return zstandard.ZstdDecompressor().decompress((DATA / "audit.jsonl.zst").read_bytes()).split(b"\n")[:300]
 
 
-def test_the_demonstration_prints_what_the_data_folder_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", "--out", str(tmp_path / "out")]) == 0
+def test_the_demonstration_prints_what_the_data_folder_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["demo", "--details", "--out", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr()
     # The counts of api/demo/README.md, in the order of the table's columns.
     assert ["16,375", "919", "919", "657", "663", "638"] in [line.split() for line in shown.out.splitlines()]
@@ -45,8 +47,15 @@ def test_the_demonstration_prints_what_the_data_folder_says(tmp_path: Path, caps
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<script" not in page
     assert "image-registry" in page
-    # A second demonstration replaces the first.
+    # A second demonstration replaces the first; without the details it is one screen, the worst verdict first.
+    monkeypatch.setenv("COLUMNS", "80")
     assert run(["-q", "demo", "--out", str(tmp_path / "out")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert 20 <= len(lines) <= 40
+    assert max(map(len, lines)) <= max(80, len(str(tmp_path)) + 40)
+    verdicts = [line[:21].strip() for line in lines if line.startswith(("READY", "NOT READY", "INSUFFICIENT"))]
+    assert verdicts == ["NOT READY", "NOT READY", "INSUFFICIENT EVIDENCE", "READY"]
+    assert any("report.html" in line for line in lines)
 
 
 def test_the_demonstration_spares_a_folder_that_is_no_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

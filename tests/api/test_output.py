@@ -5,12 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from api.output import Column, Format, Table, render
+from api.layout import Screen, lines_of
+from api.output import Column, Format, Table, render, text
+
+MOMENT = datetime(2026, 11, 1, 8, tzinfo=UTC)
 
 TABLES = (
     Table(
@@ -64,4 +72,107 @@ def test_names_that_clients_choose_do_nothing_to_a_terminal() -> None:
     render([Table("names", [Column("name")], [["\x1b[2Jevil\u202egnp\ttab"], ["two\nlines"]])], Format.TABLE, out)
     assert "\\x1b[2Jevil\\u202egnp\\ttab" in out.getvalue()
     assert not {"\x1b", "\u202e", "\t"} & set(out.getvalue())
-    assert "two\n" in out.getvalue().replace(" ", "")
+    assert "two lines\n" in out.getvalue()  # in a pipe a row is one line
+
+
+NAME = st.text("abcdefghij-./:", min_size=1, max_size=40)
+ROW = st.tuples(NAME, NAME, st.integers(0, 10**7), st.datetimes(timezones=st.just(UTC)), st.lists(NAME, max_size=20).map(" ".join))
+NAMES = [Column("name"), Column("owner", may_go=2), Column("many", number=True), Column("last_ts", may_go=1)]
+
+
+@given(st.lists(ROW, min_size=1, max_size=4), st.integers(40, 200), st.booleans())
+def test_no_name_time_or_number_is_ever_broken(rows: list[tuple[Any, ...]], width: int, wide: bool) -> None:
+    table = Table("t", [*NAMES, Column("message", prose=True)], rows)
+    lines = lines_of(table, Screen(width), wide=wide)
+    words = {word for line in lines for word in line.split()}
+    for name, owner, many, last, message in rows:
+        assert {name, f"{many:,}"} <= words
+        if wide:  # nothing is left out either
+            assert {owner, text(last), *message.split()} <= words
+        elif not any("no room" in line for line in lines):
+            assert text(last) in words
+    # Only a word that is wider than the screen itself may stand beyond its edge.
+    assert all(len(line) <= width for line in lines if len(line.split()) != 2)
+
+
+@given(st.lists(ROW, min_size=1, max_size=4))
+def test_in_a_pipe_each_row_is_one_line_that_holds_all(rows: list[tuple[Any, ...]]) -> None:
+    lines = lines_of(Table("t", [*NAMES, Column("message", prose=True)], rows), Screen(None), wide=False)
+    assert len(lines) == 1 + len(rows)
+    for line, row in zip(lines[1:], rows, strict=True):
+        assert line.split() == [word for cell in row for word in text(cell).split()]
+
+
+LOG = Table(
+    "log",
+    [
+        Column("policy"),
+        Column("binding"),
+        Column("user", may_go=2),
+        Column("last_ts", "LAST", may_go=1),
+        Column("message", prose=True),
+    ],
+    [
+        [
+            "host-access",
+            "host-access",
+            "system:serviceaccount:kube-system:replicaset-controller",
+            MOMENT,
+            "host ports are not allowed " * 6,
+        ],
+        ["limits", "limits", "alice", MOMENT, "short"],
+    ],
+)
+
+
+def test_where_room_is_short_columns_that_say_least_are_left_out() -> None:
+    assert lines_of(LOG, Screen(80), wide=False) == [
+        "POLICY        LAST                   MESSAGE",
+        "host-access   2026-11-01T08:00:00Z   host ports are not allowed host ports are",
+        "                                     not allowed host ports are not allowed host",
+        "                                     ports are not allowed host ports are not …",
+        "limits        2026-11-01T08:00:00Z   short",
+        "note: no room for BINDING, USER: -o wide has them",
+    ]
+
+
+def test_what_does_not_fit_with_every_column_is_stacked() -> None:
+    assert lines_of(LOG, Screen(80), wide=True)[-6:] == [
+        "",
+        "POLICY   limits",
+        "BINDING  limits",
+        "USER     alice",
+        "LAST     2026-11-01T08:00:00Z",
+        "MESSAGE  short",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_terminal", "expected"),
+    [
+        ({}, False, Screen(None, False, False)),
+        ({"COLUMNS": "80"}, False, Screen(80, False, False)),
+        ({"COLUMNS": "wide", "FORCE_COLOR": "1"}, False, Screen(None, True, False)),
+        ({"COLUMNS": "90", "TERM": "xterm"}, True, Screen(90, True, True)),
+        ({"COLUMNS": "90", "TERM": "dumb"}, True, Screen(90, False, True)),
+        ({"COLUMNS": "90", "NO_COLOR": "1", "FORCE_COLOR": "1"}, True, Screen(90, False, True)),
+        ({"COLUMNS": "90", "NO_COLOR": ""}, True, Screen(90, True, True)),
+    ],
+)
+def test_width_and_colour_are_what_the_environment_asks_for(
+    environment: dict[str, str], is_terminal: bool, expected: Screen
+) -> None:
+    assert Screen.of(SimpleNamespace(isatty=lambda: is_terminal), environment) == expected  # type: ignore[arg-type]
+
+
+def test_a_verdict_has_its_colour_and_the_widths_do_not_change() -> None:
+    table = Table("t", [Column("verdict", styles={"NOT READY": "red"}), Column("policy")], [["NOT READY", "p"], ["READY", "q"]])
+    plain, coloured = (lines_of(table, Screen(80, has_colour), wide=False) for has_colour in (False, True))
+    assert coloured[1] == "\x1b[1;31mNOT READY\x1b[0m   p"
+    assert [re.sub("\x1b[^m]*m", "", line) for line in coloured] == plain
+
+
+def test_a_limit_says_how_much_it_leaves_out() -> None:
+    out = io.StringIO()
+    render([Table("t", [Column("n")], [[n] for n in range(5)])], Format.TABLE, out, limit=2)
+    assert out.getvalue() == "N\n0\n1\nnote: 3 more rows: --limit 0 shows all\n\n"

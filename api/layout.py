@@ -1,0 +1,225 @@
+"""How a table stands on a terminal: names, times and numbers are never broken, whatever the width.
+
+Where a table is too wide, its prose wraps between words; then columns are left out that say least; then each row stands as lines of
+its own. In a pipe a row is one line of natural width, unless COLUMNS says how wide lines may be.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TextIO
+
+from rich.cells import cell_len
+
+from pipeline.report.cells import visible
+
+from .tables import Column, Table, text
+
+_GAP = 3
+_GAP_MIN = 2
+# A narrower column of prose is a ladder and not a text.
+_PROSE_MIN = 24
+_LINES_MAX = 3
+_STYLES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1;32", "cyan": "1;36"}
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Where tables are printed. `width` is None where lines may be of any length."""
+
+    width: int | None
+    has_colour: bool = False
+    is_terminal: bool = False
+
+    @classmethod
+    def of(cls, stream: TextIO, environment: Mapping[str, str] = os.environ) -> Screen:
+        """COLUMNS decides the width, else the terminal. NO_COLOR and FORCE_COLOR decide on colour, else the terminal."""
+        is_terminal = stream.isatty()
+        given = environment.get("COLUMNS", "")
+        width = int(given) if given.isdecimal() and int(given) > 0 else None
+        if width is None and is_terminal:
+            width = shutil.get_terminal_size().columns
+        has_colour = bool(environment.get("FORCE_COLOR")) or (is_terminal and environment.get("TERM") != "dumb")
+        return cls(width, has_colour and not environment.get("NO_COLOR"), is_terminal)
+
+    def styled(self, shown: str, style: str) -> str:
+        """The text in a style (a key of the table of styles); as it is where there is no colour."""
+        return f"\x1b[{_STYLES[style]}m{shown}\x1b[0m" if self.has_colour and style and shown else shown
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One column that is shown, with its cells as text."""
+
+    column: Column
+    cells: Sequence[str]
+
+    @property
+    def natural(self) -> int:
+        return max((cell_len(line) for cell in (self.column.title, *self.cells) for line in cell.split("\n")), default=0)
+
+    @property
+    def least(self) -> int:
+        """The width below which a word would be broken."""
+        words = (word for cell in (self.column.title, *self.cells) for word in cell.split())
+        longest = max(map(cell_len, words), default=0)
+        return min(self.natural, _PROSE_MIN) if self.column.prose else longest
+
+    @property
+    def style(self) -> Mapping[str, str]:
+        return self.column.styles
+
+
+def lines_of(table: Table, screen: Screen, *, wide: bool) -> list[str]:
+    """The lines of one table, without what ends a line. `wide` shows every column, and cuts nothing."""
+    lines = [screen.styled(line, table.style or "bold") for line in _wrapped(printable(table.title), screen.width)]
+    fields = [
+        _Field(column, [printable(text(row[index]), one_line=screen.width is None) for row in table.rows])
+        for index, column in enumerate(table.columns)
+        if wide or not column.wide
+    ]
+    notes = list(table.notes)
+    if not table.rows:
+        lines.append("none")
+    elif screen.width is None:
+        lines += _grid(fields, [field.natural for field in fields], _GAP, screen, lines_max=None)
+    else:
+        shown, widths, gap = _fitting(fields, screen.width, may_drop=not wide)
+        if widths is None:
+            lines += _stacked(fields, screen)
+        else:
+            lines += _grid(shown, widths, gap, screen, lines_max=None if wide else _LINES_MAX)
+            missing = [field.column.title for field in fields if field not in shown]
+            if missing:
+                notes.append(f"no room for {', '.join(missing)}: -o wide has them")
+    for note in notes:
+        lines += [screen.styled(line, "dim") for line in _wrapped(f"note: {note}", screen.width)]
+    return lines
+
+
+def _fitting(fields: Sequence[_Field], width: int, *, may_drop: bool) -> tuple[Sequence[_Field], list[int] | None, int]:
+    """The columns that fit with their widths and the gap between them; no widths where they do not fit at all."""
+    left = list(fields)
+    while True:
+        for gap in (_GAP, _GAP_MIN):
+            if (widths := _widths(left, width - gap * (len(left) - 1))) is not None:
+                return left, widths, gap
+        going = _least_useful(left) if may_drop else None
+        if going is None:
+            return fields, None, _GAP
+        left.remove(going)
+
+
+def _least_useful(fields: Sequence[_Field]) -> _Field | None:
+    """What to leave out next: a column that repeats the one before it or is empty, then those that may go."""
+    for before, field in pairwise(fields):
+        if not any(field.cells) or list(before.cells) == list(field.cells):
+            return field
+    ranked = [field for field in fields if field.column.may_go]
+    return max(ranked, key=lambda field: field.column.may_go, default=None)
+
+
+def _widths(fields: Sequence[_Field], room: int) -> list[int] | None:
+    """A width for each column within `room`: columns of prose share what the others leave; None where a word would be broken."""
+    widths = [field.least for field in fields]
+    spare = room - sum(widths)
+    if spare < 0:
+        return None
+    # Names that have spaces stay on one line before prose gets more; a narrow want is met before a wide one.
+    order = sorted(range(len(fields)), key=lambda index: (fields[index].column.prose, fields[index].natural - widths[index]))
+    for position, index in enumerate(order):
+        share = spare if not fields[index].column.prose else spare // (len(order) - position)
+        more = min(share, fields[index].natural - widths[index])
+        widths[index] += more
+        spare -= more
+    return widths
+
+
+def _grid(fields: Sequence[_Field], widths: Sequence[int], gap: int, screen: Screen, lines_max: int | None) -> list[str]:
+    """The headings and one block of lines per row."""
+    headings = [_folded(field.column.title, width, None) for field, width in zip(fields, widths, strict=True)]
+    height = max(map(len, headings))
+    raised = [[""] * (height - len(lines)) + lines for lines in headings]
+    found = _block(fields, widths, gap, raised, screen, ["bold"] * len(fields))
+    for row in zip(*(field.cells for field in fields), strict=True):
+        cells = [
+            _folded(cell, width, lines_max if field.column.prose else None)
+            for field, cell, width in zip(fields, row, widths, strict=True)
+        ]
+        styles = [field.style.get(cell, "") for field, cell in zip(fields, row, strict=True)]
+        found += _block(fields, widths, gap, cells, screen, styles)
+    return found
+
+
+def _block(
+    fields: Sequence[_Field], widths: Sequence[int], gap: int, cells: Sequence[list[str]], screen: Screen, styles: Sequence[str]
+) -> list[str]:
+    """The lines of one row, from the lines of its cells."""
+    found = []
+    for number in range(max(map(len, cells))):
+        parts = []
+        for field, width, lines, style in zip(fields, widths, cells, styles, strict=True):
+            line = lines[number] if number < len(lines) else ""
+            padding = " " * (width - cell_len(line))
+            shown = screen.styled(line, style)
+            parts.append(padding + shown if field.column.number else shown + padding)
+        found.append((" " * gap).join(parts).rstrip())
+    return found
+
+
+def _stacked(fields: Sequence[_Field], screen: Screen) -> list[str]:
+    """Each row as lines of heading and value; empty values are left out."""
+    assert screen.width is not None
+    margin = max(cell_len(field.column.title) for field in fields) + _GAP_MIN
+    found: list[str] = []
+    for row in zip(*(field.cells for field in fields), strict=True):
+        if found:
+            found.append("")
+        for field, cell in zip(fields, row, strict=True):
+            if not cell:
+                continue
+            lines = _wrapped(cell, max(screen.width - margin, _PROSE_MIN))
+            heading = field.column.title.ljust(margin)
+            found.append(screen.styled(heading, "bold") + screen.styled(lines[0], field.style.get(cell, "")))
+            found += [" " * margin + line for line in lines[1:]]
+    return found
+
+
+def _folded(cell: str, width: int, lines_max: int | None) -> list[str]:
+    """The lines of a cell, wrapped between words; a longer word, and what is beyond the last line, end in an ellipsis."""
+    lines = [_cut(line, width) for line in _wrapped(cell, width)] or [""]
+    if lines_max is not None and len(lines) > lines_max:
+        lines = lines[:lines_max]
+        lines[-1] = _cut(lines[-1] + " …", width) if cell_len(lines[-1]) + 2 <= width else _cut(lines[-1] + "…" * 2, width)
+    return lines
+
+
+def _cut(line: str, width: int) -> str:
+    """A line of at most `width` columns, with an ellipsis where something is missing."""
+    if cell_len(line) <= width:
+        return line
+    while line and cell_len(line) > width - 1:
+        line = line[:-1]
+    return line + "…"
+
+
+def _wrapped(shown: str, width: int | None) -> list[str]:
+    """Lines of whole words; a word that is longer than a line stays whole, so that it can be copied."""
+    if width is None:
+        return shown.splitlines()
+    return [
+        line
+        for part in shown.splitlines()
+        for line in textwrap.wrap(part, width, break_long_words=False, break_on_hyphens=False, drop_whitespace=True) or [""]
+    ]
+
+
+def printable(cell: str, *, one_line: bool = False) -> str:
+    """A cell without what could write elsewhere on a terminal, or in another direction: clients choose names, and are logged."""
+    shown = visible(cell).replace("\t", "\\t")
+    return " ".join(shown.split("\n")) if one_line else shown

@@ -1,0 +1,58 @@
+"""What a command prints: tables of rows under columns. A command builds them and knows nothing of formats or of terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`key` names the field in JSON; `heading` the column. `wide` columns only show with `-o wide` and in data formats.
+
+    `prose` is text that may wrap between words and be cut. Where room is short, columns with a `may_go` are left out, the highest
+    first. `styles` gives cells of one text a colour.
+    """
+
+    key: str
+    heading: str = ""
+    wide: bool = False
+    number: bool = False
+    prose: bool = False
+    may_go: int = 0
+    styles: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return self.heading or self.key.replace("_", " ").upper()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns, with the sentences that a reader must not miss (`notes`). `style` is the title's."""
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    title: str = ""
+    notes: Sequence[str] = field(default_factory=tuple)
+    style: str = ""
+
+
+def text(value: Any) -> str:
+    """One cell as a person reads it: nothing for null, times to the second in UTC, lists with commas, ratios with three digits."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(text, value))
+    return str(value)
