@@ -82,7 +82,9 @@ class Settings:
     redact_paths: Annotated[tuple[str, ...], "values in bodies to take out, as pods:spec.containers.env.value"] = ()
     drain: Annotated[bool, "store what the spool holds in the lake, in a second process"] = True
     drain_interval_seconds: Annotated[float, "how long an event waits in the spool at most before the views may show it"] = 10.0
-    drain_stuck_seconds: Annotated[float, "not ready when the drain has stored nothing for so long although segments wait"] = 300.0
+    drain_stuck_seconds: Annotated[
+        float, "`/readyz` warns when the drain has stored nothing for so long although segments wait"
+    ] = 300.0
     maintain_interval_seconds: Annotated[float, "how often small files are merged and old ones removed; 0 leaves that to you"] = (
         600.0
     )

@@ -25,7 +25,7 @@ import msgspec
 
 from .credentials import may_hold_by_form, uri_needs_a_look
 from .errors import InputError, LakeError
-from .redact_event import TEXT_NOTES, EventCleaning
+from .redact_event import TEXT_NOTES, EventCleaning, person_needs_a_look
 from .redact_objects import clean_embedded, may_embed_secret, resources_of
 from .redact_paths import BodyPath, clean_body, parse_body_path
 from .redact_rules import DEFAULT_RESOURCES, Reference, Rule, parse_rule
@@ -39,13 +39,18 @@ _REPLACEMENT = "REDACTED"
 _HASHED = "blake2b:"
 # As the API server writes it: keys in the order of the Go struct, nothing between the tokens.
 _REF = b'"objectRef":{"resource":"'
-_URI = b'"requestURI":"'
-_REQUEST_OBJECT, _RESPONSE_OBJECT = b'"requestObject":', b'"responseObject":'
-_AFTER_BODIES = b'"requestReceivedTimestamp":'
-_USER, _STATUS, _ANNOTATIONS = b'"user":', b'"responseStatus":', b'"annotations":'
+_HEAD = re.compile(
+    rb'\{(?:"kind":"Event","apiVersion":"audit\.k8s\.io/v1",)?"level":"[A-Za-z]*+","auditID":"[^"\\]*+","stage":"[A-Za-z]*+",'
+    rb'"requestURI":"([^"\\]*+(?:\\u0026[^"\\]*+)*+)","verb":"[a-z]*+",(?="user":)'
+)
+_PERSONS = (b'"user":', b'"impersonatedUser":')
+_MESSAGE = b'"message":'
+_BODY = b'Object":'  # the end of `requestObject` and `responseObject`
+_AFTER_BODIES, _ANNOTATIONS = b'"requestReceivedTimestamp":', b'"annotations":'
 # So many parts of events that hold no credential are remembered: 8 MB at most.
 _PLAIN_PARTS_MAX = 4_096
 _PLAIN_PART_BYTES_MAX = 2_000
+_UNNAMED_BYTES_MAX = 2_000
 # The answer alone is a credential here, and admission never sees that:
 # kubernetes pkg/registry/core/serviceaccount/storage/token.go.
 _ANSWERS_ONLY = frozenset((("serviceaccounts", "token"),))
@@ -146,6 +151,12 @@ class Redactor:
             self._paths.setdefault(rule.resource, []).append((rule, path))
         self._names = frozenset(name.encode() for name in (*self._rules, *self._paths))
         self._suspect = _SUSPECT + tuple(name.removesuffix(b"s").lower() for name in self._names)
+        # Their requests have no body that is a credential, so without one they are as any other.
+        self._answers_only = frozenset(
+            name.encode()
+            for name, named in self._rules.items()
+            if name not in self._paths and all((rule.resource, rule.subresource) in _ANSWERS_ONLY for rule in named)
+        )
         self._plain_parts: set[bytes] = set()
         self._mode = mode
         self._key = key[:64]
@@ -156,50 +167,47 @@ class Redactor:
         Bytes that do not decode come back as they are, unless they may hold a credential: then as a JSON object that says how many
         bytes were withheld and that is no event.
         """
-        # The patterns have quotes that are not escaped, so they are no part of a string; where no body stands before them, they are
-        # the event's own fields. Whatever does not look like that is decoded.
-        ref = line.find(_REF)
-        uri = line.find(_URI, 0, ref)
-        if ref < 0 or uri < 0 or line.find(b'Object":', 0, ref) >= 0:
-            return self._apply_slowly(line)
-        ref += len(_REF)
-        uri += len(_URI)
-        name = line[ref : line.find(b'"', ref)]
-        if name in self._names or b"\\" in name or uri_needs_a_look(line[uri : line.find(b'"', uri)]):
-            return self._apply_slowly(line)
-        return self._apply_slowly(line) if self._needs_a_look(line, ref) else line
+        return self._apply_slowly(line) if self._needs_a_look(line) else line
 
-    def _needs_a_look(self, line: bytes, ref: int) -> bool:
-        """Whether an event that is no credential itself may hold one: in its texts by form, or in its bodies as a whole Secret.
+    def _needs_a_look(self, line: bytes) -> bool:
+        """Whether an event has to be decoded: whatever does not look as the API server writes it, or may hold a credential.
 
-        The fields stand as the API server orders them: who asked, the reference, the answer, the bodies, then times and
-        annotations. `ref` lies in the reference.
+        Its fields stand in order: the URI, who asked, the reference, the answer, the bodies, then times and annotations. The
+        patterns have quotes that are not escaped, so they are no part of a string.
         """
-        end = line.rfind(_AFTER_BODIES)
-        body = line.find(_REQUEST_OBJECT, ref)
-        if body < 0:
-            body = line.find(_RESPONSE_OBJECT, ref)
-        status = line.find(_STATUS, ref, body if body >= 0 else end)
-        who = line.find(_USER, 0, ref)
-        annotations = line.find(_ANNOTATIONS, end)
-        if end < max(ref, body) or min(status, who, annotations) < 0:
+        head = _HEAD.match(line)
+        if head is None or may_embed_secret(line):
             return True
-        answer = line[status : body if body >= 0 else end]
-        if self._is_suspect(line[who:ref]) or self._is_suspect(line[annotations:]):
+        who = head.end()
+        ref = line.find(_REF, who)
+        end = line.rfind(_AFTER_BODIES, who)
+        if not 0 <= ref < end or uri_needs_a_look(head[1]):
             return True
-        return (b'"message":' in answer and self._is_suspect(answer)) or (body >= 0 and may_embed_secret(line, body, end))
+        name_start = ref + len(_REF)
+        name = line[name_start : line.find(b'"', name_start)]
+        body = line.find(_BODY, name_start, end)
+        if b"\\" in name or (name in self._names and (body >= 0 or name not in self._answers_only)):
+            return True
+        before_body = end if body < 0 else body
+        if line.find(_MESSAGE, name_start, before_body) >= 0 and may_hold_by_form(line[name_start:before_body]):
+            return True
+        # Who asks, and why that is allowed, repeats in most events.
+        person, annotations = line[who:ref], line[max(end, line.find(_ANNOTATIONS, end)) :]
+        return not (
+            (person in self._plain_parts or self._is_plain(person))
+            and (annotations in self._plain_parts or self._is_plain(annotations))
+        )
 
-    def _is_suspect(self, part: bytes) -> bool:
-        """Whether a part of an event may hold a credential by form; who asks, and why that is allowed, repeats in most events."""
-        if part in self._plain_parts:
+    def _is_plain(self, part: bytes) -> bool:
+        """Whether a part of an event without bodies holds nothing that may have to go; then it is remembered."""
+        names_person = any(name in part for name in _PERSONS)
+        if _BODY in part or (person_needs_a_look(part) if names_person else may_hold_by_form(part)):
             return False
-        if may_hold_by_form(part.lower()):
-            return True
         if len(part) <= _PLAIN_PART_BYTES_MAX:
             if len(self._plain_parts) >= _PLAIN_PARTS_MAX:
                 self._plain_parts.clear()
             self._plain_parts.add(part)
-        return False
+        return True
 
     def withholds_kind(self, kind: str, api_version: str) -> bool:
         """Whether every object of a kind is a credential as a whole, as Secrets are."""
@@ -228,10 +236,10 @@ class Redactor:
             hides = self._hides(ref) if ref is not None and ref.resource else self._hides_unnamed(line, head.requestURI or "")
             if (
                 not hides
-                and len(line) <= _PLAIN_PART_BYTES_MAX
+                and len(line) <= _UNNAMED_BYTES_MAX
                 and head.auditID is not None
                 and ref is None
-                and self._is_plain(line, head)
+                and self._is_plain_unnamed(line, head)
             ):
                 return line
             event = _event_decoder.decode(line)
@@ -249,10 +257,10 @@ class Redactor:
         except (ValueError, RecursionError):
             return self._withhold(line) if hides or paths or cleaning.notes or self._may_hold_credential(line) else line
 
-    def _is_plain(self, line: bytes, head: _Head) -> bool:
+    def _is_plain_unnamed(self, line: bytes, head: _Head) -> bool:
         """Whether a short event that names no object holds nothing to take out: health checks and discovery are many."""
         uri = (head.requestURI or "").encode("utf-8", "replace")
-        return not (uri_needs_a_look(uri) or may_hold_by_form(line.lower()) or may_embed_secret(line) or b'"extra":' in line)
+        return not (uri_needs_a_look(uri) or may_embed_secret(line) or person_needs_a_look(line))
 
     def _cleaned(self, line: bytes, cleaning: EventCleaning) -> bytes:
         annotations = _annotations_decoder.decode(cleaning.fields.get("annotations", b"null")) or {}

@@ -7,6 +7,7 @@ index of an expression and for the code, so these stay. Of any other event, only
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ _BODIES = ("requestObject", "responseObject")
 TEXT_NOTES = frozenset(("annotations", "responseStatus", "userAgent", "user", "impersonatedUser", "fields"))
 # A shorter text stands in many messages by chance.
 _QUOTED_LENGTH_MIN = 3
+_MEMBER_NAME = re.compile(rb'"([^"]*+)"\s*+:')
 
 _texts = msgspec.json.Decoder(dict[str, str] | None)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -163,7 +165,7 @@ class EventCleaning:
 
     def _status(self) -> None:
         raw = bytes(self.fields.get("responseStatus", b"null"))
-        if raw == b"null" or not (self._withholds_texts or self._removed or may_hold_by_form(raw.lower())):
+        if raw == b"null" or not (self._withholds_texts or self._removed or may_hold_by_form(raw)):
             return
         status = _anything.decode(raw)
         if not isinstance(status, dict):
@@ -208,7 +210,7 @@ class EventCleaning:
             if self._hides_texts and name not in _KNOWN_FIELDS:
                 del self.fields[name]
                 self.notes.append("fields")
-            elif name not in _CLEANED_ELSEWHERE and may_hold_by_form(raw.lower()) | (name in _PERSONS):
+            elif name not in _CLEANED_ELSEWHERE and may_hold_by_form(raw) | (name in _PERSONS):
                 cleaned = clean_texts(raw, _named_text if name in _PERSONS else _any_text)
                 if cleaned is not raw:
                     self.fields[name] = msgspec.Raw(cleaned)
@@ -220,7 +222,7 @@ _CLEANED_ELSEWHERE = frozenset((*_BODIES, "requestURI", "responseStatus", "annot
 
 
 def _clean(text: str) -> str:
-    return clean_text(text) if may_hold_by_form(text.lower().encode("utf-8", "replace")) else text
+    return clean_text(text) if may_hold_by_form(text.encode("utf-8", "replace")) else text
 
 
 def _any_text(name: str, text: str) -> str:
@@ -229,8 +231,19 @@ def _any_text(name: str, text: str) -> str:
 
 def _named_text(name: str, text: str) -> str:
     """A value of `extra` of a user: what an authenticator says of it may be the token itself."""
+    return REDACTED if text and _announces_credential(name) else clean_text(text)
+
+
+def _announces_credential(name: str) -> bool:
     plain = name.endswith(("credential-id", ".openshift.io")) or name in ("username", "uid", "groups")
-    return REDACTED if text and not plain and is_secret_name(name.rpartition("/")[2]) else clean_text(text)
+    return not plain and is_secret_name(name.rpartition("/")[2])
+
+
+def person_needs_a_look(fields: bytes) -> bool:
+    """Whether anything may have to go from fields of an event, as JSON writes them, that say who asked."""
+    return may_hold_by_form(fields) or any(
+        b"\\" in name or _announces_credential(name.decode("utf-8", "replace")) for name in _MEMBER_NAME.findall(fields)
+    )
 
 
 def _failure_text(name: str, text: str) -> str:

@@ -7,6 +7,7 @@ Secrets, hold no value and stay as they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 
 REDACTED = "REDACTED"
 # A Secret inside of an object, and inside of a text in it.
-_EMBEDDED_SIGNS = (b'"Secret"', b'Secret\\"', b'"SecretList"', b'SecretList\\"')
+_EMBEDDED_SIGN = re.compile(rb'Secret(?:(?<="Secret)"|List(?<="SecretList)"|(?:List)?\\")')
 _VALUES = ("data", "stringData")
 _TEXT_DEPTH_MAX = 4
 
@@ -28,10 +29,9 @@ def resources_of(kind: str) -> tuple[str, ...]:
     return (f"{name}s", f"{name}es", f"{name[:-1]}ies")
 
 
-def may_embed_secret(data: bytes, start: int = 0, end: int | None = None) -> bool:
-    """Whether JSON bytes, or a stretch of them, may hold a Secret with values; cheap."""
-    first = data.find(b"Secret", start, end)
-    return first >= 0 and any(data.find(sign, first - 1, end) >= 0 for sign in _EMBEDDED_SIGNS)
+def may_embed_secret(data: bytes) -> bool:
+    """Whether JSON bytes may hold a Secret with values; cheap, because it looks only at each letter S."""
+    return _EMBEDDED_SIGN.search(data) is not None
 
 
 def clean_embedded(document: bytes) -> bytes:

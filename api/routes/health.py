@@ -23,15 +23,16 @@ async def alive() -> Response:
 
 @router.get("/readyz")
 async def ready(request: Request) -> Response:
-    """200 when a batch posted now would be stored and shown: the spool takes it, and the drain runs and gets on."""
+    """200 when a batch posted now would be acknowledged durably; `warnings` say what only keeps it from being shown.
+
+    A drain that is dead or stuck is a warning: were the sink not ready, Kubernetes would route no batch to it, and the API servers
+    drop what they cannot send, while the spool could keep it until the disk is nearly full.
+    """
     services = services_of(request)
     refusal = services.sink.trouble()
     if refusal is not None:
         return error_response(503, refusal.reason, refusal.message, refusal.hint)
-    if services.drain is not None and (trouble := services.drain.trouble()) is not None:
-        return error_response(
-            503, "drain", trouble, "look for `drain` in the server's log; what is acknowledged stays in the spool"
-        )
+    drain_trouble = services.drain.trouble() if services.drain is not None else None
     return JSONResponse(
         {
             "ready": True,
@@ -39,7 +40,7 @@ async def ready(request: Request) -> Response:
             "lag_events": services.behind.lag.events,
             "lag_seconds": round(services.behind.lag.seconds(time.time()), 3),
             "drain": services.drain is not None,
-            "warning": services.sink.warning() or None,
+            "warnings": [warning for warning in (drain_trouble, services.sink.warning()) if warning],
         }
     )
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import re
+import signal
 import socket
 import ssl
 import time
@@ -113,13 +115,36 @@ def test_a_drain_that_was_killed_is_noticed_and_replaced(tmp_path: Path) -> None
         server.kill_drain()
         server.wait_for("drain_ended")
         status, answer = server.get("/readyz")
-        assert (status, json.loads(answer)["error"]["code"]) == (503, "drain")
+        found = json.loads(answer)
+        # What is posted now is acknowledged durably, so no Service may stop routing to it.
+        assert (status, found["ready"]) == (200, True)
+        assert found["warnings"] == ["the drain process is not running; it has ended 1 times in a row"]
+        assert server.post("lab-1", event_list(recorded_items()[:1]))[0] == 200
         deadline = time.monotonic() + 15
-        while server.get("/readyz")[0] != 200:
+        while json.loads(server.get("/readyz")[1])["warnings"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         assert server.drain_pid != first
         assert b'hindcast_process_restarts_total{process="drain"} 1.0' in server.get("/metrics")[1]
+
+
+def test_a_stuck_drain_is_a_warning_and_batches_are_acknowledged(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, drain_interval_seconds=0.05, drain_stuck_seconds=0.2)
+    with RunningServer(settings, tmp_path / "server.log") as server:
+        os.kill(server.drain_pid, signal.SIGSTOP)
+        assert server.post("lab-1", event_list(recorded_items()[:1]))[0] == 200
+        deadline = time.monotonic() + 20
+        while not json.loads(server.get("/readyz")[1])["warnings"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        status, answer = server.get("/readyz")
+        found = json.loads(answer)
+        assert (status, found["ready"]) == (200, True)
+        assert "the drain is stuck: segment " in found["warnings"][0]
+        assert server.post("lab-1", event_list(recorded_items()[1:2]))[0] == 200
+        os.kill(server.drain_pid, signal.SIGCONT)
+        _wait_until_drained(settings)
+        assert json.loads(server.get("/readyz")[1])["ready"]
 
 
 def test_the_drain_ends_with_its_server(tmp_path: Path) -> None:

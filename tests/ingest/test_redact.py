@@ -11,6 +11,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.credentials import clean_text, clean_uri, may_hold_by_form, uri_needs_a_look
 from ingest.errors import InputError, LakeError
 from ingest.eventlist import parse_event_list
 from ingest.redact import ANNOTATION, DEFAULT_RESOURCES, Redactor, load_or_create_key
@@ -154,6 +155,37 @@ def test_tokens_leave_the_uri_and_nothing_else_does(uri: str, kept: str, referen
     assert (after is before) == (uri == kept)
     if uri != kept:
         assert json.loads(after)["annotations"] == {"a/b": "c", ANNOTATION: "requestURI"}
+
+
+_FORMS = [
+    "eyJ",
+    "a" * 8,
+    ".",
+    "Bearer ",
+    "bASIC\t",
+    "am86cHc=",
+    "1",
+    "ghp_",
+    "glpat-",
+    "xoxb-",
+    "HVS.",
+    "hvs.",
+    "ya29.",
+    "://",
+    "jo",
+    ":",
+    "@",
+]
+_FORMS += ["-----BEGIN PRIVATE KEY-----", "-----begin private key-----", " ", "/", "\n", "x" * 20, "é", "K"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(_FORMS), max_size=8).map("".join))
+def test_no_text_is_passed_over_that_holds_a_credential(text: str) -> None:
+    if clean_text(text) != text:
+        assert may_hold_by_form(text.encode())
+    if clean_uri(text) != text:
+        assert uri_needs_a_look(text.encode())
 
 
 @pytest.mark.timeout(20)
