@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import uuid
@@ -16,8 +17,10 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HEADER = b"x-request-id"
 
 
-def configure(level: str, *, as_json: bool) -> None:
-    """Send our own and the libraries' log lines to standard error in one format."""
+def configure(level: str, *, as_json: bool | None) -> None:
+    """Send our own and the libraries' log lines to standard error in one format; None takes JSON but on a terminal."""
+    if as_json is None:
+        as_json = not sys.stderr.isatty()
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -25,7 +28,11 @@ def configure(level: str, *, as_json: bool) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
+    )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -43,7 +43,10 @@ def serve_queries(settings: Settings) -> int:
     server = uvicorn.Server(_config(app, certificate))
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    _log.info("query_listening", url=f"{'https' if certificate else 'http'}://{shown}:{port}", lake=str(settings.lake))
+    url = f"{'https' if certificate else 'http'}://{shown}:{port}"
+    _log.info("query_listening", url=url, lake=str(settings.lake))
+    if sys.stderr.isatty():
+        sys.stderr.write(f"open {url}/\n")
     with quiet_signals():
         server.run(sockets=[listener])
     return 0 if server.started else 1

@@ -100,7 +100,9 @@ class Settings:
     shutdown_seconds: Annotated[int, "how long to finish what has begun after a termination signal"] = 10
     connections_max: Annotated[int, "connections that are served at one time"] = 512
     log_level: Annotated[str, "debug, info, warning or error"] = "info"
-    log_json: Annotated[bool, "one JSON object a line on standard error; otherwise text"] = True
+    log_json: Annotated[
+        bool | None, "one JSON object a line on standard error; by default text for a person where that is a terminal"
+    ] = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -147,7 +149,7 @@ class Settings:
 
 
 def _parse(variable: str, text: str, kind: Any) -> Any:
-    if kind is bool:
+    if kind in (bool, bool | None):
         if text.lower() not in _TRUE + _FALSE:
             raise InputError(f"{variable}: {text!r} is neither true nor false")
         return text.lower() in _TRUE

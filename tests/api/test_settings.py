@@ -101,3 +101,12 @@ def test_beyond_loopback_with_protection_or_on_purpose() -> None:
 )
 def test_loopback(host: str, near: bool) -> None:
     assert is_loopback(host) == near
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, None), ({"HINDCAST_LOG_JSON": "no"}, False), ({"HINDCAST_LOG_JSON": "1"}, True)]
+)
+def test_the_form_of_the_log_is_open_until_it_is_asked_for(given: dict[str, str], expected: bool | None) -> None:
+    settings = Settings.read(given)
+    assert settings.log_json is expected
+    assert Settings.read(settings.environment()).log_json is expected
