@@ -26,7 +26,7 @@ from .behind import LagGauge
 from .identities import IdentityFile
 from .redacting import redactor_of
 from .settings import Settings
-from .supervise import DrainSupervisor, ProcessSupervisor
+from .supervise import DrainSupervisor, QuerySupervisor
 
 # As many batches as wait for one fdatasync together; more threads would only wait for each other.
 _ACK_THREADS = 16
@@ -49,7 +49,7 @@ class Services:
     large_executor: ThreadPoolExecutor
     identities: IdentityFile | None
     drain: DrainSupervisor | None
-    query: ProcessSupervisor | None
+    query: QuerySupervisor | None
     behind: LagGauge
     # One large body of a sender at one time, so that no sender takes all threads that there are for these.
     turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -101,7 +101,7 @@ def open_services(settings: Settings) -> Services:
     executor = ThreadPoolExecutor(_ACK_THREADS, thread_name_prefix="ack")
     large_executor = ThreadPoolExecutor(_LARGE_THREADS, thread_name_prefix="ack-large")
     drain = DrainSupervisor(settings, metrics) if settings.drain else None
-    query = ProcessSupervisor("query", "api.querier", settings, metrics) if settings.query else None
+    query = QuerySupervisor(settings, metrics) if settings.query else None
     behind = LagGauge(settings.lake, spool, metrics)
     return Services(settings, sink, spool, metrics, executor, large_executor, identities, drain, query, behind)
 

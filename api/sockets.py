@@ -14,6 +14,7 @@ import uvloop
 from ingest.errors import InputError
 
 BACKLOG_CONNECTIONS = 256
+QUERY_OPTIONS = "--query-host or --query-port"
 _HANDSHAKE_SECONDS_MAX = 10.0
 # Of a connection whose TLS handshake does not end nothing is known but its file, and these end after 10 s only.
 _FILES_PER_CONNECTION = 8

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -19,10 +20,12 @@ from pathlib import Path
 
 import structlog
 
+from ingest.errors import HindcastError
 from ingest.spool import sealed_segments
 from ingest.telemetry import DRAIN_RESULTS, SinkMetrics
 
 from .settings import Settings
+from .sockets import QUERY_OPTIONS, listen
 
 BACKOFF_SECONDS_MIN = 0.5
 BACKOFF_SECONDS_MAX = 30.0
@@ -91,13 +94,17 @@ class ProcessSupervisor:
     def _hear(self, line: bytes) -> None:
         """Called with each line that the process prints."""
 
+    def _handed(self) -> tuple[int, ...]:
+        """Numbers of open files that the process gets as arguments, and inherits."""
+        return ()
+
     async def _supervise(self) -> None:
         backoff_seconds = BACKOFF_SECONDS_MIN
         while True:
             started = time.monotonic()
             try:
                 code = await self._run_once()
-            except OSError as error:
+            except (OSError, HindcastError) as error:
                 code = -1
                 self._log.error(f"{self._name}_not_started", error=str(error))
             if self._stopping:
@@ -111,12 +118,15 @@ class ProcessSupervisor:
 
     async def _run_once(self) -> int:
         """One life of the process; returns its exit code."""
+        handed = self._handed()
         process = self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             self._module,
+            *map(str, handed),
             stdin=PIPE,
             stdout=PIPE,
+            pass_fds=handed,
             env={**os.environ, **self._settings.environment()},
         )
         self._count(up=True, restarted=False)
@@ -164,3 +174,26 @@ class DrainSupervisor(ProcessSupervisor):
         for result in DRAIN_RESULTS:
             self._metrics.events_drained.labels(result).inc(counts[result])
         self._metrics.drain_timestamp_seconds.set_to_current_time()
+
+
+class QuerySupervisor(ProcessSupervisor):
+    """Keeps whatever answers questions running, and its port open: who asks while it is started again waits, and is not refused.
+
+    A port that is taken does not keep the sink from its work; it is tried again with each start.
+    """
+
+    def __init__(self, settings: Settings, metrics: SinkMetrics) -> None:
+        super().__init__("query", "api.querier", settings, metrics)
+        self._listener: socket.socket | None = None
+
+    async def stop(self) -> None:
+        """Ask it to finish and to end, and close the port."""
+        await super().stop()
+        if self._listener is not None:
+            self._listener.close()
+
+    def _handed(self) -> tuple[int, ...]:
+        """The listening socket. Raises InputError when the address is taken."""
+        if self._listener is None:
+            self._listener = listen(self._settings.query_host, self._settings.query_port, QUERY_OPTIONS)
+        return (self._listener.fileno(),)

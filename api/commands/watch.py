@@ -33,7 +33,6 @@ from .policies import chosen_policies
 
 # What passes by itself, or once somebody has made room.
 _TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
-_RETRY_SECONDS = 5.0
 
 
 class WatchFormat(StrEnum):
@@ -134,7 +133,7 @@ class Teller:
 
     def trouble(self, message: str, seconds: float) -> None:
         """What kept a look from its end; on standard error, because it is no news of a policy."""
-        sys.stderr.write(f"hindcast: {message}; again in {seconds:.0f} s\n")
+        sys.stderr.write(f"hindcast: {message}; it looks again every {seconds:g} s\n")
         sys.stderr.flush()
 
     def _line(self, ts: str, event: str, text: str, fields: dict[str, Any]) -> None:
@@ -166,6 +165,7 @@ class _Looks:
         self._cursor, self._is_stale = store.read(), False
         self._told: dict[Key, Status] = {}
         self._denials = 0
+        self._trouble = ""
 
     def run(self, interval: float, once: bool) -> int:
         """Look until interrupted, or once, or until a denial if that is wanted."""
@@ -177,10 +177,13 @@ class _Looks:
                 if once or trouble is None:
                     raise
                 # The disk may be full, or the lake away for a moment: what was looked at stays in the cursor, the rest is new.
-                self._teller.trouble(str(trouble), _RETRY_SECONDS)
-                time.sleep(_RETRY_SECONDS)
+                if str(trouble) != self._trouble:  # once, and not with every look
+                    self._trouble = str(trouble)
+                    self._teller.trouble(self._trouble, interval)
                 self._is_stale = True
+                time.sleep(interval)
                 continue
+            self._trouble = ""
             if self._denials and self._exit_on_denial:
                 return 1
             if once and is_done:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -111,6 +112,37 @@ def test_it_serves_metrics_and_can_be_interrupted(watch: list[str], tmp_path: Pa
         assert process.returncode == 130
         assert "interrupted" in complaint
         assert "Traceback" not in complaint
+
+
+@pytest.mark.parametrize("trouble", ["full disk", "lake away"])
+def test_it_goes_on_after_trouble_that_passes(watch: list[str], tmp_path: Path, trouble: str) -> None:
+    command = [sys.executable, "-c", "from api.cli import main; main()", *watch, "--interval", "0.05"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        try:
+            assert "limit is READY" in process.stdout.readline()
+            if trouble == "full disk":
+                limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))
+                arrive(tmp_path, 60, 9)
+                told = process.stderr.readline()
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, limits)
+            else:
+                away = tmp_path / "away"
+                away.mkdir()
+                (tmp_path / "lake").rename(away / "lake")
+                arrive(away, 60, 9)
+                told = process.stderr.readline()
+                (away / "lake").rename(tmp_path / "lake")
+            assert "it looks again" in told
+            assert "first would-be denial of limit" in process.stdout.readline()
+            assert "limit is NOT READY" in process.stdout.readline()
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, complaint = process.communicate()
+        assert process.returncode == 130
+        assert "Traceback" not in told + complaint
 
 
 def fetched(address: str) -> str:
