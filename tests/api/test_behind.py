@@ -115,7 +115,7 @@ def test_maintenance_gives_way_to_what_waits(tmp_path: Path) -> None:
 
 @pytest.fixture
 def late_lake(tmp_path: Path) -> Path:
-    """A lake that has 27 events, and three more in its spool, received on 2 November."""
+    """A lake that has 27 events, and three more in its spool, received half a day after these."""
     lake = Lake.create(tmp_path / "lake")
     lines = [json.dumps(item).encode() for item in recorded_items()[:30]]
     with lake.writer() as writer:
@@ -123,7 +123,7 @@ def late_lake(tmp_path: Path) -> Path:
         store.store([Lines("lab", "webhook", 0.0, lines[:27])], {}, "q")
         store.close()
     with Spool(lake.path / "spool") as spool:
-        spool.append("lab", "digest", datetime(2026, 11, 2, tzinfo=UTC).timestamp(), lines[27:])
+        spool.append("lab", "digest", datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp(), lines[27:])
     lake.close()
     return lake.path
 
@@ -141,12 +141,12 @@ def test_the_pages_say_what_is_not_stored_yet(late_lake: Path) -> None:
 def test_doctor_says_what_is_not_stored_yet(late_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["--lake", str(late_lake), "doctor", "-o", "json"])
     (state,) = json.loads(capsys.readouterr().out)["lake"]
-    assert (state["waiting"], state["waiting_since"][:10]) == (3, "2026-11-02")
+    assert (state["waiting"], state["waiting_since"][:10]) == (3, "2026-11-21")
     run(["--lake", str(late_lake), "doctor"])
     assert "3 acknowledged events are not in the views yet, the oldest was received" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize(("until", "is_told"), [((), True), (("--until", "2026-11-01T00:00:00Z"), False)])
+@pytest.mark.parametrize(("until", "is_told"), [((), True), (("--until", "2026-11-21T06:00:00Z"), False)])
 def test_a_report_says_what_is_not_stored_yet(
     late_lake: Path, capsys: pytest.CaptureFixture[str], until: tuple[str, ...], is_told: bool
 ) -> None:
@@ -154,7 +154,7 @@ def test_a_report_says_what_is_not_stored_yet(
     assert run(["-q", "--lake", str(late_lake), *given]) == 0
     caveats = json.loads(capsys.readouterr().out)["caveats"]
     told = (
-        "3 acknowledged events are not in the lake yet, the oldest received at 2026-11-02T00:00:00Z: "
+        "3 acknowledged events are not in the lake yet, the oldest received at 2026-11-21T12:00:00Z: "
         "the newest requests are not counted"
     )
     assert (told in caveats) == is_told
