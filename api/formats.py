@@ -37,6 +37,10 @@ MEDIA_TYPES: Mapping[RowFormat, str] = {
     RowFormat.CSV: "text/csv; charset=utf-8",
     RowFormat.ARROW: "application/vnd.apache.arrow.stream",
 }
+# Columns whose texts are JSON documents. JSON answers hold the documents themselves, CSV and Arrow the texts as they were recorded.
+DOCUMENTS = frozenset({"request_object", "response_object", "extra", "user_extra", "impersonated_user"})
+# An answer holds a document within lists and objects of its own. What can be read within so many more can also be written there.
+_MARGIN = 50
 _TAKES_ANYTHING = ("*/*", "application/*", "text/html", "application/xhtml+xml")
 
 
@@ -99,8 +103,29 @@ def json_bytes(value: object) -> bytes:
     return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
+def json_document(text: str | None) -> Any:
+    """A recorded JSON text as JSON values; the text itself where it is not JSON or nests too deeply."""
+    if text is None:
+        return None
+    try:
+        found = json.loads("[" * _MARGIN + text + "]" * _MARGIN, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return text
+    for _ in range(_MARGIN):
+        if len(found) != 1:
+            return text
+        found = found[0]
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     columns = {field.name: _column(field.type, table[field.name]) for field in table.schema}
+    for name in DOCUMENTS & columns.keys():
+        columns[name] = [json_document(text) for text in columns[name]]
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 

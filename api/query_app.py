@@ -19,6 +19,7 @@ from .pages.routes import router as pages
 from .readers import Readers, readers_of
 from .routes import jobs, policies, readiness, runs, views
 from .routes.answers import PREFIX
+from .routes.examples import explain_routes
 from .settings import Settings, is_loopback
 
 _ABOUT = """Questions about a lake of Kubernetes audit events, and replays of admission policies over it.
@@ -80,5 +81,6 @@ def _description(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         schema["security"] = [{"token": []}]
+        explain_routes(schema)
         app.openapi_schema = schema
     return app.openapi_schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
@@ -69,16 +70,16 @@ class RequestedObject(TimeFilters):
     verb: Names = Field(default_factory=list, description="Kubernetes verb: create, update, patch, ...")
     api_group: Names = Field(default_factory=list, description="empty: the core group")
     resource: Names = Field(default_factory=list, description="plural, lower case: pods, deployments, ...")
-    subresource: Names = Field(default_factory=list)
+    subresource: Names = Field(default_factory=list, description="status, scale, exec, ...; empty: the object itself")
     name: Names = Field(default_factory=list, description="the object's name")
-    audit_id: Names = Field(default_factory=list)
+    audit_id: Names = Field(default_factory=list, description="auditID of the request, as recorded")
     level: Names = Field(default_factory=list, description="Metadata, Request or RequestResponse")
 
 
 class EventFilters(RequestedObject):
     """Audit events."""
 
-    stage: Names = Field(default_factory=list)
+    stage: Names = Field(default_factory=list, description="ResponseComplete, ResponseStarted, RequestReceived or Panic")
     code: list[Code] = Field(default_factory=list, max_length=_VALUES_MAX, description="HTTP status")
 
 
@@ -86,15 +87,15 @@ class RequestFilters(RequestedObject):
     """Audit requests."""
 
     outcome: Names = Field(default_factory=list, description="allowed, open, or what refused it: vap, webhook, quota, ...")
-    impersonator: Names = Field(default_factory=list)
+    impersonator: Names = Field(default_factory=list, description="the user who impersonated another one")
     code: list[Code] = Field(default_factory=list, max_length=_VALUES_MAX, description="HTTP status")
 
 
 class ViolationFilters(RequestedObject):
     """Recorded policy failures."""
 
-    policy: Names = Field(default_factory=list)
-    binding: Names = Field(default_factory=list)
+    policy: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicy")
+    binding: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicyBinding")
     enforced: bool | None = Field(default=None, description="whether the binding would reject such a request")
     admitted: bool | None = Field(default=None, description="whether the request went through all the same")
 
@@ -103,29 +104,29 @@ class DenialFilters(RequestedObject):
     """Requests that somebody refused on purpose."""
 
     denier: Names = Field(default_factory=list, description="vap, map, webhook, authorization, quota, ...")
-    policy: Names = Field(default_factory=list)
-    binding: Names = Field(default_factory=list)
-    webhook: Names = Field(default_factory=list)
+    policy: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicy")
+    binding: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicyBinding")
+    webhook: Names = Field(default_factory=list, description="name of the webhook that refused it")
 
 
 class RollupFilters(TimeFilters):
     """Recorded policy failures that are counted."""
 
-    policy: Names = Field(default_factory=list)
-    binding: Names = Field(default_factory=list)
-    namespace: Names = Field(default_factory=list)
-    user: Names = Field(default_factory=list)
-    resource: Names = Field(default_factory=list)
+    policy: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicy")
+    binding: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicyBinding")
+    namespace: Names = Field(default_factory=list, description="empty: cluster-scoped objects")
+    user: Names = Field(default_factory=list, description="effective user of the request")
+    resource: Names = Field(default_factory=list, description="plural, lower case: pods, deployments, ...")
 
 
 class EvidenceFilters(ClusterFilters):
     """What bodies were recorded, by kind of request."""
 
-    api_group: Names = Field(default_factory=list)
-    resource: Names = Field(default_factory=list)
-    subresource: Names = Field(default_factory=list)
-    verb: Names = Field(default_factory=list)
-    level: Names = Field(default_factory=list)
+    api_group: Names = Field(default_factory=list, description="empty: the core group")
+    resource: Names = Field(default_factory=list, description="plural, lower case: pods, deployments, ...")
+    subresource: Names = Field(default_factory=list, description="status, scale, exec, ...; empty: the object itself")
+    verb: Names = Field(default_factory=list, description="Kubernetes verb: create, update, patch, ...")
+    level: Names = Field(default_factory=list, description="Metadata, Request or RequestResponse")
 
 
 class LossFilters(ClusterFilters):
@@ -137,7 +138,7 @@ class LossFilters(ClusterFilters):
 class VerdictFilters(TimeFilters):
     """Verdicts of one run."""
 
-    policy: Names = Field(default_factory=list)
+    policy: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicy")
     binding: Names = Field(default_factory=list, description="empty: a policy tried without a binding")
     namespace: Names = Field(default_factory=list, description="of the request; empty: cluster-scoped objects")
     user: Names = Field(default_factory=list, description="effective user of the request")
@@ -148,9 +149,18 @@ class VerdictFilters(TimeFilters):
         default_factory=list, max_length=_VALUES_MAX, description="what failurePolicy makes of it"
     )
     evidence: list[Literal["exact", "inferred", "partial", "recorded", "insufficient"]] = Field(
-        default_factory=list, max_length=_VALUES_MAX
+        default_factory=list,
+        max_length=_VALUES_MAX,
+        description="how good the evidence is: recorded of this request (exact), following from others (inferred), ...",
     )
-    audit_id: Names = Field(default_factory=list)
+    audit_id: Names = Field(default_factory=list, description="auditID of the request, as recorded")
+
+
+class VerdictGrain(StrEnum):
+    """Which rows of a run's verdicts are wanted."""
+
+    REQUEST = "request"  # the verdict as a whole: one row for each request, pass, policy, binding and param
+    EXPRESSION = "expression"  # one row for each expression of these
 
 
 class Paging(BaseModel):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from ingest.errors import InputError
 from pipeline.history.in_force import InForce, PolicyTimeline
 from pipeline.request import Known
-from queries import DIMENSIONS
+from queries import DIMENSIONS, rollup_columns
 
 from .kept import history_of
 from .listing import Listing, Page, Parameters, Source, conditions, counted_page, keyset_page, rows_of
@@ -90,7 +90,7 @@ def view_count(source: Source, name: str, filters: TimeFilters, at_most: int = 1
 
 
 def rollup_page(source: Source, by: Sequence[str], filters: RollupFilters, paging: Paging) -> Page:
-    """Recorded failures counted by some of queries.DIMENSIONS, most first; columns as macro violation_rollup.
+    """Recorded failures counted by some of queries.DIMENSIONS, most first; columns as LakeReader.violation_rollup.
 
     Raises InputError for a dimension that does not exist.
     """
@@ -102,7 +102,7 @@ def rollup_page(source: Source, by: Sequence[str], filters: RollupFilters, pagin
     window = ", ".join(parameters.bind(value) for value in (list(by), since, until))
     kept = {name: getattr(filters, field) or None for name, field in _ROLLUP_FILTERS.items()}
     given = "".join(f", {name} := {parameters.bind(values)}" for name, values in kept.items() if values)
-    return counted_page(source, "rollup", f"FROM violation_rollup({window}{given})", parameters, paging)
+    return counted_page(source, "rollup", f"SELECT {rollup_columns(by)} FROM violation_rollup({window}{given})", parameters, paging)
 
 
 _ROLLUP_FILTERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ from pipeline.report.model import Report
 from .beside_runs import keep_report, kept_fidelity, kept_policies, kept_report
 from .errors import NotFoundError
 from .listing import Listing, Page, Parameters, Source, conditions, keyset_page
-from .questions import TIME, SortKey, TimePaging, VerdictFilters
+from .questions import TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
 
 # What a verdict's request was about, beside the columns of the verdict.
 REQUEST_COLUMNS = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
@@ -72,11 +72,14 @@ def run_plan(lake: Path, run_id: str) -> dict[str, Any]:
     return plan
 
 
-def verdicts_page(source: Source, run_id: str, filters: VerdictFilters, paging: TimePaging) -> Page:
+def verdicts_page(
+    source: Source, run_id: str, filters: VerdictFilters, paging: TimePaging, grain: VerdictGrain | None = None
+) -> Page:
     """Verdicts of a finished run, with what their requests were about.
 
     Columns: those of pipeline.replay.VERDICTS, then verb, api_group, resource, subresource, namespace, name and user_name of the
-    request. Raises NotFoundError, and EvidenceError while the run is not finished.
+    request. `grain` keeps the verdicts as a whole, or those of single expressions. Raises NotFoundError, and EvidenceError while
+    the run is not finished.
     """
     verdicts = _verdicts(source.lake, run_id)
     parameters = Parameters()
@@ -84,6 +87,7 @@ def verdicts_page(source: Source, run_id: str, filters: VerdictFilters, paging: 
     of_request = filters.model_copy(update={name: [] for name in VerdictFilters.model_fields if name not in ("namespace", "user")})
     of_verdict = filters.model_copy(update={"namespace": [], "user": []})
     where = conditions(of_verdict, parameters)
+    where += [_GRAINS[grain]] if grain is not None else []
     requests = conditions(of_request, parameters)
     if len(requests) > 1:
         same = " AND ".join(f"r.{name} = v.{name}" for name in ("cluster", "audit_id", "ts"))
@@ -101,6 +105,10 @@ def verdicts_page(source: Source, run_id: str, filters: VerdictFilters, paging: 
     return replace(page, rows=_with_requests(source, page))
 
 
+_GRAINS: Mapping[VerdictGrain, str] = {
+    VerdictGrain.REQUEST: "expression_index IS NULL",
+    VerdictGrain.EXPRESSION: "expression_index IS NOT NULL",
+}
 _VERDICT_KEYS = (
     TIME,
     SortKey("cluster"),

@@ -4,6 +4,6 @@ reader = open_lake("lake")
 reader.violation_rollup(["policy", "namespace"]).show()
 """
 
-from .lake import DIMENSIONS, LakeReader, open_lake, rows_of, view_names
+from .lake import DIMENSIONS, LakeReader, open_lake, rollup_columns, rows_of, view_names
 
-__all__ = ["DIMENSIONS", "LakeReader", "open_lake", "rows_of", "view_names"]
+__all__ = ["DIMENSIONS", "LakeReader", "open_lake", "rollup_columns", "rows_of", "view_names"]

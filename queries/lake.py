@@ -26,10 +26,18 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 # What `violation_rollup` can count by.
 DIMENSIONS = ("policy", "binding", "message", "namespace", "user", "resource", "workload", "day")
+_COLUMN_OF = {"user": "user_name"}
 # What DuckDB may take by default; by itself it would take four fifths of the machine.
 MEMORY_BYTES_MAX = 2 * 1024**3
 _CHECK_ROWS_SHOWN = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def rollup_columns(by: Iterable[str]) -> str:
+    """What to select from macro violation_rollup: the asked ones of DIMENSIONS, in that order, and the counts."""
+    asked = [_COLUMN_OF.get(dimension, dimension) for dimension in dict.fromkeys(by)]
+    left_out = ", ".join(_COLUMN_OF.get(dimension, dimension) for dimension in DIMENSIONS)
+    return ", ".join([*asked, f"* EXCLUDE ({left_out})"])
 
 
 def open_lake(
@@ -141,14 +149,15 @@ class LakeReader:
     def violation_rollup(
         self, by: Sequence[str], since: datetime | None = None, until: datetime | None = None
     ) -> duckdb.DuckDBPyRelation:
-        """Recorded failures of requests in [since, until), counted by some of DIMENSIONS (rows.ViolationCount), most first.
+        """Recorded failures of requests in [since, until), counted by some of DIMENSIONS, most first.
 
+        Columns: the asked dimensions in the order in which they are asked, then the counts of rows.ViolationCount.
         Raises InputError for a dimension that does not exist.
         """
         for dimension in by:
             if dimension not in DIMENSIONS:
                 raise InputError(f"violations cannot be counted by {dimension!r}", f"use one of {', '.join(DIMENSIONS)}")
-        return self.sql("FROM violation_rollup(?, ?, ?)", [list(by), since, until])
+        return self.sql(f"SELECT {rollup_columns(by)} FROM violation_rollup(?, ?, ?)", [list(by), since, until])
 
     def denials(self) -> duckdb.DuckDBPyRelation:
         """One row per request that somebody refused on purpose (rows.Denial); `denier = 'vap'` are those of policies."""

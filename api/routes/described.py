@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from queries.catalog import statements
 
-from ..formats import MEDIA_TYPES, RowFormat
+from ..formats import DOCUMENTS, MEDIA_TYPES, RowFormat
 
 _STATEMENTS = {statement.name: statement for statement in statements()}
 _SIMPLE: tuple[tuple[Any, dict[str, Any]], ...] = (
@@ -68,5 +68,7 @@ def _columns(row: type | pa.Schema | None, descriptions: Mapping[str, str]) -> d
 
 
 def _type_of(field: pa.Field[Any]) -> dict[str, Any]:
+    if field.name in DOCUMENTS:
+        return {"description": "the recorded JSON document; in CSV and Arrow its text"}
     found = next((schema for fits, schema in _SIMPLE if fits(field.type)), {"type": "string"})
     return {"anyOf": [dict(found), {"type": "null"}]} if field.nullable else dict(found)

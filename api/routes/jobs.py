@@ -52,7 +52,7 @@ async def start_replay(
         bool, Query(description="also look for exemptions with which a policy could deny, and the way there")
     ] = True,
 ) -> Response:
-    """Replay the policies in the body over the recorded requests. The answer names the replay, which goes on without you."""
+    """Start a replay of the policies in the body over the recorded requests. The answer names it; it goes on after the answer."""
     now = datetime.now(UTC)
     window = parse_time("since", since, now), parse_time("until", until, now)
     if window[0] is not None and window[1] is not None and window[0] >= window[1]:
@@ -70,26 +70,26 @@ async def start_replay(
 
 @router.get("/replays")
 async def list_replays(jobs: Working) -> Response:
-    """The replays that this server was asked for since it started, newest first."""
+    """List the replays that were started here since the server started, newest first."""
     return json_response({"rows": [job.document() for job in jobs.all()]})
 
 
 @router.get("/replays/{job_id}")
 async def show_replay(jobs: Working, job_id: JobId) -> Response:
-    """How far a replay is."""
+    """Show how far a replay is."""
     return json_response(jobs.get(job_id).document())
 
 
 @router.get("/replays/{job_id}/events", responses={200: {"content": {"text/event-stream": {}}, "description": "events `replay`"}})
 async def follow_replay(jobs: Working, job_id: JobId) -> Response:
-    """How far a replay is, told again whenever that changes, until it is over: server-sent events named `replay`."""
+    """Follow a replay until it is over. A server-sent event named `replay` comes with each change."""
     job = jobs.get(job_id)
     return StreamingResponse(_told(jobs, job), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 @router.delete("/replays/{job_id}")
 async def cancel_replay(jobs: Working, job_id: JobId) -> Response:
-    """End a replay. What it finished is kept: started again, it goes on from there. One that is over stays as it is."""
+    """Cancel a replay. What it finished is kept: started again, it goes on from there. One that is over stays as it is."""
     return json_response((await jobs.cancel(job_id)).document())
 
 

@@ -40,7 +40,7 @@ async def list_policies(
     form: Annotated[ManifestFormat, Query(alias="format", description="yaml: the known manifests, fit for `hindcast replay -f`")]
     = ManifestFormat.JSON,
 ) -> Response:  # fmt: skip
-    """Policies and bindings that were in force in a cluster, as its log and snapshots tell."""
+    """List the policies and bindings that were in force in a cluster at a time, as its log and snapshots tell."""
     found = await asker.ask(reads.policies, cluster, parse_time("at", at, datetime.now(UTC)))
     if form is ManifestFormat.JSON:
         return json_response({"rows": found})
@@ -52,5 +52,5 @@ async def list_policies(
 async def list_known_policies(
     request: Request, asker: Asking, form: Form, filters: Annotated[ClusterFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
-    """One row per policy that the lake has seen by name: in a snapshot, a write, a failure or a denial."""
+    """List every policy that the lake has seen by name: in a snapshot, a write, a failure or a denial."""
     return page_response(request, await whole_view(asker, "known_policies", filters, paging), form)

@@ -23,7 +23,7 @@ Rules = Annotated[Names, Query(description="replaces one readiness rule: `days_m
 
 @router.get("/runs/{run_id}/readiness")
 async def show_readiness(asker: Asking, run_id: RunId, rule: Rules = []) -> Response:  # noqa: B006  # FastAPI copies it
-    """The readiness report of a finished run, as `hindcast readiness -o json` prints it.
+    """Show the readiness report of a finished run, as `hindcast readiness -o json` prints it.
 
     How far the replay agrees with the record is in it only where the run was started with `calibrate=true`; exemptions and the
     steps to Deny only where it was started with `exemptions=true`, and under the default rules.

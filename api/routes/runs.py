@@ -13,7 +13,7 @@ from pipeline.replay import VERDICTS
 
 from .. import reads
 from ..formats import json_response, page_response
-from ..questions import TimePaging, VerdictFilters
+from ..questions import TimePaging, VerdictFilters, VerdictGrain
 from ..run_reads import REQUEST_COLUMNS
 from .answers import PREFIX, Asking, Form, known_parameters
 from .described import page_described, schema_of
@@ -27,24 +27,27 @@ _VERDICT["properties"] |= {name: {"anyOf": [{"type": "string"}, {"type": "null"}
 
 @router.get("/runs")
 async def list_runs(asker: Asking) -> Response:
-    """The runs of the lake, the one that was planned last first, without their summaries."""
+    """List the runs of the lake, the one that was planned last first, without their summaries."""
     found = await asyncio.to_thread(reads.runs, asker.lake)
     return json_response({"rows": [{**_as_dict(entry), "summary": None} for entry in found]})
 
 
 @router.get("/runs/{run_id}")
 async def show_run(asker: Asking, run_id: RunId) -> Response:
-    """One run with its summary: for each (policy, binding) how many requests it matched, and what it made of them."""
+    """Show one run with its summary. The summary counts, for each (policy, binding), the matched requests by decision."""
     return json_response(_as_dict(await asyncio.to_thread(reads.run, asker.lake, run_id)))
 
 
 @router.get("/runs/{run_id}/plan")
 async def show_plan(asker: Asking, run_id: RunId) -> Response:
-    """The plan of a run, with the policies in full."""
+    """Show the plan of a run, with the policies in full."""
     return json_response(await asyncio.to_thread(reads.run_plan, asker.lake, run_id))
 
 
-@router.get("/runs/{run_id}/verdicts", responses=page_described("one row per verdict, with what its request was about", _VERDICT))
+@router.get(
+    "/runs/{run_id}/verdicts",
+    responses=page_described("one row per verdict, of one expression or as a whole, and its request", _VERDICT),
+)
 async def list_verdicts(
     request: Request,
     asker: Asking,
@@ -52,9 +55,18 @@ async def list_verdicts(
     run_id: RunId,
     filters: Annotated[VerdictFilters, Query()],
     paging: Annotated[TimePaging, Query()],
+    grain: Annotated[
+        VerdictGrain | None,
+        Query(description="request: only verdicts as a whole; expression: only those of single expressions; both without it"),
+    ] = None,
 ) -> Response:
-    """The verdicts of a finished run, newest request first."""
-    return page_response(request, await asker.ask(reads.verdicts_page, run_id, filters, paging), form)
+    """List the verdicts of a finished run, newest request first.
+
+    There are two kinds of rows. A row whose `expression_index` is null is the verdict as a whole: there is one for each request,
+    pass, policy, binding and param. The other rows are the verdicts of its single expressions. So one denial has at least two rows
+    with `effect=deny`, unless an error of the configuration denied it: to count denials, ask with `grain=request`.
+    """
+    return page_response(request, await asker.ask(reads.verdicts_page, run_id, filters, paging, grain), form)
 
 
 def _as_dict(run: reads.Run) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -15,6 +14,7 @@ from queries.rows import Denial, Evidence, Loss, Source, Violation, ViolationCou
 from .. import reads
 from ..errors import NotFoundError
 from ..formats import json_response, page_response
+from ..judged import judged_requests
 from ..questions import (
     ClusterFilters,
     DenialFilters,
@@ -38,7 +38,7 @@ By = Annotated[list[str], Query(description=f"what to count by; repeat it: {', '
 
 @router.get("/clusters")
 async def list_clusters(asker: Asking) -> Response:
-    """The clusters of the lake, and from when to when there are events of each."""
+    """List the clusters of the lake, each with its number of events and their first and last time."""
     return json_response({"rows": await asker.ask(reads.clusters)})
 
 
@@ -51,7 +51,7 @@ async def list_events(
     paging: Annotated[TimePaging, Query()],
     bodies: Bodies = False,
 ) -> Response:
-    """One row per audit event."""
+    """List audit events, one row for each stage of a request."""
     return page_response(request, await asker.ask(reads.view_page, "events", filters, paging, large=bodies), form)
 
 
@@ -64,7 +64,7 @@ async def list_requests(
     paging: Annotated[TimePaging, Query()],
     bodies: Bodies = False,
 ) -> Response:
-    """One row per audit request, its stages folded, with the effective user and the outcome."""
+    """List audit requests with the effective user and the outcome. The stages of a request are folded into one row."""
     return page_response(request, await asker.ask(reads.view_page, "requests", filters, paging, large=bodies), form)
 
 
@@ -77,7 +77,7 @@ async def list_violations(
     paging: Annotated[TimePaging, Query()],
     bodies: Bodies = False,
 ) -> Response:
-    """One row per policy failure that a cluster recorded. Up to Kubernetes 1.36 it records only the first of a request."""
+    """List the policy failures that the clusters recorded. Up to Kubernetes 1.36 a cluster records only the first of a request."""
     return page_response(request, await asker.ask(reads.view_page, "violations", filters, paging, large=bodies), form)
 
 
@@ -89,7 +89,7 @@ async def list_denials(
     filters: Annotated[DenialFilters, Query()],
     paging: Annotated[TimePaging, Query()],
 ) -> Response:
-    """One row per request that somebody refused on purpose; `denier=vap` are those of policies."""
+    """List the requests that a policy, a webhook, a quota or an authorizer refused. `denier=vap` are those of policies."""
     return page_response(request, await asker.ask(reads.view_page, "denials", filters, paging), form)
 
 
@@ -102,7 +102,10 @@ async def count_violations(
     paging: Annotated[Paging, Query()],
     by: By = ["policy", "binding"],  # noqa: B006  # FastAPI copies it
 ) -> Response:
-    """Recorded policy failures, counted by some of their columns, most first."""
+    """Count recorded policy failures by policy, workload, day or other columns, most first.
+
+    A row has the asked columns in the order in which they are asked (`user` as `user_name`), then the counts.
+    """
     return page_response(request, await asker.ask(reads.rollup_page, by, filters, paging), form)
 
 
@@ -110,7 +113,7 @@ async def count_violations(
 async def list_evidence(
     request: Request, asker: Asking, form: Form, filters: Annotated[EvidenceFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
-    """How many events of each kind there are, and which bodies they hold."""
+    """Count the events of each kind, and say which bodies they hold."""
     return page_response(request, await whole_view(asker, "evidence", filters, paging), form)
 
 
@@ -118,7 +121,7 @@ async def list_evidence(
 async def list_losses(
     request: Request, asker: Asking, form: Form, filters: Annotated[LossFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
-    """What evidence is missing or doubtful."""
+    """List the evidence that is missing or doubtful."""
     return page_response(request, await whole_view(asker, "losses", filters, paging), form)
 
 
@@ -126,21 +129,23 @@ async def list_losses(
 async def list_sources(
     request: Request, asker: Asking, form: Form, filters: Annotated[ClusterFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
-    """What each log file and the webhook brought."""
+    """List the log files and the webhook, with what each brought."""
     return page_response(request, await whole_view(asker, "sources", filters, paging), form)
 
 
 @router.get("/requests/{cluster}/{audit_id}")
 async def show_request(
     asker: Asking,
-    cluster: Annotated[str, Path(max_length=1_000)],
-    audit_id: Annotated[str, Path(max_length=1_000)],
+    cluster: Annotated[str, Path(max_length=1_000, description="the cluster's name, as its events were ingested")],
+    audit_id: Annotated[str, Path(max_length=1_000, description="auditID of the request, as recorded")],
 ) -> Response:
-    """The requests of one auditID with their bodies, stages and failures, and the object as it was before.
+    """Show the requests of one auditID with their bodies, stages, failures and objects.
 
-    Usually there is one; a client may choose an auditID and repeat it.
+    Usually there is one; a client may choose an auditID and repeat it. `judged` holds the object and the old object that validating
+    admission saw, as a replay reconstructs them, with their source, or the reason why they are not known. A request that deletes a
+    collection has several. `why` says why there are none.
     """
-    found = await asker.ask(reads.request_details, cluster, audit_id)
+    found = await asker.ask(judged_requests, cluster, audit_id)
     if not found:
         raise NotFoundError("the lake has no such request", "auditIDs are in the lists of requests, violations and denials")
-    return json_response({"requests": [dataclasses.asdict(entry) for entry in found]})
+    return json_response({"requests": found})

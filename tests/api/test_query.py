@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +18,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from api.formats import json_document
 from api.settings import Settings
 from ingest.lake import Lake
 from queries import LakeReader, open_lake
@@ -105,11 +109,19 @@ def test_a_window_is_closed_at_its_start_and_open_at_its_end(asked: QueryClient,
 def test_violations_are_counted_by_what_is_asked(asked: QueryClient, lake: LakeReader) -> None:
     rows = asked.rows("/violations/rollup", by=["policy", "namespace"], limit=9)
     expected = lake.violation_rollup(["policy", "namespace"]).fetchall()
-    assert [row["failures"] for row in rows] == [row[8] for row in expected]
+    assert [row["failures"] for row in rows] == [row[2] for row in expected]
     policy, failures = rows[0]["policy"], sum(row["failures"] for row in rows if row["policy"] == rows[0]["policy"])
     narrowed = asked.rows("/violations/rollup", by="day", policy=policy)
     assert sum(row["failures"] for row in narrowed) == failures
-    assert all(row["policy"] is None for row in narrowed)
+    assert {tuple(row)[:2] for row in narrowed} == {("day", "failures")}
+
+
+@pytest.mark.parametrize("by", [["policy"], ["user", "policy"], ["day", "day"]])
+def test_a_count_has_the_asked_columns_in_their_order_and_no_others(asked: QueryClient, lake: LakeReader, by: list[str]) -> None:
+    columns = asked.send("GET", "/violations/rollup", params={"by": by, "format": "csv"}).text.splitlines()[0].split(",")
+    expected = [{"user": "user_name"}.get(name, name) for name in dict.fromkeys(by)]
+    counts = ["failures", "requests", "admitted", "users", "namespaces", "first_ts", "last_ts"]
+    assert [name.strip('"') for name in columns] == lake.violation_rollup(by).columns == [*expected, *counts]
 
 
 @pytest.mark.parametrize("path", ["/evidence", "/losses", "/sources", "/policies/known"])
@@ -162,11 +174,58 @@ def test_a_request_is_told_with_its_objects(asked: QueryClient, lake: LakeReader
         "AND response_object IS NOT NULL ORDER BY ts DESC LIMIT 1"
     ).fetchall()[0]
     (found,) = asked.get(f"/requests/{cluster}/{audit_id}")["requests"]
-    old, new = json.loads(found["old_object"]), json.loads(found["new_object"])
+    old, new = found["old_object"], found["new_object"]
+    assert found["request"]["response_object"]["metadata"]["name"] == name
+    (judged,) = found["judged"]["passes"]
+    assert (judged["operation"], found["judged"]["why"]) == ("UPDATE", None)
+    assert judged["object"]["value"]["metadata"]["name"] == judged["old_object"]["value"]["metadata"]["name"] == name
+    assert judged["object"]["source"] == "responseObject"
     assert old["metadata"]["name"] == new["metadata"]["name"] == name
     assert old["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"]
     assert found["old_object_ts"] < found["request"]["ts"]
     assert [event["stage"] for event in found["events"]]
+
+
+def test_the_judged_object_of_a_patch_is_reconstructed(asked: QueryClient, lake: LakeReader) -> None:
+    cluster, audit_id, patch = lake.sql(
+        "SELECT cluster, audit_id, request_object FROM requests WHERE verb = 'patch' AND resource = 'deployments' "
+        "AND outcome = 'vap' AND request_object LIKE '{\"spec\"%' ORDER BY ts LIMIT 1"
+    ).fetchall()[0]
+    (found,) = asked.get(f"/requests/{cluster}/{audit_id}")["requests"]
+    assert found["request"]["request_object"] == json.loads(patch)
+    (judged,) = found["judged"]["passes"]
+    assert {"metadata", "spec"} <= judged["object"]["value"].keys()
+    assert judged["object"]["value"] != judged["old_object"]["value"]
+
+
+def test_a_request_that_policies_never_saw_says_why_nothing_was_judged(asked: QueryClient, lake: LakeReader) -> None:
+    cluster, audit_id = lake.sql("SELECT cluster, audit_id FROM requests WHERE verb = 'list' ORDER BY ts LIMIT 1").fetchall()[0]
+    (found,) = asked.get(f"/requests/{cluster}/{audit_id}")["requests"]
+    assert found["judged"]["passes"] == []
+    assert found["judged"]["why"]
+
+
+def test_rows_with_bodies_hold_documents_in_json_and_texts_in_csv(asked: QueryClient, lake: LakeReader) -> None:
+    filters = {"verb": "create", "resource": "configmaps", "bodies": True, "limit": 3, "level": "RequestResponse"}
+    rows = asked.get("/requests", **filters)["rows"]
+    assert all(row["request_object"]["kind"] == "ConfigMap" for row in rows)
+    texts = asked.send("GET", "/requests", params={**filters, "format": "arrow"}).content
+    recorded = pa.ipc.open_stream(texts).read_all()["request_object"].to_pylist()
+    assert [json.loads(text) for text in recorded] == [row["request_object"] for row in rows]
+
+
+@pytest.mark.parametrize("text", ["{", "NaN", "[1, NaN]", "", "1, 2", "1], [2", "[" * 100_000 + "]" * 100_000])
+def test_a_recorded_text_that_is_not_json_stays_a_text(text: str) -> None:
+    assert json_document(text) == text
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_a_recorded_document_is_what_its_text_says(value: object) -> None:
+    assert json_document(json.dumps(value)) == value
 
 
 def test_a_refused_request_is_told_with_its_failures(asked: QueryClient, lake: LakeReader) -> None:
@@ -323,6 +382,20 @@ def test_the_database_reaches_nothing_but_the_lake(asked: QueryClient) -> None:
 
 def test_the_description_names_every_route(asked: QueryClient) -> None:
     described = asked.get("/openapi.json")
+    assert "servers" not in described
+    for path, routes in described["paths"].items():
+        for operation in routes.values():
+            assert re.fullmatch(r"(List|Show|Count|Start|Follow|Cancel|Remove) [^.]+", operation["summary"]), operation["summary"]
+            undescribed = [entry["name"] for entry in operation.get("parameters", ()) if not entry.get("description")]
+            assert undescribed == [], path
+            assert (
+                sum(
+                    "example" in content
+                    for answer in operation["responses"].values()
+                    for content in answer.get("content", {}).values()
+                )
+                == 1
+            )
     assert all(path.startswith(API) for path in described["paths"])
     assert {f"{API}/requests", f"{API}/violations/rollup", f"{API}/runs/{{run_id}}/verdicts", f"{API}/replays"} <= set(
         described["paths"]

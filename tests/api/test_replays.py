@@ -95,6 +95,15 @@ def test_verdicts_come_in_pages_with_their_requests(asked: QueryClient, finished
     ]
     assert asked.rows(path, policy="another") == []
     assert asked.rows(path, binding="") == [row for row in rows if row["binding"] is None]
+    assert asked.rows(path, grain="expression") == [row for row in rows if row["expression_index"] is not None]
+
+
+def test_verdicts_as_a_whole_are_as_many_as_the_summary_counts(asked: QueryClient, finished: dict[str, Any]) -> None:
+    (counts,) = asked.get(f"/runs/{finished['run_id']}")["summary"]["bindings"]
+    path = f"/runs/{finished['run_id']}/verdicts"
+    assert len(asked.rows(path, grain="request", effect="deny")) == counts["deny"] > 0
+    assert len(asked.rows(path, effect="deny")) > counts["deny"]
+    assert len(asked.rows(path, grain="request", limit=1000)) == counts["matched"] + counts["nomatch"]
 
 
 def test_readiness_of_a_run_is_the_report_with_its_fidelity(asked: QueryClient, finished: dict[str, Any]) -> None:

@@ -1,0 +1,34 @@
+"""What a reader of the OpenAPI description needs first: for each route a summary, and an example of its answer (examples.json)."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+_METHODS = frozenset({"get", "post", "delete"})
+
+
+def explain_routes(schema: dict[str, Any]) -> None:
+    """Give every route its summary, the first sentence of its description, and its example."""
+    for path, routes in schema["paths"].items():
+        for method in routes.keys() & _METHODS:
+            operation = routes[method]
+            operation["summary"] = " ".join(operation["description"].split()).partition(". ")[0].rstrip(".")
+            _add_example(operation, examples()[f"{method.upper()} {path}"])
+
+
+@cache
+def examples() -> dict[str, Any]:
+    """The examples by method and path, taken from the demonstration's lake: JSON values, or texts of other media types."""
+    found: dict[str, Any] = json.loads((files("api.routes") / "examples.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _add_example(operation: dict[str, Any], example: object) -> None:
+    """The example stands at the media type that it is of: an event stream is text, all else is JSON."""
+    answers = operation["responses"]
+    content = answers["202" if "202" in answers else "200"].setdefault("content", {})
+    wanted = "text/event-stream" if isinstance(example, str) else "application/json"
+    content.setdefault(wanted, {})["example"] = example
