@@ -34,6 +34,10 @@ class WrongTypeError(InputError):
     """What was sent is of a media type that is not taken."""
 
 
+class InUseError(InputError):
+    """What was to be removed is in use."""
+
+
 class TooCostlyError(InputError):
     """The answer would take more time or memory than one question may."""
 
@@ -49,6 +53,7 @@ STATUS_OF: tuple[tuple[type[HindcastError], str, int], ...] = (
     (TooLargeError, "too_large", 413),
     (WrongTypeError, "wrong_type", 415),
     (TooCostlyError, "too_costly", 422),
+    (InUseError, "in_use", 409),
     (InputError, "bad_input", 400),  # exit code 2
     (EvidenceError, "not_enough_evidence", 409),  # exit code 3
     (LakeError, "lake_unavailable", 503),  # exit code 2
@@ -76,7 +81,7 @@ DESCRIBED: dict[int | str, dict[str, Any]] = {
         (403, "whoever this is may not do this"),
         (404, "there is no such thing"),
         (406, "rows are not offered in any wanted format"),
-        (409, "the lake has not enough evidence"),
+        (409, "the lake has not enough evidence, or what was to be removed is in use"),
         (413, "the body is too large"),
         (415, "the body is of a type that is not taken"),
         (422, "a parameter is not what it should be, or the answer would cost too much"),

@@ -119,8 +119,3 @@ def history_of(source: Source) -> LogHistory:
 def plan_of(source: Source, run_id: str) -> dict[str, Any]:
     """The plan of a replay; that of a large lake is megabytes. Raises NotFoundError."""
     return _kept.get(source, ("plan", run_id), float("inf"), lambda: run_reads.run_plan(source.lake, run_id))
-
-
-def took_what_was_bound(source: Source, run_id: str) -> bool:
-    """Whether a replay took the policies that were in force at the time of each request, and not given ones."""
-    return isinstance(plan_of(source, run_id)["policies"], str)

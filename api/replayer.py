@@ -33,6 +33,7 @@ from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.model import Fidelity
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
+from pipeline.replay.kinds import in_use
 from pipeline.replay.lifetime import end_with_parent
 from queries import open_lake
 
@@ -96,6 +97,13 @@ def _replay(order: dict[str, Any]) -> None:
 
 def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int], order: dict[str, Any]) -> None:
     plan, summary = _run(lake, policies, window, version)
+    with in_use(runs_folder(lake) / summary.run_id):
+        _report(lake, policies, plan, summary, order)
+    _tell(state=State.FINISHED, done=summary.planned)
+
+
+def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, order: dict[str, Any]) -> None:
+    window, version = plan.window, plan.kubernetes_version
     keep_policies(lake, summary.run_id, policies)
     fidelity: Mapping[str, Fidelity] = {}
     if order["calibrate"]:
@@ -113,7 +121,6 @@ def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple
         keep_report(lake, report, fidelity)
     finally:
         reader.close()
-    _tell(state=State.FINISHED, done=summary.planned)
 
 
 def _policies(text: str, version: tuple[int, int]) -> PolicySet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.build import build_report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, runs_folder
+from pipeline.replay.kinds import RunKind, asked_ns
 from pipeline.replay.plan import Part, PlannedBinding, RequestClass, Window
 from pipeline.replay.summary import summary_from_json
 from pipeline.report.model import Report
@@ -34,15 +36,23 @@ RUN_ID = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One replay run in the lake. `finished` is False where it was interrupted or still goes on; then there is no summary."""
+    """One replay run in the lake. `finished` is False where it was interrupted or still goes on; then there is no summary.
+
+    `kind` is one of pipeline.replay.kinds.RunKind, and `asked_ts` when it was last asked for as that; a run of an earlier version
+    of Hindcast has kept neither, and counts as a replay where policies were given. `versions` are digests of each given policy
+    with its bindings and, where it takes params, the objects that were given: equal ones are one version.
+    """
 
     run_id: str
     finished: bool
+    kind: str
     planned_ts: datetime
+    asked_ts: datetime
     kubernetes_version: str
     since: datetime | None
     until: datetime | None
     policies: tuple[str, ...]
+    versions: Mapping[str, str]
     requests: int
     summary: RunSummary | None
 
@@ -226,8 +236,12 @@ def _read_run(folder: Path) -> Run | None:
         planned_ns = (folder / "plan.json").stat().st_mtime_ns
     except FileNotFoundError:
         return None
-    head = _plan_head(folder, planned_ns)
-    return Run(summary=(summary := _summary(folder)), finished=summary is not None, **head)
+    head = dict(_plan_head(folder, planned_ns))
+    took_what_was_bound = head.pop("took_what_was_bound")
+    asked = asked_ns(folder) or {RunKind.CALIBRATION if took_what_was_bound else RunKind.REPLAY: planned_ns}
+    kind, ns = next(iter(asked.items()))
+    summary = _summary(folder)
+    return Run(summary=summary, finished=summary is not None, kind=str(kind), asked_ts=_time(ns), **head)
 
 
 def _summary(folder: Path) -> RunSummary | None:
@@ -243,13 +257,32 @@ def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
     document = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     return {
         "run_id": folder.name,
-        "planned_ts": datetime.fromtimestamp(planned_ns / 1e9, UTC),
+        "planned_ts": _time(planned_ns),
         "kubernetes_version": document["kubernetes_version"],
         "since": _moment(document["window"]["since"]),
         "until": _moment(document["window"]["until"]),
         "policies": tuple(sorted({entry["policy"] for entry in document["bindings"]})),
+        "versions": _versions(document["policies"]),
+        "took_what_was_bound": isinstance(document["policies"], str),
         "requests": document["requests"],
     }
+
+
+def _versions(given: Mapping[str, Any] | str) -> dict[str, str]:
+    """The version of each policy of a plan; empty where it took what was bound at the time."""
+    if isinstance(given, str):
+        return {}
+    found = {}
+    for policy in given["policies"]:
+        bindings = [item for item in given["bindings"] if item["policy_name"] == policy["name"]]
+        params = given["objects"] if policy["param_kind"] else []
+        text = json.dumps([policy, bindings, params], sort_keys=True)
+        found[policy["name"]] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
+
+
+def _time(ns: int) -> datetime:
+    return datetime.fromtimestamp(ns / 1e9, UTC)
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -28,6 +28,7 @@ from pipeline.readiness.model import Counterexample, Fidelity, PolicyReadiness, 
 from pipeline.readiness.redaction import Redaction
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, Window
+from pipeline.replay.kinds import RunKind
 from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 
@@ -164,7 +165,7 @@ def _base(
     old = chosen_policies(own, against, None, None, plan.kubernetes_version)
     names = parse_renamed(renamed, old, plan.policies or PolicySet())
     planned = replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers, plan.files)
-    summary = replay.run(own, planned, workers)
+    summary = replay.run(own, planned, workers, RunKind.BASE)
     return Base(planned, summary, replay.verdicts_of(own, summary), names)
 
 

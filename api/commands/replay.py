@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
 import yaml
 
@@ -31,6 +32,7 @@ from pipeline.replay import (
     runs_folder,
     start_processes,
 )
+from pipeline.replay.kinds import RunKind, in_use
 from queries.catalog import LakeFiles
 
 from . import options
@@ -83,7 +85,7 @@ def command(
         if not against:
             # What else the cluster had in force is not what is being changed.
             before = only(before, {policy.name for policy in new.policies})
-        old = run(own, plan_of(own, before, window, version, other_authorizers, workers, planned.files), workers)
+        old = run(own, plan_of(own, before, window, version, other_authorizers, workers, planned.files), workers, RunKind.BASE)
         both = verdicts_of(own, old), verdicts_of(own, summary)
         notes = unpaired(before, new)
         tables = [request_difference_table(request_difference(*both), notes), difference_table(difference(*both)), *tables]
@@ -161,10 +163,12 @@ def plan_of(
         reader.close()
 
 
-def run(own: Context, plan: ReplayPlan, workers: int | None) -> RunSummary:
-    """Walk a plan with progress."""
+def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY) -> RunSummary:
+    """Walk a plan with progress. The run is in use until the command ends."""
     with own.progress("replaying") as step:
-        summary = run_replay(plan, own.lake, workers_or_default(workers), step)
+        summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind)
+    if (command := click.get_current_context(silent=True)) is not None:
+        command.with_resource(in_use(runs_folder(own.lake) / summary.run_id))
     note_defects(own, summary)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -22,15 +22,14 @@ from ..asking import Asker
 from ..behind import lag_of_lake
 from ..checkup import Finding, ledger_findings
 from ..errors import NotFoundError
-from ..kept import about_lake, has_report, is_behind, plan_of, report_of, took_what_was_bound, view_of
+from ..kept import about_lake, has_report, is_behind, plan_of, report_of, view_of
 from ..reads import Source
 from ..run_reads import Run
 from ..waiting import in_time
 from .charts import Timeline, timeline
 from .html import address, counted, duration
+from .newest import Chosen, newest, unspoken
 
-# How many replays the overview reads verdicts from; a policy whose newest replay is older is found through the list of replays.
-RUNS_READ_MAX = 12
 RUNS_SHOWN = 15
 RECORDED_SHOWN = 12
 # A report of a large replay takes seconds, and is then kept. So long a page works on reports that nobody has asked for yet.
@@ -60,13 +59,18 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One (policy, binding) with the newest replay that tried it. `is_stale`: the lake has events that this replay did not see."""
+    """One (policy, binding) with the replay that speaks for it. `is_stale`: the lake has events that this replay did not see.
+
+    `others` counts the further replays of the policy, which stand in the list at `others_href`.
+    """
 
     policy: PolicyReadiness
     run: Run
     chart: Timeline | None
     href: str
     is_stale: bool
+    others: int = 0
+    others_href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ async def overview(asker: Asker, now: datetime) -> dict[str, Any]:
         "is_behind": await asker.ask(is_behind, "view losses", "recorded"),
         "lag": await asker.ask(waiting),
         "runs": runs,
+        "unspoken": unspoken(runs, newest(runs)),
         "runs_shown": RUNS_SHOWN,
         "recorded_shown": RECORDED_SHOWN,
     }
@@ -160,35 +165,32 @@ def findings(source: Source, now: datetime) -> list[Finding]:
     return ledger_findings([Loss(**row) for row in view_of(source, "losses").to_pylist()], now)
 
 
-async def entries(asker: Asker, runs: Sequence[Run], newest: datetime | None) -> tuple[list[Entry], list[Awaited]]:
-    """The newest verdict of every (policy, binding), what needs a decision first; and those for which there was no time."""
-    found: dict[tuple[str, str | None], Entry | Awaited] = {}
+async def entries(asker: Asker, runs: Sequence[Run], last_ts: datetime | None) -> tuple[list[Entry], list[Awaited]]:
+    """The verdict on the newest version of every policy, what needs a decision first; and those for which there was no time."""
+    found: list[Entry | Awaited] = []
     started = time.monotonic()
-    for run in (await asker.ask(tried, runs))[:RUNS_READ_MAX]:
-        summaries = run.summary.bindings if run.summary else ()
-        if all((item.policy, item.binding) in found for item in summaries):
-            continue
+    by_run: dict[str, list[Chosen]] = {}
+    for chosen in newest(runs):
+        by_run.setdefault(chosen.run.run_id, []).append(chosen)
+    # The replay that was asked for last first: its verdicts are wanted now, if there is no time for all.
+    for members in sorted(by_run.values(), key=lambda members: members[0].run.asked_ts, reverse=True):
+        run, others = members[0].run, {chosen.policy: chosen.others for chosen in members}
         report = None
         left = _REPORTS_SECONDS - (time.monotonic() - started)
         if left > 0 or await asker.ask(has_report, run.run_id):
             report = await in_time(asker, run.run_id, partial(report_of, run_id=run.run_id), max(left, 0.1))
         if report is None:
-            for item in summaries:
-                href = policy_address(run.run_id, item.policy, item.binding)
-                found.setdefault((item.policy, item.binding), Awaited(item, run, href))
+            for item in run.summary.bindings if run.summary else ():
+                if item.policy in others:
+                    found.append(Awaited(item, run, policy_address(run.run_id, item.policy, item.binding)))
             continue
         for policy in report.policies:
-            is_stale = run.until is None and newest is not None and report.last_ts is not None and newest > report.last_ts
-            found.setdefault((policy.policy, policy.binding), _entry(policy, run, is_stale=is_stale))
-    decided = [entry for entry in found.values() if isinstance(entry, Entry)]
-    return sorted(decided, key=lambda entry: urgency(entry.policy)), [
-        entry for entry in found.values() if isinstance(entry, Awaited)
-    ]
-
-
-def tried(source: Source, runs: Iterable[Run]) -> list[Run]:
-    """The finished replays of given policies; one of what was in force at the time only says how far replays can be trusted."""
-    return [run for run in runs if run.finished and run.policies and not took_what_was_bound(source, run.run_id)]
+            is_stale = run.until is None and last_ts is not None and report.last_ts is not None and last_ts > report.last_ts
+            if policy.policy in others:
+                entry = _entry(policy, run, is_stale=is_stale)
+                found.append(replace(entry, others=others[policy.policy], others_href=address("/runs", policy=policy.policy)))
+    decided = [entry for entry in found if isinstance(entry, Entry)]
+    return sorted(decided, key=lambda entry: urgency(entry.policy)), [entry for entry in found if isinstance(entry, Awaited)]
 
 
 def policy_address(run_id: str, policy: str, binding: str | None) -> str:

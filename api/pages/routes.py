@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -85,6 +86,14 @@ Working = Annotated[Jobs, Depends(jobs_of)]
 async def show_overview(request: Request, asker: Asking) -> Response:
     """Every policy that was tried, with its newest verdict."""
     return page(request, "overview.html.j2", section="/", **await overview.overview(asker, datetime.now(UTC)))
+
+
+@router.get("/runs")
+async def show_runs(request: Request, asker: Asking, policy: Text = "") -> Response:
+    """Every replay of the lake, or those that tried a policy, with their kind and window."""
+    found = await asyncio.to_thread(run_reads.runs, asker.lake)
+    kept = [run for run in found if not policy or policy in run.policies]
+    return page(request, "runs.html.j2", section="/", runs=kept, policy=policy)
 
 
 @router.get("/runs/{run_id}")

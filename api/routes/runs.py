@@ -15,6 +15,7 @@ from .. import reads
 from ..formats import json_response, page_response
 from ..questions import TimePaging, VerdictFilters, VerdictGrain
 from ..run_reads import REQUEST_COLUMNS
+from ..run_removal import in_use_error, remove_runs
 from .answers import PREFIX, Asking, Form, known_parameters
 from .described import page_described, schema_of
 
@@ -36,6 +37,15 @@ async def list_runs(asker: Asking) -> Response:
 async def show_run(asker: Asking, run_id: RunId) -> Response:
     """Show one run with its summary. The summary counts, for each (policy, binding), the matched requests by decision."""
     return json_response(_as_dict(await asyncio.to_thread(reads.run, asker.lake, run_id)))
+
+
+@router.delete("/runs/{run_id}")
+async def remove_run(asker: Asking, run_id: RunId) -> Response:
+    """Remove a run with its verdicts. One that a replay or a report uses stays: 409 `in_use`."""
+    removed, kept = await asyncio.to_thread(remove_runs, asker.lake, [run_id])
+    if kept:
+        raise in_use_error(kept)
+    return json_response(dataclasses.asdict(removed[0]))
 
 
 @router.get("/runs/{run_id}/plan")

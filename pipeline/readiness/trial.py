@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..replay import ReplayPlan, run_replay, runs_folder
+from ..replay.kinds import RunKind
 
 
 @contextmanager
@@ -20,7 +21,7 @@ def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1) -> Iterator[Path]:
     folder = runs_folder(lake) / plan.run_id
     is_ours = not (folder / "summary.json").exists()
     try:
-        run_replay(plan, lake, workers)
+        run_replay(plan, lake, workers, kind=RunKind.TRIAL)
         yield folder / "verdicts.parquet"
     finally:
         if is_ours:

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from ingest.errors import LakeError
 from queries import LakeReader
 from queries.catalog import LakeFiles
 
+from .kinds import RunKind, in_use, mark_kind
 from .parts import counts_of, free, part_file, read_part
 from .plan import Part, ReplayPlan
 from .planning import lake_digest
@@ -38,7 +39,9 @@ def runs_folder(lake: Path) -> Path:
     return lake / "runs"
 
 
-def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progress: Progress | None = None) -> RunSummary:
+def run_replay(
+    plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progress: Progress | None = None, kind: RunKind | None = None
+) -> RunSummary:
     """Evaluate a plan over the lake it was made for. The same plan gives the same bytes, whatever the number of workers.
 
     It reads the files that the plan was made over: events that arrived since belong to a later run. `progress(done, planned)` is
@@ -46,11 +49,16 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
     """
     lake, run_id = Path(lake_path), plan.run_id
     folder = runs_folder(lake) / run_id
+    kind = kind or (RunKind.CALIBRATION if plan.policies is None else RunKind.REPLAY)
     if (finished := _finished(folder, plan)) is not None:
+        with suppress(OSError):  # a lake that may only be read
+            mark_kind(folder, kind)
         return finished
     parts = folder / "parts"
-    with closing(_reader_of(plan, lake)) as reader, _collecting_seldom():
+    with ExitStack() as held, closing(_reader_of(plan, lake)) as reader, _collecting_seldom():
         parts.mkdir(parents=True, exist_ok=True)
+        held.enter_context(in_use(folder))
+        mark_kind(folder, kind)
         _write(folder / "plan.json", plan.to_json())
         missing = [part for part in plan.parts if counts_of(part_file(parts, part)) is None]
         free(parts, missing)
@@ -59,9 +67,9 @@ def run_replay(plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progre
             done += part.requests
             if progress is not None:
                 progress(done, plan.requests)
-    summary = _merge(plan, run_id, folder)
-    _write(folder / "summary.json", summary.to_json())
-    shutil.rmtree(parts)
+        summary = _merge(plan, run_id, folder)
+        _write(folder / "summary.json", summary.to_json())
+        shutil.rmtree(parts)
     return summary
 
 

@@ -1,0 +1,101 @@
+"""`hindcast runs`: which replays the lake keeps, what each was made for, and away with those that are not wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from api.context import Context
+from api.output import Column, Format, Table, render
+from api.run_reads import Run, run, runs
+from api.run_removal import Removed, in_use_error, older_than, remove_runs
+from ingest.errors import InputError
+
+from . import options
+
+
+class Action(StrEnum):
+    """What to do with runs."""
+
+    LIST = "list"
+    SHOW = "show"
+    RM = "rm"
+
+
+def command(
+    context: typer.Context,
+    action: Annotated[Action, typer.Argument(help="list them all, show some, or remove (rm) some.")] = Action.LIST,
+    run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN_ID]...", help="The runs to show or to remove.")] = None,
+    older: Annotated[
+        str | None,
+        typer.Option("--older-than", help="With rm: runs that were last asked for before then: `30d`, `12h`, or RFC 3339."),
+    ] = None,
+    output: options.Output = Format.TABLE,
+) -> int:
+    """List the replays of the lake with their kind and window, show some of them, or remove some of them."""
+    own: Context = context.obj
+    if older is not None and action is not Action.RM:
+        raise InputError(f"--older-than does not go with {action}", "give it with rm")
+    if action is Action.LIST and run_ids:
+        raise InputError(f"list takes no run ID, found {run_ids[0]!r}", f"use: hindcast runs show {run_ids[0]}")
+    if action is Action.LIST:
+        render([runs_table(runs(own.lake))], output)
+        return 0
+    if not run_ids and older is None:
+        raise InputError(
+            f"{action}: no run is named",
+            "`hindcast runs list` prints their IDs" + (", or give --older-than" * (action is Action.RM)),
+        )
+    if action is Action.SHOW:
+        found = [run(own.lake, run_id) for run_id in run_ids or ()]
+        render([runs_table(found), bindings_table(found)], output)
+        return 0
+    moment = options.parse_time("--older-than", older, datetime.now(UTC))
+    chosen = [*(run_ids or ()), *(older_than(own.lake, moment) if moment is not None else ())]
+    removed, kept = remove_runs(own.lake, chosen)
+    render([removed_table(removed)], output)
+    if kept:
+        raise in_use_error(kept)
+    return 0
+
+
+def runs_table(found: Sequence[Run]) -> Table:
+    """One row per run, the one that was planned last first."""
+    columns = [
+        Column("run_id", "RUN ID"),
+        Column("kind"),
+        Column("asked_ts", "LAST ASKED FOR"),
+        Column("since"),
+        Column("until"),
+        Column("requests", number=True),
+        Column("finished"),
+        Column("policies"),
+    ]
+    rows = [[getattr(each, column.key) for column in columns] for each in found]
+    kinds = "base: the version before of a comparison; calibration: what was bound at the time, compared with the record"
+    window = "without since and until, a run took the whole log as it was then"
+    return Table("runs", columns, rows, "Runs of the lake", (kinds, window) if rows else ())
+
+
+def bindings_table(found: Sequence[Run]) -> Table:
+    """One row per (policy, binding) of each run."""
+    counts = ("matched", "admit", "deny", "error", "unknown")
+    columns = [Column("run_id", "RUN ID"), Column("policy"), Column("binding"), *(Column(name, number=True) for name in counts)]
+    rows = [
+        [each.run_id, *(getattr(entry, column.key) for column in columns[1:])]
+        for each in found
+        if each.summary is not None
+        for entry in each.summary.bindings
+    ]
+    return Table("bindings", columns, rows, "What they came to")
+
+
+def removed_table(removed: Sequence[Removed]) -> Table:
+    """One row per run that is gone."""
+    columns = [Column("run_id", "RUN ID"), Column("kind"), Column("bytes", number=True), Column("policies")]
+    rows = [[getattr(each, column.key) for column in columns] for each in removed]
+    return Table("removed", columns, rows, "Removed")

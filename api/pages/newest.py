@@ -1,0 +1,45 @@
+"""Which replay speaks for a policy on the overview: its newest version, over the whole log where that was replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pipeline.replay.kinds import RunKind
+
+from ..run_reads import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The replay that speaks for a policy. `others` are the further finished replays of this policy, of any version and window."""
+
+    policy: str
+    run: Run
+    others: int
+
+
+def newest(runs: Iterable[Run]) -> list[Chosen]:
+    """For each policy the replay to show, policies by name. Versions before, calibrations and trials speak for none.
+
+    The newest version is that of the replay that was asked for last. Of its replays the newest over the whole log counts, or else
+    the newest over a part of it.
+    """
+    by_policy: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.asked_ts, run.planned_ts, run.run_id), reverse=True):
+        if run.finished and run.kind == RunKind.REPLAY:
+            for policy in run.policies:
+                by_policy.setdefault(policy, []).append(run)
+    return [Chosen(policy, _speaker(policy, found), len(found) - 1) for policy, found in sorted(by_policy.items())]
+
+
+def _speaker(policy: str, found: Sequence[Run]) -> Run:
+    same = [run for run in found if run.versions.get(policy) == found[0].versions.get(policy)]
+    return next((run for run in same if run.since is None and run.until is None), same[0])
+
+
+def unspoken(runs: Iterable[Run], chosen: Iterable[Chosen]) -> list[str]:
+    """Policies that only runs of other kinds, or unfinished ones, have tried: the overview names them in a line."""
+    shown = {entry.policy for entry in chosen}
+    kinds = {policy for run in runs if run.kind in (RunKind.REPLAY, RunKind.BASE) for policy in run.policies}
+    return sorted(kinds - shown)

@@ -1,0 +1,59 @@
+"""Removing runs: what was replayed can be replayed again, so a run is only a result that takes room and a line in lists."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pipeline.replay import runs_folder
+from pipeline.replay.kinds import unused
+
+from .errors import InUseError
+from .run_reads import Run, run, runs
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A run that is gone, and how many bytes its files had."""
+
+    run_id: str
+    kind: str
+    policies: tuple[str, ...]
+    bytes: int
+
+
+def remove_runs(lake: Path, run_ids: Sequence[str]) -> tuple[list[Removed], list[str]]:
+    """Remove runs; returns what was removed, and the runs that stay because a replay or a report uses them.
+
+    Raises NotFoundError before anything is removed.
+    """
+    found = [run(lake, run_id) for run_id in dict.fromkeys(run_ids)]
+    done = [(each.run_id, _remove(lake, each)) for each in found]
+    return [removed for _, removed in done if removed], [run_id for run_id, removed in done if removed is None]
+
+
+def in_use_error(run_ids: Sequence[str]) -> InUseError:
+    """Says which runs stay."""
+    return InUseError(f"in use: {', '.join(run_ids)}", "wait for the replay or the report that uses it, or cancel it")
+
+
+def older_than(lake: Path, moment: datetime) -> list[str]:
+    """The runs that nobody has asked for since some moment."""
+    return [each.run_id for each in runs(lake) if each.asked_ts < moment]
+
+
+def _remove(lake: Path, found: Run) -> Removed | None:
+    folder = runs_folder(lake) / found.run_id
+    with unused(folder) as is_unused:
+        if not is_unused:
+            return None
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        # Renamed first: a run is there as a whole, or not at all. What an interrupted removal left goes with the next one.
+        leaving = folder.with_name(f".{found.run_id}.removed")
+        shutil.rmtree(leaving, ignore_errors=True)
+        folder.rename(leaving)
+        shutil.rmtree(leaving)
+    return Removed(found.run_id, found.kind, found.policies, size)
