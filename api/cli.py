@@ -45,6 +45,7 @@ COMMANDS = {
     "compact": "Merge small files into sorted ones",
     "expire": "Drop events, or only their bodies, of days before a time",
     "violations": "What the cluster recorded, by policy, workload, user or day",
+    "runs": "List, show and remove the replays that the lake keeps",
     "replay": "What policies would have decided on the recorded requests",
     "calibrate": "How far the replay agrees with what the cluster recorded",
     "readiness": "May these policies go to Deny? The verdict with its figures",

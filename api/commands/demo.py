@@ -74,7 +74,7 @@ def command(
         finally:
             reader.close()
         question = readiness.Question([data / "policies"], expires=datetime.now(UTC).date() + _EXEMPTED)
-        report = readiness.make_report(lake, question, ReadinessRules(), CHANGE_DELAY * factor)
+        report = readiness.make_report(lake, question, ReadinessRules(), CHANGE_DELAY)
     if details:
         print_report(report, ReportFormat.TABLE)
     page = out / "report.html"

@@ -17,6 +17,8 @@ from ingest.errors import InputError
 
 from . import options
 
+_NAMES_SHOWN = 3
+
 
 class Action(StrEnum):
     """What to do with runs."""
@@ -73,12 +75,25 @@ def runs_table(found: Sequence[Run]) -> Table:
         Column("until"),
         Column("requests", number=True),
         Column("finished"),
-        Column("policies"),
+        Column("tried", "POLICIES"),
+        Column("policies", "ALL POLICIES", wide=True),
     ]
-    rows = [[getattr(each, column.key) for column in columns] for each in found]
+    rows = [
+        [
+            *(getattr(each, column.key) for column in columns[:-2]),
+            _shortly(each.policies),
+            each.policies,
+        ]
+        for each in found
+    ]
     kinds = "base: the version before of a comparison; calibration: what was bound at the time, compared with the record"
     window = "without since and until, a run took the whole log as it was then"
     return Table("runs", columns, rows, "Runs of the lake", (kinds, window) if rows else ())
+
+
+def _shortly(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + more
 
 
 def bindings_table(found: Sequence[Run]) -> Table:
