@@ -16,7 +16,8 @@ def explain_routes(schema: dict[str, Any]) -> None:
         for method in routes.keys() & _METHODS:
             operation = routes[method]
             operation["summary"] = " ".join(operation["description"].split()).partition(". ")[0].rstrip(".")
-            _add_example(operation, examples()[f"{method.upper()} {path}"])
+            if (example := examples().get(f"{method.upper()} {path}")) is not None:
+                _add_example(operation, example)
 
 
 @cache
