@@ -385,7 +385,9 @@ def test_the_description_names_every_route(asked: QueryClient) -> None:
     assert "servers" not in described
     for path, routes in described["paths"].items():
         for operation in routes.values():
-            assert re.fullmatch(r"(List|Show|Count|Start|Follow|Cancel|Remove|Explain) [^.]+", operation["summary"]), operation["summary"]
+            assert re.fullmatch(r"(List|Show|Count|Start|Follow|Cancel|Remove|Explain) [^.]+", operation["summary"]), operation[
+                "summary"
+            ]
             undescribed = [entry["name"] for entry in operation.get("parameters", ()) if not entry.get("description")]
             assert undescribed == [], path
             assert (
