@@ -55,10 +55,13 @@ COMMANDS = {
 }
 _LAKE_HELP = "The folder that keeps the events."
 _QUIET_HELP = "No progress, only results and errors."
+_MEMORY_HELP = "Memory of each process that evaluates policies; 0: three quarters of the machine's."
 _DEFAULT_LAKE = Path("hindcast-lake")
 
 # These ask a lake several times over, and every time about what it held when they began.
 _REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate")
+# What policies may take here has a bound.
+_EVALUATING = (*_REPLAYING, "watch")
 
 
 class _Commands(TyperGroup):
@@ -120,25 +123,36 @@ def _options(
     context: typer.Context,
     lake: Annotated[Path | None, typer.Option(envvar="HINDCAST_LAKE", help=_LAKE_HELP, show_default=str(_DEFAULT_LAKE))] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET_HELP)] = False,
+    memory_bytes_max: Annotated[
+        int | None, typer.Option(envvar="HINDCAST_MEMORY_BYTES_MAX", min=0, help=_MEMORY_HELP, show_default="0")
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the lake's format.")
     ] = False,
 ) -> None:
     configuration = Configuration.load(os.environ, COMMANDS)
-    context.obj = Context(lake=lake or configuration.lake or _DEFAULT_LAKE, quiet=quiet or configuration.quiet)
+    memory = configuration.memory_bytes_max if memory_bytes_max is None else memory_bytes_max
+    context.obj = Context(lake or configuration.lake or _DEFAULT_LAKE, quiet or configuration.quiet, memory)
     if (name := context.invoked_subcommand) in COMMANDS:
         command = context.command.get_command(context, name)  # type: ignore[attr-defined]
         context.default_map = {name: configuration.defaults(name, command, os.environ)}
 
 
 def _with_global_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with `--lake` and `--quiet`, which may stand on either side of its name."""
+    """The command with the options of every command, which may stand on either side of its name."""
 
     @wraps(command)
-    def run_with(*arguments: Any, lake: Path | None = None, quiet: bool = False, **options: Any) -> Any:
+    def run_with(
+        *arguments: Any, lake: Path | None = None, quiet: bool = False, memory_bytes_max: int | None = None, **options: Any
+    ) -> Any:
         context: typer.Context = options["context"]
         own: Context = context.obj
-        own = context.obj = replace(own, lake=lake or own.lake, quiet=quiet or own.quiet)
+        memory = own.memory_bytes_max if memory_bytes_max is None else memory_bytes_max
+        own = context.obj = replace(own, lake=lake or own.lake, quiet=quiet or own.quiet, memory_bytes_max=memory)
+        if context.info_name in _EVALUATING:
+            from .confinement import bounded_memory, command_memory_bytes
+
+            context.with_resource(bounded_memory(command_memory_bytes(memory)))
         if context.info_name in _REPLAYING:
             context.with_resource(hold_files(own.lake, time.time()))
         return command(*arguments, **options)
@@ -153,6 +167,9 @@ def _with_global_options(command: Callable[..., Any]) -> Callable[..., Any]:
             annotation=Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET_HELP)],
         ),
     ]
+    if command.__module__.rpartition(".")[2] in _EVALUATING:
+        memory_option = Annotated[int | None, typer.Option(min=0, help=_MEMORY_HELP)]
+        more.append(Parameter("memory_bytes_max", Parameter.KEYWORD_ONLY, default=None, annotation=memory_option))
     run_with.__signature__ = given.replace(parameters=[*given.parameters.values(), *more])  # type: ignore[attr-defined]
     return run_with
 
@@ -172,6 +189,10 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
             ) from error
         except BrokenPipeError:
             raise
+        except MemoryError as error:
+            from .confinement import out_of_memory
+
+            raise out_of_memory(error) from error
         except (HindcastError, typer.Exit, typer.Abort):
             raise
         except Exception as error:

@@ -21,12 +21,14 @@ from ingest.errors import InputError
 FILE_NAME = "hindcast.toml"
 VARIABLE = "HINDCAST_CONFIG"
 # The keys at the top. Each command takes those that it has an option for.
-SHARED = ("lake", "quiet", "cluster", "output", "rules", "kubernetes-version", "workers", "since", "until", "expires")
+SHARED = (
+    "lake", "quiet", "memory-bytes-max", "cluster", "output", "rules", "kubernetes-version", "workers", "since", "until", "expires",
+)  # fmt: skip
 # What `output` may be: the formats of every command, of which each offers some.
 FORMATS = ("table", "wide", "json", "yaml", "markdown", "csv", "html", "junit", "sarif", "openreports", "policyreport")
 _PREFIX = "HINDCAST_"
 # Not one of a command's options, but of every command.
-_GLOBAL = ("lake", "quiet")
+_GLOBAL = ("lake", "quiet", "memory-bytes-max")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,15 @@ class Configuration:
         value = self.shared.get("quiet", False)
         if not isinstance(value, bool):
             raise InputError(f"{self.place('', 'quiet')}: quiet is {value!r}, wanted true or false")
+        return value
+
+    @property
+    def memory_bytes_max(self) -> int:
+        """The memory that the file gives to each process of a command; 0 where it says nothing."""
+        value = self.shared.get("memory-bytes-max", 0)
+        if type(value) is not int:
+            place = self.place("", "memory-bytes-max")
+            raise InputError(f"{place}: memory-bytes-max is {value!r}, wanted a number of bytes", "0 takes the default")
         return value
 
     def defaults(self, name: str, command: Any, environment: Mapping[str, str]) -> dict[str, Any]:

@@ -1,12 +1,17 @@
-"""What one replay may take of the machine: bounds that the kernel keeps, whatever the replay does."""
+"""What a replay or a command may take of the machine: bounds that the kernel keeps, whatever the policies do."""
 
 from __future__ import annotations
 
 import os
 import resource
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ingest.errors import HindcastError, InputError
+
+# A process that replays does not start with less.
+MEMORY_BYTES_MIN = 512 * 1024**2
 _GIB = 1024**3
 _DEFAULT_MOST = 4 * _GIB
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -14,21 +19,73 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 def memory_bytes(given: int) -> int:
     """The memory that a replay may take: what was given, or half of what this machine or container has, at most 4 GiB."""
-    if given:
-        return given
+    return given or min(_machine_bytes() // 2, _DEFAULT_MOST)
+
+
+def command_memory_bytes(given: int) -> int:
+    """The memory that each process of a command may take: what was given, or three quarters of what the machine or container has.
+
+    Raises InputError for less than a replay starts with.
+    """
+    if given and given < MEMORY_BYTES_MIN:
+        raise InputError(
+            f"--memory-bytes-max is {given}, a replay does not start with less than {MEMORY_BYTES_MIN}",
+            "0 takes three quarters of the machine's memory",
+        )
+    return given or max(_machine_bytes() * 3 // 4, MEMORY_BYTES_MIN)
+
+
+def _machine_bytes() -> int:
     found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with suppress(OSError, ValueError):  # `max` stands for no limit
         found = min(found, int(_CGROUP.read_text()))
-    return min(found // 2, _DEFAULT_MOST)
+    return found
 
 
-def confine(memory_bytes_max: int, seconds_max: float) -> None:
-    """Bound the memory of this process and of each that it starts, and its processor time.
+def memory_in_force() -> int | None:
+    """The bound on the memory of this process, or None."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def out_of_memory(error: Exception) -> HindcastError:
+    """The error for a person where memory ran out, with the bound that is in force."""
+    limit, hint = memory_in_force(), "narrow the question with --since and --until"
+    lines = str(error).strip().splitlines()
+    problem = f"there is not enough memory: {lines[0] if lines else error.__class__.__name__}"
+    if limit is None:
+        return HindcastError(problem, hint)
+    return HindcastError(
+        f"{problem}; each process of this command may take {limit // 1024**2:,} MiB",
+        f"{hint}, give fewer policies, or raise --memory-bytes-max where the machine has more",
+    )
+
+
+@contextmanager
+def bounded_memory(memory_bytes_max: int) -> Iterator[None]:
+    """Meanwhile the memory of this process, and of each that it starts, has this bound, or a lower one that is in force.
+
+    It counts what a process writes to (RLIMIT_DATA): mapped files and reserved addresses are free.
+    """
+    before, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    in_force = [limit for limit in (before, hard) if limit != resource.RLIM_INFINITY]
+    with suppress(OSError, ValueError):  # a system that knows no such limit
+        resource.setrlimit(resource.RLIMIT_DATA, (min([memory_bytes_max, *in_force]), hard))
+    try:
+        yield
+    finally:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
+
+
+def confine(memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> None:
+    """Bound the memory of this process and of each that it starts, its processor time, and the size of a file that it writes.
 
     Who exceeds the memory gets a MemoryError, or is ended. Processor time ends a process that lost whoever would end it.
     """
     _lower(resource.RLIMIT_DATA, memory_bytes_max)
     _lower(resource.RLIMIT_CPU, int(seconds_max * (os.cpu_count() or 1)) + 1)
+    _lower(resource.RLIMIT_FSIZE, output_bytes_max)  # more raises EFBIG: Python ignores the signal
     _lower(resource.RLIMIT_CORE, 0)
 
 

@@ -22,6 +22,7 @@ class Context:
 
     lake: Path
     quiet: bool = False
+    memory_bytes_max: int = 0  # of each process of a command that evaluates policies; 0: three quarters of the machine's
     # Policies that Hindcast failed to judge, as sentences. The command goes on without them, and its end names them.
     defects: list[str] = field(default_factory=list)
 

@@ -14,6 +14,8 @@ from ingest.errors import HindcastError, LakeError
 from ingest.lake import MANIFEST, Lake
 from ingest.maintain import verify
 
+from .confinement import out_of_memory
+
 # What DuckDB, Arrow, SQLite and the operating system raise. A mistake in our own SQL is of these types as well.
 ENGINE_ERRORS: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException, sqlite3.Error, OSError, MemoryError)
 _OURS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.InternalException)
@@ -34,7 +36,7 @@ def explained(error: Exception, folder: Path) -> HindcastError | None:
     Where a file's content may be to blame, every file is compared with its checksum: that costs one reading of the disk.
     """
     if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)):
-        return HindcastError(f"there is not enough memory: {_first_line(error)}", "narrow the question with --since and --until")
+        return out_of_memory(error)
     if isinstance(error, sqlite3.Error):
         return LakeError(f"{folder / MANIFEST}: the lake's manifest cannot be read: {error}", "restore it from a backup")
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:

@@ -67,7 +67,7 @@ class Order:
     calibrate: bool = False
     exemptions: bool = True
 
-    def line(self, lake: Path, memory_bytes_max: int, seconds_max: float) -> bytes:
+    def line(self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> bytes:
         """As a job's process reads it, with what it may take."""
         window = {name: moment.isoformat() if moment else None for name, moment in (("since", self.since), ("until", self.until))}
         return json.dumps(
@@ -76,6 +76,7 @@ class Order:
                 "parent": os.getpid(),
                 "memory_bytes_max": memory_bytes_max,
                 "seconds_max": seconds_max,
+                "output_bytes_max": output_bytes_max,
                 "policies": self.policies,
                 "kubernetes_version": self.kubernetes_version,
                 "calibrate": self.calibrate,
@@ -127,10 +128,11 @@ class Job:
 class Jobs:
     """All jobs of this server. Lives in its event loop."""
 
-    def __init__(self, lake: Path, running_max: int, seconds_max: float, memory_bytes_max: int) -> None:
+    def __init__(self, lake: Path, running_max: int, seconds_max: float, memory_bytes_max: int, output_bytes_max: int) -> None:
         self._lake = lake
         self._seconds_max = seconds_max
         self._memory_bytes_max = memory_bytes_max
+        self._output_bytes_max = output_bytes_max
         self._slots = asyncio.Semaphore(running_max)
         self._jobs: dict[str, Job] = {}
 
@@ -223,7 +225,8 @@ class Jobs:
             assert process.stdin is not None
             assert process.stdout is not None
             with suppress(ConnectionError):
-                process.stdin.write(job.order.line(self._lake, self._memory_bytes_max, self._seconds_max) + b"\n")
+                line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
+                process.stdin.write(line + b"\n")
                 await process.stdin.drain()
             job.order = replace(job.order, policies="")  # two hundred remembered jobs need not remember a megabyte each
             async for line in process.stdout:

@@ -41,7 +41,9 @@ def create_query_app(settings: Settings) -> FastAPI:
         asker = Asker(settings.lake, settings.query_seconds_max, settings.query_memory_bytes_max)
         app.state.asker = asker
         memory_bytes_max = memory_bytes(settings.replay_memory_bytes_max)
-        app.state.jobs = Jobs(asker.lake, settings.replays_max, settings.replay_seconds_max, memory_bytes_max)
+        app.state.jobs = Jobs(
+            asker.lake, settings.replays_max, settings.replay_seconds_max, memory_bytes_max, settings.replay_output_bytes_max
+        )
         _description(app)  # requests that come together at the start would make it at the same time
         try:
             yield

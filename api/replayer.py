@@ -7,9 +7,11 @@ The run is the one that `hindcast replay` makes of the same policies over the sa
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -43,7 +45,7 @@ from .commands.calibrate import calibrate
 from .commands.policies import refuse_uncompilable
 from .confinement import confine
 from .context import Context
-from .errors import classify
+from .errors import TooCostlyError, classify
 from .jobs import State
 from .posted import check_posted
 
@@ -59,7 +61,7 @@ def main() -> int:
     order = json.loads(sys.stdin.buffer.readline())
     end_with_parent(order["parent"])
     threading.Thread(target=_end_with_server, daemon=True).start()
-    confine(order["memory_bytes_max"], order["seconds_max"])
+    confine(order["memory_bytes_max"], order["seconds_max"], order["output_bytes_max"])
     try:
         _replay(order)
     except HindcastError as error:
@@ -72,10 +74,26 @@ def main() -> int:
             f"the replay needs more memory than a replay may take ({mib:,} MiB)",
             "give a shorter window or fewer policies, or start the server with a larger --replay-memory-bytes-max",
         )
+    except OSError as error:
+        if error.errno != errno.EFBIG:
+            return _unforeseen(error)
+        lost = _too_much(order["output_bytes_max"])
+        return _failed("too_costly", lost.message, lost.hint)
     except Exception as error:
-        traceback.print_exc()
-        return _failed("error", f"the replay failed: {error.__class__.__name__}: {error}", "see the server's log")
+        return _unforeseen(error)
     return 0
+
+
+def _unforeseen(error: Exception) -> int:
+    traceback.print_exc()
+    return _failed("error", f"the replay failed: {error.__class__.__name__}: {error}", "see the server's log")
+
+
+def _too_much(output_bytes_max: int) -> TooCostlyError:
+    return TooCostlyError(
+        f"the replay writes more than it may ({output_bytes_max:,} bytes)",
+        "give a shorter window or fewer policies, or start the server with a larger --replay-output-bytes-max",
+    )
 
 
 def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
@@ -96,7 +114,7 @@ def _replay(order: dict[str, Any]) -> None:
 
 
 def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int], order: dict[str, Any]) -> None:
-    plan, summary = _run(lake, policies, window, version)
+    plan, summary = _run(lake, policies, window, version, order["output_bytes_max"])
     with in_use(runs_folder(lake) / summary.run_id):
         _report(lake, policies, plan, summary, order)
     _tell(state=State.FINISHED, done=summary.planned)
@@ -135,12 +153,20 @@ def _policies(text: str, version: tuple[int, int]) -> PolicySet:
     return found
 
 
-def _run(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int]) -> tuple[ReplayPlan, RunSummary]:
-    """Plan and replay what the lake holds now. Raises LakeError."""
+def _run(
+    lake: Path, policies: PolicySet, window: Window, version: tuple[int, int], output_bytes_max: int
+) -> tuple[ReplayPlan, RunSummary]:
+    """Plan and replay what the lake holds now. Raises LakeError, and TooCostlyError for a run that is too large, and is removed."""
     plan = _plan(lake, policies, window, version)
     _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
     with _alone(lake, plan.run_id):
-        return plan, run_replay(plan, lake, 1, _Teller())
+        folder = runs_folder(lake) / plan.run_id
+        try:
+            return plan, run_replay(plan, lake, 1, _Teller(folder, output_bytes_max))
+        except (TooCostlyError, OSError) as error:
+            if isinstance(error, TooCostlyError) or error.errno == errno.EFBIG:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
 
 
 def _plan(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int]) -> ReplayPlan:
@@ -165,12 +191,16 @@ def _alone(lake: Path, run_id: str) -> Iterator[None]:
 
 
 class _Teller:
-    """Tells progress, but not more often than somebody could read."""
+    """Tells progress, but not more often than somebody could read; raises TooCostlyError where the run's folder is too large."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, output_bytes_max: int) -> None:
+        self._folder = folder
+        self._output_bytes_max = output_bytes_max
         self._told = 0.0
 
     def __call__(self, done: int, planned: int) -> None:
+        if sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file()) > self._output_bytes_max:
+            raise _too_much(self._output_bytes_max)
         if done == planned or time.monotonic() - self._told > _TELL_SECONDS:
             self._told = time.monotonic()
             _tell(done=done)

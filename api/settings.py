@@ -15,9 +15,10 @@ from ingest.errors import InputError
 from ingest.redact import DEFAULT_RESOURCES
 from ingest.sink import SinkLimits
 
+from .confinement import MEMORY_BYTES_MIN
+
 ENV_PREFIX = "HINDCAST_"
 RETENTION_DAYS_MAX = 36_500
-REPLAY_MEMORY_BYTES_MIN = 512 * 1024**2
 _POSITIVE = (
     "drain_interval_seconds",
     "drain_stuck_seconds",
@@ -27,6 +28,7 @@ _POSITIVE = (
     "query_memory_bytes_max",
     "replays_max",
     "replay_seconds_max",
+    "replay_output_bytes_max",
 )
 _TRUE = ("1", "true", "yes", "on")
 _LIMITS = SinkLimits()
@@ -76,6 +78,7 @@ class Settings:
     replay_memory_bytes_max: Annotated[
         int, "the memory that a replay started over HTTP may take; 0 takes half of the machine's, at most 4 GiB"
     ] = 0
+    replay_output_bytes_max: Annotated[int, "what a replay started over HTTP may write to the lake"] = 4 * 1024**3
     redact: Annotated[bool, "take credentials out of events before they reach the disk"] = True
     redact_mode: Annotated[str, "what becomes of a credential's body: drop, or hash with the key of this lake"] = "drop"
     redact_resources: Annotated[tuple[str, ...], "the resources whose bodies hold credentials"] = DEFAULT_RESOURCES
@@ -187,10 +190,10 @@ def _check(settings: Settings) -> None:
     for name in _POSITIVE:
         if getattr(settings, name) <= 0:
             raise InputError(f"{name} is {getattr(settings, name)}, it must be above 0")
-    if 0 < settings.replay_memory_bytes_max < REPLAY_MEMORY_BYTES_MIN:
+    if 0 < settings.replay_memory_bytes_max < MEMORY_BYTES_MIN:
         raise InputError(
             f"replay_memory_bytes_max is {settings.replay_memory_bytes_max}, a replay does not start with less than "
-            f"{REPLAY_MEMORY_BYTES_MIN}",
+            f"{MEMORY_BYTES_MIN}",
             "0 takes half of the machine's memory, at most 4 GiB",
         )
     for name in ("replay_memory_bytes_max", "maintain_interval_seconds", "retention_days", "objects_retention_days"):

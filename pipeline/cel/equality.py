@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeAlias
 
 from .values import CelError, CelMap, Opaque, Optional, SparseMap, UInt, Unknown, Value
 
 NUMBERS: Final = frozenset((int, float, UInt))
 _HOLDERS: Final = frozenset((list, dict, SparseMap, CelMap, Optional))
+
+# Pairs of lists, maps or optionals whose comparison is over, by identity, within one comparison. `[a, a]`, built again and again,
+# has as many paths as 2 to the power of its depth, and few values. The pair is kept, so that no other value gets its identity.
+Pairs: TypeAlias = dict[tuple[int, int], tuple["bool | Unknown", Value, Value]]
 
 
 class UnknownOperandError(Exception):
@@ -19,20 +23,44 @@ class UnknownOperandError(Exception):
         self.unknown = unknown
 
 
-def equal(left: Value, right: Value) -> bool:
+def equal(left: Value, right: Value, known: Pairs | None = None) -> bool:
     """`left == right` for values without unknowns in them. Raises UnknownOperandError on meeting one, CelError on opaque types."""
     kind = left.__class__
     if kind is right.__class__:
         if kind is str or kind is int or kind is bool or kind is float:
             return left == right  # type: ignore[no-any-return]
         if kind is dict:
-            return _equal_maps(left, right)
+            return _equal_maps(left, right, known)
         if kind is list:
-            return len(left) == len(right) and all(map(equal, left, right))
-    return _equal_rarely(left, right)
+            return _equal_lists(left, right, known)
+    return _equal_rarely(left, right, known)
 
 
-def _equal_rarely(left: Value, right: Value) -> bool:
+def _equal_lists(left: list[Value], right: list[Value], known: Pairs | None) -> bool:
+    if len(left) != len(right):
+        return False
+    for one, other in zip(left, right, strict=True):
+        if one.__class__ in _HOLDERS:
+            known = {} if known is None else known
+            if not _equal_parts(one, other, known):
+                return False
+        elif not equal(one, other):
+            return False
+    return True
+
+
+def _equal_parts(one: Value, other: Value, known: Pairs) -> bool:
+    """Whether two parts of what is compared are equal. One pair that is not equal ends the comparison: only the others return."""
+    pair = (id(one), id(other))
+    if pair in known:
+        return True
+    if not equal(one, other, known):
+        return False
+    known[pair] = (True, one, other)
+    return True
+
+
+def _equal_rarely(left: Value, right: Value, known: Pairs | None) -> bool:
     kind, other = left.__class__, right.__class__
     if kind is Unknown or other is Unknown:
         raise UnknownOperandError(left if kind is Unknown else right)
@@ -47,11 +75,11 @@ def _equal_rarely(left: Value, right: Value) -> bool:
     if SparseMap in (kind, other) and (unknown := unknown_within([left, right])):
         raise UnknownOperandError(unknown)
     if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
-        return _equal_maps(left, right)
+        return _equal_maps(left, right, known)
     if kind is not other:
         return False
     if kind is Optional:
-        return left.has_value == right.has_value and (not left.has_value or equal(left.value, right.value))
+        return left.has_value == right.has_value and (not left.has_value or equal(left.value, right.value, known))
     return bool(left == right)
 
 
@@ -64,12 +92,18 @@ def equal_numbers(left: int | float, right: int | float) -> bool:
     return left == right
 
 
-def _equal_maps(left: Value, right: Value) -> bool:
+def _equal_maps(left: Value, right: Value, known: Pairs | None) -> bool:
     if len(left) != len(right):
         return False
     for key, value in entries(left):
         found, other = find(right, key)
-        if not found or not equal(value, other):
+        if not found:
+            return False
+        if value.__class__ in _HOLDERS:
+            known = {} if known is None else known
+            if not _equal_parts(value, other, known):
+                return False
+        elif not equal(value, other):
             return False
     return True
 
@@ -106,7 +140,10 @@ def contains(element: Value, container: Value) -> bool:
             if Unknown in map(type, container):
                 raise UnknownOperandError(next(each for each in container if each.__class__ is Unknown))
             return False
-        return any(equal(element, each) for each in container)
+        if element.__class__ not in _HOLDERS:
+            return any(equal(element, each) for each in container)
+        known: Pairs = {}
+        return any(equal(element, each, known) for each in {id(each): each for each in container}.values())
     if kind is dict or kind is CelMap or isinstance(container, dict):
         found, value = find(container, element)
         if kind is SparseMap and value.__class__ is Unknown:
@@ -117,24 +154,34 @@ def contains(element: Value, container: Value) -> bool:
     raise CelError("no such overload")
 
 
-def compare(left: Value, right: Value) -> bool | Unknown:
+def compare(left: Value, right: Value, known: Pairs | None = None) -> bool | Unknown:
     """`left == right` where unknowns may stand anywhere: known if the known parts decide."""
+    if left.__class__ not in _HOLDERS or right.__class__ not in _HOLDERS:
+        return _compare(left, right, {})
+    known = {} if known is None else known
+    pair = (id(left), id(right))
+    if pair not in known:
+        known[pair] = (_compare(left, right, known), left, right)
+    return known[pair][0]
+
+
+def _compare(left: Value, right: Value, known: Pairs) -> bool | Unknown:
     kind, other = left.__class__, right.__class__
     if kind is Unknown:
         return left.merge(right) if other is Unknown else left  # type: ignore[no-any-return]
     if other is Unknown:
         return right  # type: ignore[no-any-return]
     if kind is list and other is list:
-        return len(left) == len(right) and _all(compare(one, two) for one, two in zip(left, right, strict=True))
+        return len(left) == len(right) and _all(compare(one, two, known) for one, two in zip(left, right, strict=True))
     if SparseMap in (kind, other):  # nobody knows how many keys it has
         return unknown_within([left, right]) or equal(left, right)
     if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
         if len(left) != len(right):
             return False
         pairs = [(value, *find(right, key)) for key, value in entries(left)]
-        return all(found for _, found, _ in pairs) and _all(compare(value, two) for value, _, two in pairs)
+        return all(found for _, found, _ in pairs) and _all(compare(value, two, known) for value, _, two in pairs)
     if kind is Optional and other is Optional and left.has_value and right.has_value:
-        return compare(left.value, right.value)
+        return compare(left.value, right.value, known)
     return equal(left, right)
 
 
@@ -146,7 +193,7 @@ def search(element: Value, container: Value) -> bool | Unknown:
         except UnknownOperandError:
             return container[element]  # type: ignore[no-any-return]
     unknown: Unknown | None = None
-    for each in container:
+    for each in {id(each): each for each in container}.values():
         answer = compare(element, each)
         if answer is True:
             return True
@@ -170,14 +217,14 @@ def unknown_within(value: Value) -> Unknown | None:
     """The unknowns anywhere in a value, merged, or None. What a value holds twice is looked at once."""
     merged: Unknown | None = None
     pending = [value]
-    seen: set[int] = set()
+    seen: dict[int, Value] = {}  # kept, so that no other value gets its identity
     while pending:
         part = pending.pop()
         kind = part.__class__
         if kind is Unknown:
             merged = part if merged is None else merged.merge(part)
         elif kind in _HOLDERS and id(part) not in seen:
-            seen.add(id(part))
+            seen[id(part)] = part
             pending += _parts(part)
     return merged
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from sys import getsizeof
 from typing import Final
 
-from .values import CelMap, Optional, Value
+from .values import CelMap, LazyMap, Optional, SparseMap, Value
 
 TEXT_MAX: Final = 16 * 1024 * 1024  # code points of a string, or bytes
 # Looking at each element of a longer list costs more than an expression may spend.
@@ -21,6 +21,8 @@ TOO_LARGE: Final = "a value larger than is built here"
 # A list of numbers takes a place and a number for each element.
 _ELEMENT_BYTES = 40
 _SIZED = frozenset((str, bytes, list, dict, CelMap))
+_TEXTS = frozenset((str, bytes))
+_HOLDERS = frozenset((list, dict, SparseMap, LazyMap, CelMap, Optional))
 
 
 class TooLargeError(Exception):
@@ -64,26 +66,45 @@ class Room:
 
 def check_printable(values: Iterable[Value]) -> None:
     """Raises TooLargeError for values whose text would be too long. What is shared counts wherever it is printed."""
-    length = 0
+    lengths: dict[int, tuple[int, Value]] = {}  # each value is kept, so that no other gets its identity
     pending = list(values)
+    total = len(pending)
+    for value in pending:
+        check_text(total := total + (len(value) if value.__class__ in _TEXTS else 0))
+    printed_at = [id(value) for value in pending]
     while pending:
-        value = pending.pop()
-        kind = value.__class__
-        length += 2
-        if kind in _SIZED:
-            length += len(value)
-            check_text(length)  # before as many values wait
-        if kind is list:
-            pending += value
-        elif kind is CelMap:
-            for key, item in value.entries.values():
-                pending += (key, item)
-        elif kind is Optional:
-            pending.append(value.value)
-        elif isinstance(value, dict):
-            pending += value.keys()
-            pending += value.values()
+        value = pending[-1]
+        if id(value) in lengths:
+            pending.pop()
+            continue
+        parts = _parts(value)
+        check_text(len(parts))
+        open_parts = [part for part in parts if part.__class__ in _HOLDERS and id(part) not in lengths]
+        if open_parts:
+            pending += open_parts
+            continue
+        pending.pop()
+        length = 2 + 2 * len(parts)
+        for part in parts:
+            if part.__class__ in _HOLDERS:
+                length += lengths[id(part)][0]
+            elif part.__class__ in _TEXTS:
+                length += len(part)
         check_text(length)
+        lengths[id(value)] = length, value
+    check_text(total + sum(lengths[each][0] for each in printed_at))
+
+
+def _parts(value: Value) -> list[Value]:
+    """What is printed within a list, map or optional."""
+    kind = value.__class__
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if kind is list:
+        return value  # type: ignore[no-any-return]
+    if kind is CelMap:
+        return [part for entry in value.entries.values() for part in entry]
+    return [value.value] if kind is Optional else []
 
 
 def printed(value: Value) -> str:

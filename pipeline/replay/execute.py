@@ -122,7 +122,7 @@ def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, p
         yield from _work_beside(others, Replayer(plan, reader), ordered, folder)
     except BrokenProcessPool as error:
         stop(ordered, folder)
-        hint = "it may have run out of memory: run the replay again with fewer workers; what was finished is kept"
+        hint = "it may have run out of memory: run it again with fewer workers or a larger memory limit; what was finished is kept"
         raise LakeError(f"{lake}: a process of the replay ended before its part was done", hint) from error
     except BaseException:
         stop(ordered, folder)

@@ -278,6 +278,32 @@ def test_a_replay_without_enough_memory_says_so(lake: Path, monkeypatch: pytest.
     assert "memory than a replay may take (64 MiB" in job["error"]["message"]
 
 
+@pytest.mark.parametrize("bytes_max", [3_000, 100_000])  # less than a file, and less than all files
+def test_a_replay_that_writes_too_much_ends_and_leaves_nothing(lake: Path, bytes_max: int) -> None:
+    with QueryClient(Settings(lake=lake, replay_output_bytes_max=bytes_max)) as client:
+        client.send("POST", "/replays", headers=YAML, content=many("object.metadata.name + 'x' == ''", 150))
+        (job,) = client.get("/replays")["rows"]
+        job = ended(client, job["job_id"])
+    assert job["state"] == "failed"
+    assert f"the replay writes more than it may ({bytes_max:,} bytes)" in job["error"]["message"], job
+    assert job["run_id"] is None or not (lake / "runs" / job["run_id"]).exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel counts it")
+def test_a_command_without_enough_memory_says_so(lake: Path) -> None:
+    """One that would not even start with so little is refused before; here it is let through."""
+    script = (
+        "import sys\nfrom api import confinement\nfrom api.cli import main\nconfinement.MEMORY_BYTES_MIN = 0\n"
+        "from pipeline.replay import planning\n"  # loads the engines first
+        f"sys.argv = ['hindcast', '-q', '--lake', {str(lake)!r}, 'replay', '-f', {str(POLICIES)!r}, '--workers', '1']\nmain()\n"
+    )
+    environment = {**os.environ, "HINDCAST_MEMORY_BYTES_MAX": str(200 * 1024**2)}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
+    assert "each process of this command may take 200 MiB" in ended.stderr
+    assert "--memory-bytes-max" in ended.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends it")
 def test_a_replay_ends_with_its_server_whatever_it_is_doing(lake: Path) -> None:
     """The server is killed, and the replay neither reads its input nor lets another thread run."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ...request import Grade, Unknown
 from .compile import CompiledPolicy
-from .messages import code_of
+from .messages import code_of, kept
 from .model import Action, Binding, FailurePolicy
 from .outcome import Annotations, Evaluation, Outcome
 from .params import ConfigurationError, Param
@@ -97,7 +97,7 @@ class Subject:
         """Errors of annotations deny under Fail, whatever the actions say; under Ignore the annotation is only left out."""
         whole = whole._replace(audit_annotations=annotations.values or NO_ANNOTATIONS)
         failed, unknown = annotations.failed, annotations.unknown
-        why = "; ".join([*_of("auditAnnotation", failed), *_of("auditAnnotation", unknown)])
+        why = kept("; ".join([*_of("auditAnnotation", failed), *_of("auditAnnotation", unknown)]))
         if failed and self.failure_policy is FailurePolicy.FAIL:
             message = next(iter(failed.values()))
             return whole._replace(
@@ -122,7 +122,8 @@ def _of(what: str, texts: Mapping[str, str]) -> list[str]:
 def _summary(rows: list[PolicyVerdict]) -> Outcome:
     effect = _summary_effect(rows)
     if effect is None:
-        return Outcome(Decision.UNKNOWN, why="; ".join(dict.fromkeys(row.why for row in rows if row.decision is Decision.UNKNOWN)))
+        reasons = dict.fromkeys(row.why for row in rows if row.decision is Decision.UNKNOWN)
+        return Outcome(Decision.UNKNOWN, why=kept("; ".join(reasons)))
     is_error = any(row.decision is Decision.ERROR and row.effect is effect for row in rows)
     return Outcome(Decision.ERROR if is_error else effect)
 

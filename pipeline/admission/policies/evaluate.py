@@ -17,7 +17,7 @@ from ...matching import Match
 from .compile import CompiledExpression, CompiledPolicy, CompiledValidation
 from .inputs import Inputs, View
 from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, PROGRAM_LIMIT, Doubt, Limits
-from .messages import REASON_INVALID, cut_annotation, trimmed, usable_message
+from .messages import REASON_INVALID, cut_annotation, kept, trimmed, usable_message
 from .model import FailurePolicy
 from .outcome import ADMIT, Annotations, Evaluation, Outcome
 from .verdict import Decision
@@ -92,14 +92,14 @@ class Step:
             self._variables_cost += cost
         self._open.discard(name)
         if value.__class__ is CelError:
-            raise CelError(f'composited variable "{name}" fails to evaluate: {value.message}')
+            raise CelError(kept(f'composited variable "{name}" fails to evaluate: {value.message}'))
         return value
 
 
 def _worded(expression: CompiledExpression, value: Any) -> Any:
     """A value as it is, and an error in the words of a decision."""
     if value.__class__ is CelError:
-        return CelError(f"expression '{expression.text}' resulted in error: {value.message}")
+        return CelError(kept(f"expression '{expression.text}' resulted in error: {value.message}"))
     return value
 
 
@@ -222,7 +222,7 @@ def _condition_problem(policy: CompiledPolicy, errors: list[tuple[str, str]], un
     if unknown is not None:
         return Evaluation(Outcome(Decision.UNKNOWN, why=missing(unknown)))
     messages = list(dict.fromkeys(message for _, message in errors))
-    text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    text = kept(messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
     return Evaluation(Outcome(Decision.ERROR, text, why=f"matchConditions: {errors[0][0]}"))
 
 
@@ -317,4 +317,4 @@ def _annotated(case: Case, outcomes: tuple[Outcome, ...], budget: int | None) ->
 
 def missing(unknown: CelUnknown) -> str:
     """The evidence that was missing, in a fixed order."""
-    return "; ".join(sorted(unknown.attributes))
+    return kept("; ".join(sorted(unknown.attributes)))

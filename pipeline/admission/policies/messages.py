@@ -15,6 +15,8 @@ from .verdict import Decision, PolicyVerdict
 
 MESSAGE_BYTES_MAX = 5 * 1024
 ANNOTATION_BYTES_MAX = 10 * 1024
+# The API server sends errors of expressions at any length, with the value that they name. So much of one is kept.
+ERROR_CHARACTERS_MAX = 64 * 1024
 RECORDED_FAILURES_MAX = 50
 FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
 ALL_FAILURES_SINCE = (1, 37)  # up to 1.36 each failure writes the key itself, and the first writer wins
@@ -42,6 +44,13 @@ def usable_message(text: str) -> str:
     if "\n" in message or len(message.encode()) > MESSAGE_BYTES_MAX:
         return ""
     return message
+
+
+def kept(text: str) -> str:
+    """An error's text, cut where it is too long to be kept for each verdict; its end says so."""
+    if len(text) <= ERROR_CHARACTERS_MAX:
+        return text
+    return f"{text[:ERROR_CHARACTERS_MAX]}... ({len(text) - ERROR_CHARACTERS_MAX:,} more characters)"
 
 
 def cut_annotation(value: str) -> str:
