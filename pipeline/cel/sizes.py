@@ -86,10 +86,10 @@ def check_printable(values: Iterable[Value]) -> None:
         pending.pop()
         length = 2 + 2 * len(parts)
         for part in parts:
-            if part.__class__ in _HOLDERS:
-                length += lengths[id(part)][0]
-            elif part.__class__ in _TEXTS:
+            if part.__class__ in _TEXTS:
                 length += len(part)
+            elif id(part) in lengths:
+                length += lengths[id(part)][0]
         check_text(length)
         lengths[id(value)] = length, value
     check_text(total + sum(lengths[each][0] for each in printed_at))
