@@ -21,7 +21,6 @@ TOO_LARGE: Final = "a value larger than is built here"
 # A list of numbers takes a place and a number for each element.
 _ELEMENT_BYTES = 40
 _SIZED = frozenset((str, bytes, list, dict, CelMap))
-_TEXTS = frozenset((str, bytes))
 _HOLDERS = frozenset((list, dict, SparseMap, LazyMap, CelMap, Optional))
 
 
@@ -70,7 +69,7 @@ def check_printable(values: Iterable[Value]) -> None:
     pending = list(values)
     total = len(pending)
     for value in pending:
-        check_text(total := total + (len(value) if value.__class__ in _TEXTS else 0))
+        check_text(total := total + (len(value) if isinstance(value, str | bytes) else 0))
     printed_at = [id(value) for value in pending]
     while pending:
         value = pending[-1]
@@ -86,7 +85,7 @@ def check_printable(values: Iterable[Value]) -> None:
         pending.pop()
         length = 2 + 2 * len(parts)
         for part in parts:
-            if part.__class__ in _TEXTS:
+            if isinstance(part, str | bytes):
                 length += len(part)
             elif id(part) in lengths:
                 length += lengths[id(part)][0]
