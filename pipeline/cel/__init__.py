@@ -10,7 +10,7 @@ from .explain import Finding
 from .program import Program
 from .readset import ReadSet
 from .types import BOOL, DOUBLE, DYN, INT, STRING, ObjectType, Type, list_of, map_of
-from .values import CelError, LazyMap, Opaque, Optional, SparseMap, Unknown, Value
+from .values import CelError, CelMap, Duration, LazyMap, Opaque, Optional, SparseMap, Timestamp, UInt, Unknown, Value
 
 __all__ = [
     "BOOL",
@@ -19,7 +19,9 @@ __all__ = [
     "INT",
     "STRING",
     "CelError",
+    "CelMap",
     "CompileError",
+    "Duration",
     "Environment",
     "Finding",
     "Issue",
@@ -32,7 +34,9 @@ __all__ = [
     "ReadSet",
     "ResultTypeError",
     "SparseMap",
+    "Timestamp",
     "Type",
+    "UInt",
     "Unknown",
     "Value",
     "list_of",

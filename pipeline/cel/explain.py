@@ -2,110 +2,195 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from . import ast
 from .folds import elements, pairs
 from .frames import FAILED
+from .types import Type
 from .unparse import unparse
 from .values import CelError, Unknown, Value
 
 Activation = Mapping[str, Value]
 # Evaluates a node, with loop variables among the activation's variables.
 Evaluate = Callable[[ast.Expr, Activation], Value]
+# The operands of a call, receiver first.
+ArgumentsOf = Callable[[ast.Call], Sequence[ast.Expr]]
+# Where a value lies: a variable, then fields and indexes; EVERY stands for each element.
+Place: TypeAlias = tuple[str | int, ...]
+EVERY = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One deciding part: its text, what it came to, the values of its operands by their text, and of loop variables by name."""
+    """One deciding part: its text, what it came to, the values of its operands by their text, and of loop variables by name.
+
+    `places` are what it read, as `("object", "spec", "replicas")`, of elements with their index.
+    """
 
     expression: str
     value: Value | CelError | Unknown
     operands: tuple[tuple[str, Value], ...] = ()
     bindings: tuple[tuple[str, Value], ...] = ()
+    places: tuple[Place, ...] = ()
 
 
-def explain(tree: ast.Expr, activation: Activation, evaluate: Evaluate) -> list[Finding]:
+def explain(tree: ast.Expr, activation: Activation, evaluate: Evaluate, arguments_of: ArgumentsOf) -> list[Finding]:
     """The parts that made an expression what it is: of `&&` the term that was false, of `||` all of them, of `all` the first
     element that failed. Empty where the expression is a constant.
     """
-    return _Explainer(evaluate).why(tree, activation, ())
+    return _Explainer(evaluate, arguments_of).why(tree, _Scope(activation))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What names mean at one node. `origins` says where the values of loop variables lie, as far as that is known."""
+
+    activation: Activation
+    bindings: tuple[tuple[str, Value], ...] = ()
+    origins: Mapping[str, Place | None] = field(default_factory=dict)
+
+    def bound(self, values: tuple[tuple[str, Value], ...], origins: Mapping[str, Place | None]) -> _Scope:
+        return _Scope({**self.activation, **dict(values)}, (*self.bindings, *values), {**self.origins, **origins})
 
 
 class _Explainer:
-    def __init__(self, evaluate: Evaluate) -> None:
-        self.evaluate = evaluate
+    def __init__(self, evaluate: Evaluate, arguments_of: ArgumentsOf) -> None:
+        self._evaluate = evaluate
+        self._arguments_of = arguments_of
 
-    def why(self, node: ast.Expr, scope: Activation, bindings: tuple[tuple[str, Value], ...]) -> list[Finding]:
+    def evaluate(self, node: ast.Expr, scope: _Scope) -> Value:
+        return self._evaluate(node, scope.activation)
+
+    def why(self, node: ast.Expr, scope: _Scope) -> list[Finding]:
         """What made `node` come to its value in this scope."""
         value = self.evaluate(node, scope)
         match node:
             case ast.Literal():
                 return []
             case ast.And(terms=terms) | ast.Or(terms=terms):
-                return self.logical(terms, value, scope, bindings)
+                return self.logical(terms, value, scope)
             case ast.Call(function="!_", arguments=(operand,)):
-                return self.why(operand, scope, bindings)
+                return self.why(operand, scope)
             case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
                 chosen = self.evaluate(condition, scope)
                 if chosen is True or chosen is False:
-                    branch = self.why(then if chosen else otherwise, scope, bindings)
-                    return branch or self.why(condition, scope, bindings)
-                return self.why(condition, scope, bindings)
+                    branch = self.why(then if chosen else otherwise, scope)
+                    return branch or self.why(condition, scope)
+                return self.why(condition, scope)
             case ast.Comprehension(macro="all" | "exists"):
-                return self.quantifier(node, value, scope, bindings)
+                return self.quantifier(node, value, scope)
             case _:
-                return [Finding(unparse(node), value, self.operands(node, scope), bindings)]
+                return [self.finding(node, value, scope)]
 
-    def logical(
-        self, terms: tuple[ast.Expr, ...], value: Value, scope: Activation, bindings: tuple[tuple[str, Value], ...]
-    ) -> list[Finding]:
+    def finding(self, node: ast.Expr, value: Value, scope: _Scope) -> Finding:
+        """The node as a part that decided."""
+        operands: dict[str, Value] = {}
+        for each in self.operands(node):
+            found = self.evaluate(each, scope)
+            if found.__class__ is not Type:  # the name of a type is a constant
+                operands[unparse(each)] = found
+        places = tuple(dict.fromkeys(self.places(node, scope)))
+        return Finding(unparse(node), value, tuple(operands.items()), scope.bindings, places)
+
+    def logical(self, terms: tuple[ast.Expr, ...], value: Value, scope: _Scope) -> list[Finding]:
         """The terms that have the outcome of the whole; all of them where it takes all of them."""
         found: list[Finding] = []
         for term in terms:
             each = self.evaluate(term, scope)
             if each is value or (value.__class__ in FAILED and each.__class__ is value.__class__):
-                found += self.why(term, scope, bindings)
+                found += self.why(term, scope)
                 if value.__class__ is CelError or self.decides(terms, value, scope):
                     break
         return found
 
-    def decides(self, terms: tuple[ast.Expr, ...], value: Value, scope: Activation) -> bool:
+    def decides(self, terms: tuple[ast.Expr, ...], value: Value, scope: _Scope) -> bool:
         """Whether one term alone brought about the value: not all terms have it."""
         return value.__class__ is bool and any(self.evaluate(term, scope) is not value for term in terms)
 
-    def quantifier(
-        self, node: ast.Comprehension, value: Value, scope: Activation, bindings: tuple[tuple[str, Value], ...]
-    ) -> list[Finding]:
+    def quantifier(self, node: ast.Comprehension, value: Value, scope: _Scope) -> list[Finding]:
         """The first element that decided `all` or `exists`, or the whole macro where none did."""
-        whole = [Finding(unparse(node), value, self.operands(node, scope), bindings)]
+        whole = [self.finding(node, value, scope)]
+        if value is (node.macro == "all"):
+            return whole
         over = self.evaluate(node.range, scope)
+        has_two = len(node.variables) == 2
         try:
-            items: list[Any] = list(pairs(over)) if len(node.variables) == 2 else [(each,) for each in elements(over)]
+            items: list[Any] = list(pairs(over)) if has_two else [(each,) for each in elements(over)]
         except CelError:
             return whole
-        for item in items:
-            bound = tuple(zip(node.variables, item, strict=True))
-            inner = {**scope, **dict(bound)}
+        place = self.place(node.range, scope)
+        for index, item in enumerate(items):
+            key = item[0] if has_two else index
+            element = (*place, key) if place and over.__class__ in (list, dict) and isinstance(key, (int, str)) else None
+            # With one variable the elements of a map are its keys.
+            is_element = has_two or over.__class__ is list
+            inner = scope.bound(
+                tuple(zip(node.variables, item, strict=True)),
+                {node.variables[0]: None, node.variables[-1]: element if is_element else None},
+            )
             each = self.evaluate(node.arguments[0], inner)
             if each is value or (value.__class__ in FAILED and each.__class__ is value.__class__):
-                if value is (node.macro == "all"):
-                    return whole
-                return self.why(node.arguments[0], inner, (*bindings, *bound)) or whole
+                return self.why(node.arguments[0], inner) or whole
         return whole
 
-    def operands(self, node: ast.Expr, scope: Activation) -> tuple[tuple[str, Value], ...]:
-        """The values of what the node works on, constants left out."""
-        nodes: tuple[ast.Expr, ...]
+    def operands(self, node: ast.Expr) -> Iterator[ast.Expr]:
+        """What the node works on, and what the calls among that work on; constants left out."""
+        nodes: Sequence[ast.Expr]
         match node:
-            case ast.Call(target=target, arguments=arguments):
-                nodes = arguments if target is None else (target, *arguments)
+            case ast.Call():
+                nodes = self._arguments_of(node)
             case ast.Comprehension(range=over):
                 nodes = (over,)
-            case ast.Has(operand=operand) | ast.Index(operand=operand):
+            case ast.Has(operand=operand):
                 nodes = (operand,)
+            case ast.Index(operand=operand, key=key):
+                nodes = (operand, key)
             case _:
                 nodes = ()
-        return tuple((unparse(each), self.evaluate(each, scope)) for each in nodes if not isinstance(each, ast.Literal))
+        for each in nodes:
+            if not isinstance(each, (ast.Literal, ast.ListLiteral)):
+                yield each
+            if isinstance(each, (ast.Call, ast.Comprehension)):
+                yield from self.operands(each)
+
+    def places(self, node: ast.Expr, scope: _Scope) -> Iterator[Place]:
+        """What the node reads."""
+        if isinstance(node, (ast.Ident, ast.Select, ast.Has, ast.Index)):
+            place = self.place(node, scope)
+            if place is not None:
+                yield place
+            if isinstance(node, ast.Index):
+                yield from self.places(node.key, scope)
+            if place is None and not isinstance(node, ast.Ident):
+                yield from self.places(node.operand, scope)
+        elif isinstance(node, ast.Comprehension):
+            yield from self.places(node.range, scope)
+            over = self.place(node.range, scope)
+            each = (*over, EVERY) if over is not None else None
+            inner = scope.bound((), {**dict.fromkeys(node.variables), node.variables[-1]: each})
+            for argument in node.arguments:
+                yield from self.places(argument, inner)
+        elif isinstance(node, ast.Call):
+            for argument in self._arguments_of(node):
+                yield from self.places(argument, scope)
+        else:
+            inner = scope.bound((), {node.variable: None}) if isinstance(node, ast.OptionalMap) else scope
+            for child in ast.children(node):
+                yield from self.places(child, inner)
+
+    def place(self, node: ast.Expr, scope: _Scope) -> Place | None:
+        """Where the value of a chain of fields and indexes lies; None for what is computed."""
+        match node:
+            case ast.Ident(name=name):
+                return scope.origins[name] if name in scope.origins else (name.lstrip("."),)
+            case ast.Select(operand=operand, field=key) | ast.Has(operand=operand, field=key):
+                above = self.place(operand, scope)
+                return None if above is None else (*above, key)
+            case ast.Index(operand=operand, key=index):
+                above = self.place(operand, scope)
+                found = self.evaluate(index, scope) if above is not None else None
+                return (*above, found) if above is not None and found.__class__ in (str, int) else None
+        return None

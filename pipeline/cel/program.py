@@ -145,7 +145,10 @@ class Program:
             run = planner.plan(node)
             return run([scope, *[None] * (planner.slot_count - 1)])
 
-        return on_fresh_stack(lambda: explain(self.ast, activation, evaluate))
+        def arguments_of(node: ast.Call) -> list[ast.Expr]:
+            return self._names.function(node)[1]
+
+        return on_fresh_stack(lambda: explain(self.ast, activation, evaluate, arguments_of))
 
     def __repr__(self) -> str:
         return f"Program({self.text!r})"

@@ -49,6 +49,10 @@ class Policies(Protocol):
         """All that some request may meet; names are not unique in it where policies changed."""
         ...
 
+    def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
+        """The policies that one request met; those of which several versions may have been in force in sets of their own."""
+        ...
+
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
         """What the policies make of every request like this one; None where more has to be known of each.
 
@@ -69,6 +73,10 @@ class GivenPolicies:
     """The same policies for every request."""
 
     considered: CompiledSet
+
+    def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
+        """See Policies."""
+        return (self.considered,)
 
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
         """See Policies."""
@@ -123,6 +131,11 @@ class RecordedPolicies:
                 elif isinstance(found, Binding):
                     bindings.append(found)
         return PolicySet(tuple(policies), tuple(bindings))
+
+    def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
+        """See Policies."""
+        in_force = self._in_force(request)
+        return (in_force.together,) if in_force.together is not None else tuple(chain.from_iterable(in_force.variants))
 
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
         """See Policies. What a request's own answer may settle is left to `evaluate`."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from queries import LakeReader
 
+from ..history.attributes import Discovery
 from ..history.event import Event
 from ..history.fitness import fit_requests
 from ..history.kinds import by_resource
@@ -25,27 +26,30 @@ _NEAR = timedelta(days=1)
 _EVER = datetime.min.replace(tzinfo=UTC)
 
 
-def recall(reader: LakeReader, cluster: str, audit_id: str) -> Iterator[tuple[Event, list[AdmissionRequest] | NotReplayed]]:
+def recall(
+    reader: LakeReader, cluster: str, audit_id: str, discovery: Discovery | None = None
+) -> Iterator[tuple[Event, list[AdmissionRequest] | NotReplayed]]:
     """Each finished request of an auditID, the newest first, with the admission requests that it gave or why it gave none.
 
     Old objects come from the last WRITES_MAX writes of the object and from snapshots, by the same rules as in a replay.
+    `discovery` knows the kinds of custom resources.
     """
     asked = {"cluster": cluster, "audit_id": audit_id, "rows": SAME_ID_MAX}
     for row in list(rows_of_query(reader, "recalled", asked)):
         event = Event.from_row(row)
-        yield event, _recalled(reader, event)
+        yield event, _recalled(reader, event, discovery)
 
 
-def _recalled(reader: LakeReader, event: Event) -> list[AdmissionRequest] | NotReplayed:
+def _recalled(reader: LakeReader, event: Event, discovery: Discovery | None) -> list[AdmissionRequest] | NotReplayed:
     """What a request gave. The last day mostly tells the old object; only where it does not, all files are looked through."""
     since = event.ts - _NEAR
     with reader.between(since, event.stage_ts) as near:
-        found = fit_requests(event, _versions(near, event, since))
+        found = fit_requests(event, _versions(near, event, since), discovery)
     if isinstance(found, NotReplayed):
         is_settled = found.admission is Admission.NOT_REACHED
     else:
         is_settled = all(isinstance(item.old_object, Known) for item in found)
-    return found if is_settled else fit_requests(event, _versions(reader, event, _EVER))
+    return found if is_settled else fit_requests(event, _versions(reader, event, _EVER), discovery)
 
 
 def _versions(reader: LakeReader, event: Event, since: datetime) -> LogVersions:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import TypeAlias
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ..admission.policies import Decision, PolicyVerdict, compile_set
+from ..admission.policies import Decision, PolicySet, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
 from ..history.event import TOO_DEEP, Event
@@ -25,7 +26,7 @@ from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from .earlier import EarlierVersions
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
-from .plan import Part, ReplayPlan
+from .plan import Part, ReplayPlan, Window
 from .planning import register_classes
 from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from .remembered import Remembered
@@ -79,7 +80,7 @@ class Replayer:
         self._run_id = plan.run_id
         self._window = plan.window
         self._reader = reader
-        self._history, self._policies = _past(plan, reader)
+        self._history, self._policies = past_of(reader, plan.policies, plan.kubernetes_version, plan.window, plan.change_delay)
         self._worlds = Worlds(self._history, {CHANGE_DELAY, plan.change_delay})
         self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
         names = register_classes(reader, plan.classes)
@@ -159,11 +160,13 @@ def _has_failures(found: Judged) -> bool:
     return any(verdict.decision is Decision.ERROR or verdict.is_defect for _, verdicts in passes for verdict in verdicts)
 
 
-def _past(plan: ReplayPlan, reader: LakeReader) -> tuple[LogHistory, Policies]:
-    """The history that the plan's policies need, and the policies ready for requests."""
-    if plan.policies is not None:
-        history = load_history(reader, param_kinds_of(plan.policies), plan.window)
-        return history, GivenPolicies(compile_set(plan.policies, plan.kubernetes_version))
-    recorded = recorded_policy_set(load_history(reader, (), plan.window))
-    history = load_history(reader, param_kinds_of(recorded), plan.window)
-    return history, RecordedPolicies(history, plan.kubernetes_version, plan.change_delay)
+def past_of(
+    reader: LakeReader, policies: PolicySet | None, version: tuple[int, int], window: Window, change_delay: timedelta
+) -> tuple[LogHistory, Policies]:
+    """The history that some policies need (None: those that were bound at the time), and the policies ready for requests."""
+    if policies is not None:
+        history = load_history(reader, param_kinds_of(policies), window)
+        return history, GivenPolicies(compile_set(policies, version))
+    recorded = recorded_policy_set(load_history(reader, (), window))
+    history = load_history(reader, param_kinds_of(recorded), window)
+    return history, RecordedPolicies(history, version, change_delay)
