@@ -48,6 +48,7 @@ COMMANDS = {
     "runs": "List, show and remove the replays that the lake keeps",
     "replay": "What policies would have decided on the recorded requests",
     "calibrate": "How far the replay agrees with what the cluster recorded",
+    "explain": "Why policies decide as they do about one recorded request",
     "readiness": "May these policies go to Deny? The verdict with its figures",
     "exemptions": "The fewest, narrowest exemptions that leave no denial",
     "gate": "For CI: exit code 0 when every policy may deny",

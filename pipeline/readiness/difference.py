@@ -40,9 +40,9 @@ class _Change:
     after: Any
 
     @property
-    def order(self) -> int:
-        """Changing what is there comes first, removing last: that is the larger decision."""
-        return 2 if self.after is ABSENT else 1 if self.before is ABSENT else 0
+    def order(self) -> tuple[int, int]:
+        """Changing what is there comes first, removing last: that is the larger decision, and the larger the more lies below it."""
+        return (2, -len(self.path)) if self.after is ABSENT else (1, 0) if self.before is ABSENT else (0, 0)
 
     def __str__(self) -> str:
         place = _words(self.path)
@@ -56,13 +56,15 @@ class _Change:
 class Differences:
     """Finds differences for one policy."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, values: Iterable[Any] = ()) -> None:
+        """`values` are tried beside the literals of the policy: such as those of params that an expression compares with."""
         self._judge = judge
+        self._values = [value for value in values if isinstance(value, (str, int, float, bool))]
 
     @cached_property
     def _literals(self) -> tuple[Any, ...]:
-        """Every literal in the policy's expressions, in their order."""
-        found: dict[tuple[type, Any], None] = {}
+        """Every value to try: those that were given, then every literal in the policy's expressions, in their order."""
+        found: dict[tuple[type, Any], None] = dict.fromkeys((type(value), value) for value in self._values)
         for expression in self._judge.policy.expressions:
             pending = [expression.program.ast] if expression.program else []
             while pending:
@@ -82,7 +84,7 @@ class Differences:
         for change in changes[:_TRIALS_MAX]:
             value = _changed(evidence.value, change.path, change.after)
             found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
-            if found is not None and found.outcome == "admit":
+            if found is not None and found.outcome == "admit" and not found.is_excused:
                 return str(change)
         return ""
 

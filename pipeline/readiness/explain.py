@@ -5,6 +5,7 @@ The rows are those of a replay of the same policies; what the expressions saw is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -40,13 +41,14 @@ from .explanation import (
     Piece,
 )
 from .judge import Judge
-from .missing import explained
+from .missing import UnknownReason, explained
 from .redaction import Redaction
 
 # Of a request that deletes a collection so many passes are explained, those that would be denied first.
 PASSES_MAX = 5
 _ALL_TIME = Window()
 _PLAIN = Redaction()
+_ANNOTATION = re.compile(r"^auditAnnotation \S+: ")
 _DECISION_RANK = {"deny": 0, "error": 0, "unknown": 1, "admit": 2, "nomatch": 3}
 _NO_TRACE = Trace("", None, NULL_PARAM)
 RowKey: TypeAlias = tuple[str, str | None, str | None, str | None]
@@ -119,7 +121,7 @@ class _Explainer:
     def explanation(self, met: Sequence[CompiledSet], rows: Iterable[PolicyVerdict], passes: int) -> Explanation:
         """The whole: `rows` are the verdicts of a replay."""
         request, event = self._request, self._event
-        policies = sorted(self._policies(met, rows), key=lambda entry: _DECISION_RANK[entry.decision])
+        policies = sorted(self._policies(met, rows), key=lambda entry: (not entry.rejects, _DECISION_RANK[entry.decision]))
         pieces = [self._shown.piece("object", request.object), self._shown.piece("oldObject", request.old_object)]
         if request.namespace and request.resource.resource != "namespaces":
             pieces.append(self._shown.piece("namespaceObject", self._world.namespace(request.namespace)))
@@ -201,8 +203,8 @@ class _Explainer:
             validations=validations,
             variables=variables,
             fields=_fields(decisive, variables),
-            missing=tuple(explained(part) for reason in unknown for part in reason.split("; ")),
-            nearest=self._nearest(met, whole) if whole.effect is Decision.DENY else "",
+            missing=_missing(unknown),
+            nearest=self._nearest(met, whole, traced) if whole.effect is Decision.DENY else "",
         )
 
     def _validation(self, traced: TracedExpression, row: PolicyVerdict | None) -> ExplainedExpression:
@@ -224,7 +226,9 @@ class _Explainer:
         seen = [f"{name} has {_labels(item.value)}" for name, item in pieces if isinstance(item, Known) and item.value is not None]
         return self._shown.text(f"{why} ({'; '.join(seen)})" if seen else why)
 
-    def _nearest(self, met: Sequence[CompiledSet], whole: PolicyVerdict) -> str:
+    def _nearest(self, met: Sequence[CompiledSet], whole: PolicyVerdict, traced: Trace) -> str:
+        readings = [reading for each in traced.validations for part in each.parts for reading in part.operands]
+        values = [reading.value for reading in readings if reading.state is State.VALUE]
         for compiled in met:
             for entry in compiled.entries:
                 bindings = [bound.subject.binding for bound in entry.bound]
@@ -232,7 +236,7 @@ class _Explainer:
                 if entry.policy.policy.name == whole.policy and whole.binding in names:
                     binding = bindings[names.index(whole.binding)]
                     judge = self._judge(entry.policy.policy, binding)
-                    return self._shown.text(Differences(judge).smallest(self._request))
+                    return self._shown.text(Differences(judge, values).smallest(self._request))
         return ""
 
     def _judge(self, policy: Policy, binding: Binding | None) -> Judge:
@@ -333,6 +337,12 @@ def _fields(expressions: Iterable[ExplainedExpression], variables: Sequence[Expl
         else:
             pending += [each for part in of_variable[name].parts for each in part.fields]
     return tuple(found)
+
+
+def _missing(reasons: Iterable[str]) -> tuple[UnknownReason, ...]:
+    """Each piece of missing evidence once, whoever needs it."""
+    parts = (_ANNOTATION.sub("", part) for reason in reasons for part in reason.split("; "))
+    return tuple(explained(part) for part in dict.fromkeys(parts))
 
 
 def _not_matched(policy: Policy, why: str) -> ExplainedPolicy:

@@ -23,12 +23,14 @@ class Judgement:
     """What one (policy, binding) makes of a request: deny, unknown or admit; `text` is the message or the missing evidence.
 
     `is_enforced`: the denial would reach the client: the actions hold Deny, or it bypasses them, or there is no binding.
+    `is_excused`: it is admitted only because an expression fails and failurePolicy is Ignore.
     """
 
     outcome: str
     text: str = ""
     evidence: str = "exact"
     is_enforced: bool = False
+    is_excused: bool = False
 
 
 class Judges:
@@ -98,4 +100,5 @@ class Judge:
         if unknown:
             said = next((row for row in unknown if row.why), unknown[0])
             return Judgement("unknown", said.why, str(said.evidence))
-        return Judgement("admit", evidence=str(rows[0].evidence))
+        is_excused = any(row.decision is Decision.ERROR for row in rows)
+        return Judgement("admit", evidence=str(rows[0].evidence), is_excused=is_excused)

@@ -14,6 +14,7 @@ from typing import Any
 from ...cel import CelError, CelMap, Duration, Finding, Opaque, Optional, Program, Timestamp, UInt, Value
 from ...cel import Unknown as CelUnknown
 from ...cel.explain import EVERY, Place
+from ...cel.library.authorizer import Authorizer, GroupCheck, PathCheck, ResourceCheck
 from ...cel.times import duration_text, timestamp_text
 from ...matching import Target
 from ...request import AdmissionRequest
@@ -31,6 +32,8 @@ ROOTS = ("object", "oldObject", "request", "params", "namespaceObject", "variabl
 # Where an object of a cluster is looked for that a variable or a loop variable holds.
 _OBJECTS = ("object", "oldObject", "params", "namespaceObject")
 _TOO_DEEP = 100
+# Unfinished questions to the authorizer, which say nothing but their own text.
+_CHECKS = (Authorizer, GroupCheck, PathCheck, ResourceCheck)
 
 
 class State(StrEnum):
@@ -147,7 +150,7 @@ class _Tracer:
     def _part(self, finding: Finding) -> TracedPart:
         return TracedPart(
             _reading(finding.expression, finding.value),
-            tuple(_reading(text, value) for text, value in finding.operands),
+            tuple(_reading(text, value) for text, value in finding.operands if not isinstance(value, _CHECKS)),
             tuple(_reading(name, value) for name, value in finding.bindings),
             tuple(dict.fromkeys(self._located(place) for place in finding.places if place[0] in ROOTS)),
         )

@@ -206,6 +206,24 @@ def test_explain_names_the_element_that_failed(environment: Environment) -> None
     ]
 
 
+def test_explain_names_the_fields_that_were_read(environment: Environment) -> None:
+    data = {"a": {"k": 1}, "list": [{"ports": [1]}, {"ports": [2, 9]}], "key": "k"}
+    text = "object.a[object.key] == 1 && object.list.all(c, c.ports.all(p, p < 5)) && object.list.filter(c, has(c.x)).size() == 0"
+    (finding,) = environment.compile(text).explain({"object": data})
+    assert finding.places == (("object", "list", 1, "ports", 1),)
+    (finding,) = environment.compile("object.a[object.key] == 2").explain({"object": data})
+    assert finding.places == (("object", "a", "k"), ("object", "key"))
+    (finding,) = environment.compile("object.list.filter(c, has(c.x)).size() > 0").explain({"object": data})
+    assert finding.places == (("object", "list"), ("object", "list", "*", "x"))
+    assert dict(finding.operands)["object.list.filter(c, has(c.x))"] == []
+
+
+def test_explain_leaves_out_what_only_names_a_function(environment: Environment) -> None:
+    (finding,) = environment.compile("type(object.a) == int").explain({"object": {"a": "x"}})
+    assert "int" not in dict(finding.operands)
+    assert finding.places == (("object", "a"), ("int",))
+
+
 # -- what is read
 
 
