@@ -20,6 +20,7 @@ from ..report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .against import Base, judges_before, keep_before, with_changes
 from .assess import Key, assess, judge_units
 from .change import Change
+from .gaps import with_gaps
 from .judge import Judges
 from .latent import find_latent
 from .model import Fidelity
@@ -63,6 +64,7 @@ def build_report(
     removed: tuple[Change, ...] = ()
     if base is not None:
         policies, removed = with_changes(connection, policies, base, plan, rules)
+    policies = with_gaps(connection, policies, plan.policies, judges.history if judges else None)
     return Report(
         title=title,
         clusters=tuple(extent["clusters"]),

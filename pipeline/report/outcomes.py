@@ -83,7 +83,7 @@ OUTCOMES: dict[Status, Outcome] = {
         severity="medium",
         denials="skipped",
         meaning="Too little is known to let the policy deny.",
-        next="Keep it on Audit and close the gaps above, by recording longer or at a higher audit level, then replay again.",
+        next="Keep it on Audit and close the gaps above, then replay again.",
     ),
     Status.NO_NEW_DENIALS: Outcome(
         mark="=",

@@ -1,0 +1,146 @@
+"""Why a policy judged nothing, or could not judge: sentences for every report, with what would help.
+
+Of a policy that matched nothing the way of its requests: rules, namespaceSelector, objectSelector, matchConditions, with the labels
+that were seen. Of what is unknown the most frequent reasons with their remedies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from ..admission.policies import Policy, PolicySet
+from ..history.world import NAMESPACES, LogHistory
+from ..matching import labels_of
+from ..matching.namespaces import NAME_LABEL
+from ..request import Known
+from .missing import most_frequent
+from .model import PolicyReadiness
+from .sql import rows_of
+
+_LABELS_SHOWN = 6
+_STEPS = ("namespaceSelector", "objectSelector", "matchConditions", "params")
+_NAMESPACE = re.compile(r"namespaceSelector: (.+?) does not select namespace")
+_OBJECT = re.compile(r"objectSelector: (.+?) selects neither")
+_CONDITION = re.compile(r"matchConditions: (\S+) is false")
+# Beyond this share of a policy's requests the level of the log is the first thing to say.
+_LEVEL_SHARE_MIN = 0.5
+
+
+def with_gaps(
+    connection: duckdb.DuckDBPyConnection,
+    entries: Sequence[PolicyReadiness],
+    policies: PolicySet | None,
+    history: LogHistory | None,
+) -> tuple[PolicyReadiness, ...]:
+    """The entries with these sentences among their reasons.
+
+    `connection` has the tables `verdicts` and `outcomes`; `policies` and `history` are None where what was bound was replayed.
+    """
+    gaps = _Gaps(connection, policies, history)
+    return tuple(replace(entry, reasons=(*gaps.first(entry), *entry.reasons, *gaps.others(entry))) for entry in entries)
+
+
+class _Gaps:
+    """What the lake tells of requests that were not judged."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, policies: PolicySet | None, history: LogHistory | None) -> None:
+        self._connection = connection
+        self._policies = {policy.name: policy for policy in policies.policies} if policies else {}
+        self._history = history
+        self._levels = {(row["policy"], row["binding"]): row for row in reversed(rows_of(connection, "levels"))}
+        self._unmatched: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for row in rows_of(connection, "unmatched"):
+            self._unmatched[row["policy"]].append(row)
+
+    def first(self, entry: PolicyReadiness) -> Iterator[str]:
+        """What comes before every other reason: that the log holds no objects."""
+        row = self._levels.get((entry.policy, entry.binding))
+        if row is not None and row["requests"] > _LEVEL_SHARE_MIN * entry.exposure.requests_matched:
+            yield (
+                f"this log is at {row['level']} level: {row['requests']:,} of {entry.exposure.requests_matched:,} matched requests "
+                "have no object"
+            )
+
+    def others(self, entry: PolicyReadiness) -> Iterator[str]:
+        """The most frequent reasons for unknown; of a policy that matched nothing where its requests were left out."""
+        for found in most_frequent(entry.unknown_reasons):
+            remedy = f"; to know it, {found.remedy}" if found.remedy else ""
+            requests = f"{found.requests:,} request{'s are' if found.requests != 1 else ' is'}"
+            yield f"{requests} unknown: {found.reason or 'no reason is recorded'}{remedy}"
+        if entry.exposure.requests_matched == 0:
+            yield from self._funnel(entry)
+
+    def _funnel(self, entry: PolicyReadiness) -> Iterator[str]:
+        rows = [row for row in self._unmatched[entry.policy] if row["binding"] in (None, entry.binding)]
+        total = sum(row["requests"] for row in rows)
+        if not total:
+            rules = _rules(self._policies[entry.policy]) if entry.policy in self._policies else "its resources"
+            yield f"no recorded request met its rules: {rules}"
+            return
+        steps = Counter({step: sum(row["requests"] for row in rows if _step(row["why"]) == step) for step in _STEPS})
+        left = ", ".join(f"{step} left out {count:,}" for step, count in steps.items() if count)
+        yield f"{total:,} request{'s' if total != 1 else ''} met the rules{f'; {left}' if left else ''}"
+        if steps["namespaceSelector"]:
+            wanted = _wanted(_NAMESPACE, rows)
+            yield f"no namespace of these requests has {wanted}; seen: {self._namespace_labels(wanted)}"
+        if steps["objectSelector"]:
+            wanted = _wanted(_OBJECT, rows)
+            yield f"no object of these requests has {wanted}; seen: {self._object_labels(entry.policy, wanted)}"
+        if steps["matchConditions"]:
+            false = Counter[str]()
+            for row in rows:
+                if found := _CONDITION.search(row["why"]):
+                    false[found[1]] += row["requests"]
+            yield f"matchConditions that were false: {_counted(false.items())}"
+
+    def _namespace_labels(self, wanted: str) -> str:
+        seen = Counter[str]()
+        history = self._history
+        clusters = {key.cluster for key in history.versions.objects()} if history else ()
+        for key in [key for cluster in clusters for key in history.keys(cluster, NAMESPACES)] if history else ():
+            versions = [*history.versions.timeline(key)] if history else []
+            found = history.object_of(versions[-1]) if history and versions else None
+            value = found.value if isinstance(found, Known) else None
+            seen.update(f"{name}={text}" for name, text in (labels_of(value) or {}).items() if name != NAME_LABEL)
+        return _labels(seen.items(), wanted) or "no label but the namespaces' names"
+
+    def _object_labels(self, policy: str, wanted: str) -> str:
+        rows = rows_of(self._connection, "object_labels")
+        return _labels([(row["label"], row["requests"]) for row in rows if row["policy"] == policy], wanted) or "no labels"
+
+
+def _labels(seen: Iterable[tuple[str, int]], wanted: str) -> str:
+    """The labels that were seen: those of the key that a selector wants, or all where none has it."""
+    counted = [*seen]
+    key = wanted.partition(" ")[0]
+    return _counted([item for item in counted if item[0].startswith(f"{key}=")] or counted)
+
+
+def _step(why: str) -> str:
+    text = why.removeprefix("matchResources: ")
+    return next((step for step in _STEPS if text.startswith((step, f"no {step}"))), "")
+
+
+def _wanted(pattern: re.Pattern[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    return next((found[1] for row in rows if (found := pattern.search(row["why"]))), "what the selector wants")
+
+
+def _counted(items: Iterable[tuple[str, int]]) -> str:
+    ordered = sorted(items, key=lambda item: (-item[1], item[0]))
+    more = f" and {len(ordered) - _LABELS_SHOWN:,} more" if len(ordered) > _LABELS_SHOWN else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in ordered[:_LABELS_SHOWN]) + more
+
+
+def _rules(policy: Policy) -> str:
+    constraints = policy.match_constraints
+    rules = constraints.resource_rules if constraints else ()
+    return "; ".join(
+        f"{', '.join(rule.operations)} of {', '.join(rule.resources)} in {', '.join(group or 'core' for group in rule.api_groups)}"
+        for rule in rules
+    )
