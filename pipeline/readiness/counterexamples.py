@@ -12,6 +12,9 @@ from queries import LakeReader
 
 from ..admission.policies import PolicySet
 from ..cel import ReadSet
+from ..history.reconstruct import NotReplayed
+from ..replay.recall import recall
+from ..request import Known
 from .expression_reads import ExpressionReads
 from .model import Counterexample
 from .redaction import Redaction
@@ -37,11 +40,15 @@ def find_counterexamples(
     reads = ExpressionReads(policies, version)
     found: dict[tuple[str, str | None], tuple[Counterexample, ...]] = {}
     counts: Counter[tuple[str, str | None]] = Counter()
+    chosen: list[dict[str, Any]] = []
     for row in _rows(reader, verdicts):
         key = (row["policy"], row["binding"])
         if counts[key] < per_policy_max:
             counts[key] += 1
-            found[key] = (*found.get(key, ()), _counterexample(row, reads.of(row["policy"], row["expression_index"]), redaction))
+            chosen.append(row)
+    for row in chosen:
+        key, read = (row["policy"], row["binding"]), reads.of(row["policy"], row["expression_index"])
+        found[key] = (*found.get(key, ()), _counterexample(row, _judged(reader, row), read, redaction))
     return found
 
 
@@ -52,8 +59,19 @@ def _rows(reader: LakeReader, verdicts: Path) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, row, strict=True))
 
 
-def _counterexample(row: Mapping[str, Any], reads: ReadSet, redaction: Redaction) -> Counterexample:
-    whole = json.loads(row["object"]) if row["object"] else None
+def _judged(reader: LakeReader, row: Mapping[str, Any]) -> Any:
+    """The object that was judged. The body of a patch is not one, and neither is the answer to a patch that was refused."""
+    recorded = json.loads(row["object"]) if row["object"] else None
+    if row["verb"] != "patch":
+        return recorded
+    for event, passes in recall(reader, row["cluster"], row["audit_id"]):
+        if event.ts == row["ts"] and not isinstance(passes, NotReplayed):
+            judged = next((found.object.value for found in passes if isinstance(found.object, Known)), None)
+            return judged if judged is not None else recorded
+    return recorded
+
+
+def _counterexample(row: Mapping[str, Any], whole: Any, reads: ReadSet, redaction: Redaction) -> Counterexample:
     # The whole object is redacted before it is cut: what makes a value a secret may lie in a field that is not read.
     part = reads.of("object").project(redaction.object(whole)) if "object" in reads.variables() else {}
     return Counterexample(

@@ -118,3 +118,13 @@ def test_without_policies_those_of_the_time_explain(demo_lake: Path, capsys: pyt
     (found,) = yaml.safe_load(capsys.readouterr().out)["explanations"]
     denied = [entry for entry in found["policies"] if entry["decision"] == "deny"]
     assert said in [entry["message"] for entry in denied]
+
+
+def test_the_gate_shows_the_object_that_a_patch_was_judged_as(
+    lake: Path, policies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["-q", "--lake", str(lake), "gate", "-f", str(policies), "--no-calibrate", "--workers", "1", "-o", "json"]
+    assert run(asked) == 1
+    entries = json.loads(capsys.readouterr().out)["policies"]
+    shown = {item["audit_id"]: item["object"] for entry in entries for item in entry["counterexamples"]}
+    assert shown["patched"] == {"spec": {"replicas": 9}}
