@@ -14,7 +14,7 @@ import yaml
 from pipeline.readiness.explanation import DecidingPart, ExplainedExpression, ExplainedPolicy, Explanation, Operand, Piece
 from pipeline.readiness.missing import UnknownReason
 
-from .output import printable
+from .layout import printable
 
 WIDTH_MIN = 60
 _TEXT_MAX = 200
