@@ -1,24 +1,22 @@
-"""What `hindcast doctor` finds in a lake: the loss ledger as findings, the lake's state, and what API servers counted."""
+"""What `hindcast doctor` finds in a lake: the loss ledger as findings, damage, and the lake's state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 
 from ingest.drain import lag_of
-from ingest.errors import InputError, LakeError
+from ingest.errors import LakeError
 from ingest.lag import Lag
 from ingest.lake import Lake
 from ingest.maintain import verify
 from ingest.quarantine import quarantine_heads
 from ingest.repair import LOST_TAIL
 from ingest.segment import Damage, read_segment
-from ingest.server_metrics import ServerMetrics
 from ingest.spool import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments
-from queries import LakeReader
 from queries.ledger import LOSS_KINDS, Severity
 from queries.rows import Loss
 
@@ -167,76 +165,6 @@ def _spool_finding(kind: str, found: str, detail: str) -> Finding:
     means = "what is acknowledged in these bytes is in no view and in no verdict"
     action = "check the disk; ingest the log files of that time; the bytes are kept in quarantine/"
     return Finding(Severity.LOST, "", kind, None, found, None, None, detail, means, action)
-
-
-def metrics_findings(reader: LakeReader, cluster: str | None, metrics: Sequence[ServerMetrics]) -> Iterator[Finding]:
-    """What the API servers counted against what the lake holds of the same time. Raises InputError for no or several clusters."""
-    extents = reader.sql("SELECT cluster, max(stage_ts) FROM events GROUP BY cluster ORDER BY cluster").fetchall()
-    names = [name for name, _ in extents]
-    if cluster is None and len(names) != 1:
-        raise InputError(f"--metrics: the lake has the clusters {', '.join(names) or 'none'}", "say with --cluster which is meant")
-    if cluster is not None and cluster not in names:
-        raise InputError(f"--cluster: the lake has no events of {cluster!r}", f"it has {', '.join(names) or 'none'}")
-    name, newest = next((name, newest) for name, newest in extents if name == (cluster or names[0]))
-    start, end = _window(metrics)
-    ((held,),) = reader.sql(
-        "SELECT count(*) FROM events WHERE cluster = ? AND (? IS NULL OR stage_ts >= ?) AND stage_ts <= ?",
-        [name, start, start, end],
-    ).fetchall()
-    counted = sum(entry.events for entry in metrics)
-    yield from _errors(name, metrics, start, end)
-    yield _comparison(name, counted, held, newest, start, end)
-
-
-def _window(metrics: Sequence[ServerMetrics]) -> tuple[datetime | None, datetime]:
-    """From the start of the oldest process, where all tell theirs, to the last scrape."""
-    starts = [entry.start_ts for entry in metrics if entry.start_ts is not None]
-    start = datetime.fromtimestamp(min(starts), UTC) if len(starts) == len(metrics) else None
-    return start, datetime.fromtimestamp(max(entry.scraped_ts for entry in metrics), UTC)
-
-
-def _comparison(cluster: str, counted: int, held: int, newest: datetime, start: datetime | None, end: datetime) -> Finding:
-    found = f"API servers counted {counted:,} events, the lake holds {held:,} of that time"
-    if counted == held:
-        severity, means, action = Severity.NOTE, "nothing is missing between these two times", "nothing"
-    elif counted < held:
-        severity = Severity.NOTE
-        means = "the lake holds more than these servers sent, so other servers, or earlier processes, wrote some: nothing is proven"
-        action = "give --metrics for every API server, all scraped at about the same time"
-    elif newest < end:
-        severity, means = Severity.POSSIBLE, "the scrape is newer than the newest event: the difference may still be on its way"
-        action = "ask again once the lake has newer events"
-    else:
-        severity, means = Severity.LOST, f"{counted - held:,} events were recorded by the API server and are not here"
-        action = "look for dropped batches in kube-apiserver's log; ingest the log files of that time"
-    return Finding(severity, cluster, "server_count", abs(counted - held), found, start, end, "", means, action)
-
-
-def _errors(cluster: str, metrics: Sequence[ServerMetrics], start: datetime | None, end: datetime) -> Iterator[Finding]:
-    for entry in metrics:
-        for plugin, count in sorted(entry.errors.items()):
-            yield Finding(
-                Severity.LOST,
-                cluster,
-                "server_error",
-                count,
-                f"the API server failed to keep {count:,} events in its audit backend {plugin!r}",
-                start,
-                end,
-                entry.source,
-                "these events are gone from that backend; another backend may have them",
-                _PLUGIN_ACTIONS.get(plugin, "look in kube-apiserver's log"),
-            )
-
-
-_PLUGIN_ACTIONS = {
-    "buffered": "its buffer was full: raise --audit-webhook-batch-buffer-size, or record less",
-    "webhook": "its batches failed five times: the sink could not be reached or refused them, or an event in each could not be "
-    "encoded; the server's log has the error after `Error in audit plugin 'webhook'`; ingest the log files of that time",
-    "truncate": "events were too large even without bodies: raise --audit-webhook-truncate-max-event-size",
-    "log": "the event could not be encoded (mostly an apply sent as YAML), or the log file could not be written; the server's log "
-    "has the error after `Error in audit plugin 'log'`. An event that cannot be encoded costs the webhook its whole batch",
-}
 
 
 def _files(folder: Path) -> list[Path]:

@@ -37,15 +37,22 @@ def read_server_metrics(path: Path) -> ServerMetrics:
     Raises InputError when it cannot be read or is not of a kube-apiserver that audits.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        families = list(text_string_to_metric_families(text))
-        modified_ts = path.stat().st_mtime
+        text, modified_ts = path.read_text(encoding="utf-8"), path.stat().st_mtime
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: no metrics: {error}", "save `kubectl get --raw /metrics`") from None
+    return parse_server_metrics(text, str(path), modified_ts)
+
+
+def parse_server_metrics(text: str, source: str, scraped_ts: float) -> ServerMetrics:
+    """The counters of a scrape, made at `scraped_ts` where it has no timestamps. Raises InputError."""
+    try:
+        families = list(text_string_to_metric_families(text))
+    except ValueError as error:
+        raise InputError(f"{source}: no metrics: {error}", "save `kubectl get --raw /metrics`") from None
     samples = [sample for family in families for sample in family.samples]
     counted = [sample for sample in samples if sample.name == _EVENTS]
     if not counted:
-        raise InputError(f"{path}: has no {_EVENTS}", "save `kubectl get --raw /metrics` of a kube-apiserver that audits")
+        raise InputError(f"{source}: has no {_EVENTS}", "save `kubectl get --raw /metrics` of a kube-apiserver that audits")
     stamps = [float(sample.timestamp) for sample in counted if sample.timestamp is not None]
     errors: dict[str, int] = {}
     for sample in samples:
@@ -53,9 +60,9 @@ def read_server_metrics(path: Path) -> ServerMetrics:
             plugin = sample.labels.get("plugin", "")
             errors[plugin] = errors.get(plugin, 0) + int(sample.value)
     return ServerMetrics(
-        str(path),
+        source,
         int(sum(sample.value for sample in counted)),
-        max(stamps, default=modified_ts),
+        max(stamps, default=scraped_ts),
         next((float(sample.value) for sample in samples if sample.name == _START), None),
         int(sum(sample.value for sample in samples if sample.name == _REJECTED)),
         errors,

@@ -18,15 +18,17 @@ from api.checkup import (
     damage_findings,
     lake_state,
     ledger_findings,
-    metrics_findings,
     spool_findings,
     unreadable_finding,
 )
 from api.context import Context
 from api.output import Column, Format, Table, render
+from api.scraping import server_metrics
+from api.server_findings import failure_findings, metrics_findings
 from ingest.errors import LakeError
 from ingest.lake import Lake
-from ingest.server_metrics import ServerMetrics, read_server_metrics
+from ingest.server_log import PluginFailure, read_server_log
+from ingest.server_metrics import ServerMetrics
 from queries import open_lake, rows_of
 from queries.ledger import Severity, losses_by_part
 from queries.rows import Loss, Source
@@ -36,7 +38,7 @@ from . import options
 _GATE = 1
 _UNDECIDED = 3
 # Kinds of possible loss that the counters of API servers decide; what a log file lacks, the lake may have.
-_DECIDED_BY_METRICS = frozenset({"unseen_write", "silence", "burst", "never_posted", "server_count"})
+_DECIDED_BY_METRICS = frozenset({"unseen_write", "silence", "burst", "never_posted", "server_count", "server_log"})
 _FINDING = ("severity", "cluster", "kind", "count", "found", "detail", "first_ts", "last_ts", "means", "action")
 _HEADINGS = {"detail": "WHERE", "first_ts": "FIRST", "last_ts": "LAST"}
 
@@ -45,8 +47,21 @@ def command(
     context: typer.Context,
     verify: Annotated[bool, typer.Option("--verify", help="Read every file again and compare it with its checksum.")] = False,
     metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Saved `kubectl get --raw /metrics` of an API server, or the URL of its /metrics, to compare counts; "
+            "one for each server."
+        ),
+    ] = None,
+    metrics_token: Annotated[Path | None, typer.Option(help="A file with the bearer token for URLs of --metrics.")] = None,
+    metrics_ca: Annotated[
+        Path | None, typer.Option(help="PEM file with the authority that signed the certificates of URLs of --metrics.")
+    ] = None,
+    server_log: Annotated[
         list[Path] | None,
-        typer.Option(help="Saved `kubectl get --raw /metrics` of an API server, to compare counts; one for each server."),
+        typer.Option(
+            help="A log of kube-apiserver, also compressed: the events that its audit backends dropped are looked up in the lake."
+        ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster that --metrics is about, where the lake has several.")] = None,
     output: options.Output = Format.TABLE,
@@ -54,13 +69,14 @@ def command(
     """Say what evidence was lost or is doubtful, what that means for verdicts, and what to do.
 
     Exit code 1 when evidence was lost, 3 when it may have been and nothing here decides it: the counters of the API servers do
-    (`--metrics`), and lines `Error in audit plugin` in their logs.
+    (`--metrics`). Lines `Error in audit plugin` in their logs (`--server-log`) prove losses, but never that there were no others.
     """
     own: Context = context.obj
-    scraped = [read_server_metrics(path) for path in metrics or ()]
+    scraped = [server_metrics(where, metrics_token, metrics_ca) for where in metrics or ()]
+    failures = [failure for path in server_log or () for failure in read_server_log(path)]
     lake = Lake.open(own.lake)
     try:
-        sources, findings = _examine(own.lake, cluster, scraped)
+        sources, findings = _examine(own.lake, cluster, scraped, failures)
         # Which file is damaged, only the checksums tell.
         verify = verify or any(finding.kind == UNREADABLE for finding in findings)
         if verify:
@@ -86,7 +102,9 @@ def _undecided(findings: Sequence[Finding]) -> list[Finding]:
     return [item for item in findings if item.severity is Severity.POSSIBLE and item.kind in _DECIDED_BY_METRICS]
 
 
-def _examine(lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics]) -> tuple[list[Source], list[Finding]]:
+def _examine(
+    lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics], failures: Sequence[PluginFailure]
+) -> tuple[list[Source], list[Finding]]:
     """The sources and the findings that the views tell; where no engine can read the events, that is the finding."""
     try:
         reader = open_lake(lake)
@@ -94,6 +112,7 @@ def _examine(lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics]) 
             findings = ledger_findings([Loss(**row) for row in losses_by_part(reader).to_pylist()], datetime.now(UTC))
             if scraped:
                 findings += metrics_findings(reader, cluster, scraped)
+            findings += failure_findings(reader, failures)
             return rows_of(reader.sources(), Source), findings
         finally:
             reader.close()
@@ -129,8 +148,8 @@ def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
     notes = [f"{finding.kind}: {finding.means}; do: {finding.action}" for finding in _one_of_each(findings)]
     if _undecided(findings):
         notes.append(
-            "possible losses are decided by --metrics FILE (`kubectl get --raw /metrics`, of every API server), or by lines "
-            "`Error in audit plugin` in the log of kube-apiserver"
+            "possible losses are decided by --metrics (FILE of `kubectl get --raw /metrics`, or URL) of every API server; "
+            "losses are proven by --server-log FILE, the log of kube-apiserver with its lines `Error in audit plugin`"
         )
     if not verified:
         notes.append("files were not read again; --verify compares each with its checksum")
