@@ -35,7 +35,7 @@ def kept_policies(lake: Path, run_id: str) -> PolicySet | None:
     return parse_policy_set([("policies", text.decode("utf-8"))]) if text is not None else None
 
 
-def keep_report(lake: Path, report: Report, fidelity: Mapping[str, Fidelity]) -> None:
+def keep_report(lake: Path, report: Report, fidelity: Mapping[str, Fidelity] | None) -> None:
     """Keep a report of a run, and how far the replay agrees with the record, for reports under other rules."""
     folder = runs_folder(lake) / report.run_id
     _write(folder / _FIDELITY, msgspec.json.encode(fidelity))
@@ -52,13 +52,13 @@ def kept_report(lake: Path, run_id: str, rules: ReadinessRules) -> Report | None
     return report if report is not None and report.rules == rules else None
 
 
-def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity]:
-    """How far the replay of each policy agrees with the record; empty where that was not compared."""
+def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity] | None:
+    """How far the replay of each policy agrees with the record; None where that was not compared."""
     body = _read(runs_folder(lake) / run_id / _FIDELITY)
     try:
-        return msgspec.json.decode(body, type=dict[str, Fidelity]) if body is not None else {}
+        return msgspec.json.decode(body, type=dict[str, Fidelity] | None) if body is not None else None
     except msgspec.DecodeError:
-        return {}
+        return None
 
 
 def _read(file: Path) -> bytes | None:

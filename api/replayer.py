@@ -123,7 +123,7 @@ def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple
 def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, order: dict[str, Any]) -> None:
     window, version = plan.window, plan.kubernetes_version
     keep_policies(lake, summary.run_id, policies)
-    fidelity: Mapping[str, Fidelity] = {}
+    fidelity: Mapping[str, Fidelity] | None = None
     if order["calibrate"]:
         _tell(state=State.CALIBRATING)
         fidelity = calibrate(Context(lake, quiet=True), window, version, 1, files=plan.files).fidelity

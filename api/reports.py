@@ -13,7 +13,7 @@ import typer
 from ingest.errors import InputError
 from pipeline.readiness.assess import export_outcomes
 from pipeline.readiness.change import Change, Fate
-from pipeline.readiness.model import PolicyReadiness, Status
+from pipeline.readiness.model import Fidelity, PolicyReadiness, Status
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.model import Report
 from pipeline.report.tables import export_tables
@@ -152,8 +152,14 @@ def _changes(report: Report) -> Iterator[Table]:
     yield Table("changes", columns, rows, "Denials against the version before: requests / workloads")
 
 
+def _agreement(fidelity: Fidelity) -> str:
+    """The share of recorded outcomes that the replay reproduces, or why there is none."""
+    if not fidelity.is_compared:
+        return "not compared"
+    return "unknown" if fidelity.agreement is None else percent(fidelity.agreement)
+
+
 def _verdict_row(entry: PolicyReadiness) -> list[object]:
-    agreement = entry.fidelity.agreement
     return [
         entry.policy,
         entry.binding,
@@ -162,7 +168,7 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
         entry.denials.requests,
         entry.exposure.requests_unknown,
         entry.exposure.units_judged,
-        "not known" if agreement is None else percent(agreement),
+        _agreement(entry.fidelity),
         entry.exposure.users,
         entry.exposure.namespaces,
         entry.exposure.days_span,

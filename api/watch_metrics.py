@@ -8,7 +8,7 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import CollectorRegistry, Gauge, start_http_server, write_to_textfile
 
 from ingest.errors import InputError
-from pipeline.readiness.model import Fidelity, Status
+from pipeline.readiness.model import Status
 from pipeline.readiness.watching import Cursor, Watch
 
 # On loopback alone: who should see it from elsewhere is a matter of a proxy, or of the textfile.
@@ -46,7 +46,7 @@ class WatchMetrics:
         """Show the state after a look."""
         for key in watch.watched():
             labels = (key[0], key[1] or "")
-            figures, fidelity = watch.figures(cursor, key), watch.fidelity.get(key[0], Fidelity())
+            figures, fidelity = watch.figures(cursor, key), watch.fidelity_of(key)
             exposure, denials = figures.exposure, figures.denials
             self._status.labels(*labels).set(VALUES[figures.decide(fidelity, watch.rules)[0]])
             self._units.labels(*labels).set(exposure.units_judged)

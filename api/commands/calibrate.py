@@ -34,6 +34,7 @@ from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from . import options, replay
+from .window import check_window
 
 _DISAGREEMENTS_SHOWN = 20
 
@@ -65,6 +66,7 @@ def command(
     own: Context = context.obj
     window = Window(*options.parse_window(since, until))
     version = options.parse_version(kubernetes_version)
+    check_window(own, window)
     found = calibrate(own, window, version, workers, other_authorizers=other_authorizers)
     shown = None if output in (Format.JSON, Format.YAML) else _DISAGREEMENTS_SHOWN
     confused, agreed = confusion_table(found.confusion), agreement_table(found.agreements, found.hint)

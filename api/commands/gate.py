@@ -100,7 +100,7 @@ def command(
     plan = replay.make_plan(own, policies, since, until, kubernetes_version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
     base = _base(own, against, renamed, plan, workers, other_authorizers) if against else None
-    fidelity: dict[str, Fidelity] = {}
+    fidelity: dict[str, Fidelity] | None = None
     if calibration:
         version = plan.kubernetes_version
         fidelity = calibrate(own, plan.window, version, workers, CHANGE_DELAY, other_authorizers, plan.files).fidelity

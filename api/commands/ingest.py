@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -20,7 +21,7 @@ from api.output import Column, Format, Table, render
 from api.redacting import redactor_of
 from api.settings import Settings
 from api.snapshot_time import described, kinds_by_name, time_taken
-from ingest.errors import InputError
+from ingest.errors import EvidenceError, InputError
 from ingest.files import IngestSummary, ingest_files
 from ingest.follow import follow_files
 from ingest.lake import Lake
@@ -30,10 +31,15 @@ from ingest.snapshot import SnapshotSummary, ingest_snapshot, snapshot_content
 from queries import open_lake
 
 from . import options
+from .held import held_in, held_table
 
 PARTIAL = 4
 _COUNTS = ("files", "objects", "duplicate")
 _REPORT_SECONDS = 10.0
+_EMPTY = (
+    "the logs hold no event, so nothing was stored; look where --audit-log-path of kube-apiserver points, and whether its "
+    "--audit-policy-file records writes"
+)
 
 
 def command(
@@ -77,8 +83,27 @@ def command(
         return _follow(own, lake, paths, cluster, redactor, output)
     with own.progress("reading audit logs") as step:
         summary = ingest_files(lake, paths, cluster, time.time(), redactor, step, s3_endpoint)
-    render([files_table(summary)], output)
-    return PARTIAL if any(file.note for file in summary.files) else 0
+    return _tell(own, summary, output)
+
+
+def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
+    """Print what became of the files, what the lake holds now and what to do next.
+
+    The exit code is 3 where the logs have no event at all, and no earlier ingest read them: nothing can be said from nothing.
+    """
+    with closing(open_lake(own.lake)) as reader:
+        found = held_in(reader)
+    files = files_table(summary)
+    is_empty = not any(file.counts.read or file.known_lines or file.passed_over for file in summary.files)
+    if is_empty:
+        files = replace(files, notes=[*files.notes, _EMPTY])
+    render([files, held_table(found)] if found else [files], output)
+    if any(file.note for file in summary.files):
+        return PARTIAL
+    if is_empty:
+        return EvidenceError.exit_code
+    own.say(f"next: hindcast --lake {own.lake} readiness -f POLICIES (a file or folder of ValidatingAdmissionPolicies)")
+    return 0
 
 
 def _follow(own: Context, lake: Lake, paths: list[str], cluster: str, redactor: Redactor | None, output: Format) -> int:

@@ -101,7 +101,7 @@ def make_report(
     check_window(own, Window(*options.parse_window(asked.since, asked.until)))
     plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version, others, asked.workers)
     summary = replay.run(own, plan, asked.workers)
-    fidelity: dict[str, Fidelity] = {}
+    fidelity: dict[str, Fidelity] | None = None
     if change_delay is not None:
         fidelity = calibrate(own, plan.window, plan.kubernetes_version, asked.workers, change_delay, others, plan.files).fidelity
     reader = open_lake(own.lake, files=plan.files)

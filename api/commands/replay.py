@@ -37,6 +37,7 @@ from queries.catalog import LakeFiles
 
 from . import options
 from .policies import chosen_policies, only
+from .window import check_window
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
 OtherAuthorizersOption = Annotated[
@@ -73,6 +74,7 @@ def command(
     """Replay policies over the recorded requests, and print what each (policy, binding) would have decided."""
     own: Context = context.obj
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    check_window(own, window)
     new = chosen_policies(own, policies, from_log, cluster, version)
     planned = plan_of(own, new, window, version, other_authorizers, 1 if plan else workers)
     if plan:

@@ -43,7 +43,7 @@ def command(
     own: Context = context.obj
     window = options.parse_window(since, until)
     reader = open_lake(own.lake)
-    dimensions = by or ["policy", "binding"]
+    dimensions = list(by or ["policy", "binding"])
     if namespace is not None and "namespace" not in dimensions:
         dimensions = [*dimensions, "namespace"]
     if "workload" in dimensions and "namespace" not in dimensions:

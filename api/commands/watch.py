@@ -74,7 +74,7 @@ def command(
     version = options.parse_version(kubernetes_version)
     chosen = chosen_policies(own, policies, None, None, version)
     given = ReadinessRules.load(rules) if rules else ReadinessRules()
-    fidelity = calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity if calibration else {}
+    fidelity = calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity if calibration else None
     digest = policies_digest(chosen, version)
     store = CursorFile(cursor or own.lake / "watch" / f"{digest}.json", digest)
     reader = open_lake(own.lake)

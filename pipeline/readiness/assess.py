@@ -67,7 +67,7 @@ class _Rows:
 def assess(
     connection: duckdb.DuckDBPyConnection,
     replayed: Mapping[Key, tuple[str, ...]],
-    fidelity: Mapping[str, Fidelity],
+    fidelity: Mapping[str, Fidelity] | None,
     latent: Mapping[Key, Latent],
     owners: Mapping[Key, tuple[Owner, ...]],
     rules: ReadinessRules,
@@ -76,8 +76,8 @@ def assess(
 
     `connection` has the lake's views and the tables of `judge_units`; `replayed` maps each (policy, binding) of the plan to the
     binding's actions, so that a policy which matched nothing is still reported; `fidelity` maps policy names to their own agreement
-    with the record by resource (see fidelity.recorded_agreement); `latent` is what exists without having been tried, `owners` are
-    those of would-be denials.
+    with the record by resource (see fidelity.recorded_agreement), and is None where that was not compared; `latent` is what exists
+    without having been tried, `owners` are those of would-be denials.
     """
     rows = _Rows(
         {name: {_key(row): row for row in rows_of(connection, name)} for name in ("figures", "releases", "halves")},
@@ -116,7 +116,7 @@ def _policy(
     key: Key,
     actions: tuple[str, ...],
     rows: _Rows,
-    record: Mapping[str, Fidelity],
+    record: Mapping[str, Fidelity] | None,
     latent: Latent,
     owners: tuple[Owner, ...],
     rules: ReadinessRules,

@@ -40,12 +40,12 @@ def build_report(
     lake: Path,
     plan: ReplayPlan,
     summary: RunSummary,
-    fidelity: Mapping[str, Fidelity],
+    fidelity: Mapping[str, Fidelity] | None,
     rules: ReadinessRules,
     title: str = "Policy readiness",
     base: Base | None = None,
 ) -> Report:
-    """Everything that a renderer needs. `fidelity` maps policy names to their agreement with the record; others are not known.
+    """Everything that a renderer needs. `fidelity` maps policy names to their agreement with the record; None: not compared.
 
     With a `base` the verdicts are on the change; every figure of the new version is the same with and without it.
     """

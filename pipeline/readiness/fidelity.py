@@ -21,8 +21,17 @@ def recorded_agreement(connection: duckdb.DuckDBPyConnection) -> dict[str, Fidel
     return {policy: _sum(rows, rows) for policy, rows in by_policy.items()}
 
 
-def fidelity_on(record: Mapping[str, Fidelity], policy: str, resources: Iterable[str]) -> Fidelity:
-    """The agreement of all policies on some resources, and of the one policy itself wherever it was bound."""
+# What stands for an agreement that was not looked at: it says nothing of what the log recorded.
+NOT_COMPARED = Fidelity(is_compared=False)
+
+
+def fidelity_on(record: Mapping[str, Fidelity] | None, policy: str, resources: Iterable[str]) -> Fidelity:
+    """The agreement of all policies on some resources, and of the one policy itself wherever it was bound.
+
+    `record` None says that the replay was not compared with the log.
+    """
+    if record is None:
+        return NOT_COMPARED
     wanted = frozenset(resources)
     rows = [row for found in record.values() for row in found.by_resource if row.resource in wanted]
     own = record.get(policy, Fidelity())

@@ -156,10 +156,11 @@ class Fidelity:
     own_agreed: int = 0
     unknown: int = 0  # recorded outcomes of which the replay does not say
     by_resource: tuple[ResourceAgreement, ...] = ()
+    is_compared: bool = True  # False where the comparison with the record was skipped
 
     @property
     def agreement(self) -> float | None:
-        """None where the log recorded nothing to compare with: then fidelity is not known, not perfect."""
+        """None where nothing was compared, or the log recorded nothing to compare with: fidelity is then unknown, not perfect."""
         return self.agreed / self.compared if self.compared else None
 
     @property

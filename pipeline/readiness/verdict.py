@@ -284,7 +284,9 @@ def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: L
             f"tried, {latent.objects_denied + latent.templates_denied:,} would be denied and "
             f"{latent.objects_unknown + latent.templates_unknown:,} cannot be judged"
         )
-    if fidelity.agreement is None:
+    if not fidelity.is_compared:
+        grounds.append("the replay was not compared with what the log recorded, so its fidelity is unknown")
+    elif fidelity.agreement is None:
         grounds.append("no recorded outcome on these resources was compared with the replay, so its fidelity is not known")
     else:
         grounds.append(

@@ -21,6 +21,7 @@ from queries import LakeReader
 from ..admission.policies import PolicySet
 from ..replay import Window, plan_replay
 from .assess import judge_units
+from .fidelity import NOT_COMPARED
 from .ledger import STRETCH, STRETCHES_MAX, Account, Figures, Row
 from .manifests import Manifests
 from .model import Fidelity, Status
@@ -108,12 +109,16 @@ class Watch:
     policies: PolicySet
     kubernetes_version: tuple[int, int]
     rules: ReadinessRules
-    fidelity: Mapping[str, Fidelity] = field(default_factory=dict)
+    fidelity: Mapping[str, Fidelity] | None = None  # None: the replay was not compared with the log
     workers: int = 1
 
     def status(self, cursor: Cursor, key: Key) -> tuple[Status, tuple[str, ...]]:
         """The verdict on one (policy, binding) as of the last look, with its reasons."""
-        return self.figures(cursor, key).decide(self.fidelity.get(key[0], Fidelity()), self.rules)
+        return self.figures(cursor, key).decide(self.fidelity_of(key), self.rules)
+
+    def fidelity_of(self, key: Key) -> Fidelity:
+        """How far the replay agrees with what the log recorded of the policy."""
+        return NOT_COMPARED if self.fidelity is None else self.fidelity.get(key[0], Fidelity())
 
     def figures(self, cursor: Cursor, key: Key) -> Figures:
         """What was counted of one (policy, binding) up to the last look."""

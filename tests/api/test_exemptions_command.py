@@ -61,8 +61,8 @@ def test_bad_questions_are_named(lake: Path, capsys: pytest.CaptureFixture[str])
     start = ["-q", "--lake", str(lake), "exemptions", "-f", str(POLICY)]
     assert run([*start, "--expires", "soon"]) == 2
     assert "--review-by: 'soon' is not a day" in capsys.readouterr().err
-    assert run([*start, "--since", "1h"]) == 2
-    assert "no event lies in the window" in capsys.readouterr().err
+    assert run([*start, "--since", "1h"]) == 3
+    assert "no request lies in the window" in capsys.readouterr().err
     assert run([*start, "--check", "-o", "manifests"]) == 2
     assert "--check has no output manifests" in capsys.readouterr().err
 

@@ -22,4 +22,4 @@ SELECT
     least(failed.first_ts, denied.first_ts) AS first_ts,
     greatest(failed.last_ts, denied.last_ts) AS last_ts
 FROM failed FULL JOIN denied USING (policy, binding)
-ORDER BY failures + denied_requests DESC, policy, binding
+ORDER BY coalesce(failed.failures, 0) + coalesce(denied.denied_requests, 0) DESC, policy, binding
