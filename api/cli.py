@@ -52,6 +52,7 @@ COMMANDS = {
     "readiness": "May these policies go to Deny? The verdict with its figures",
     "exemptions": "The fewest, narrowest exemptions that leave no denial",
     "gate": "For CI: exit code 0 when every policy may deny",
+    "policy": "The CEL cost of policies over recorded requests",
     "watch": "Replay events as they arrive; report the first would-be denial",
 }
 _LAKE_HELP = "The folder that keeps the events."
@@ -60,7 +61,7 @@ _MEMORY_HELP = "Memory of each process that evaluates policies; 0: three quarter
 _DEFAULT_LAKE = Path("hindcast-lake")
 
 # These ask a lake several times over, and every time about what it held when they began.
-_REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate")
+_REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate", "policy")
 # What policies may take here has a bound.
 _EVALUATING = (*_REPLAYING, "watch")
 

@@ -11,7 +11,8 @@ from queries import open_lake
 
 _IN_WINDOW = """
     SELECT count(*) FROM (
-        SELECT 1 FROM events WHERE ts >= coalesce($since, '-infinity'::TIMESTAMPTZ) AND ts < coalesce($until, 'infinity') LIMIT 1
+        SELECT 1 FROM events WHERE ts >= coalesce($since, '-infinity'::TIMESTAMPTZ)
+            AND ts < coalesce($until, 'infinity'::TIMESTAMPTZ) LIMIT 1
     )
 """
 

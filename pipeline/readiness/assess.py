@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def assess(
     without having been tried, `owners` are those of would-be denials.
     """
     rows = _Rows(
-        {name: {_key(row): row for row in rows_of(connection, name)} for name in ("figures", "releases", "halves")},
+        {name: {_key(row): row for row in rows_of(connection, name)} for name in ("figures", "releases", "halves", "over_cost")},
         {name: _grouped(connection, name) for name in ("days", "unknown", "critical", "hidden", "namespaces")},
     )
     return tuple(
@@ -123,6 +123,8 @@ def _policy(
 ) -> PolicyReadiness:
     figures = rows.one("figures", key)
     exposure = _exposure(figures, rows.one("releases", key)) if figures else Exposure()
+    if over := rows.one("over_cost", key):
+        exposure = replace(exposure, requests_over_cost=over["requests_over_cost"])
     denials = _denials(figures, rows.one("halves", key), rules) if figures else Denials()
     fidelity = fidelity_on(record, key[0], exposure.resources)
     critical = tuple(_critical(row) for row in rows.all("critical", key))

@@ -81,6 +81,7 @@ class Exposure:
     release_cycles: int = 0
     resources: tuple[str, ...] = ()  # `deployments.apps`, `pods/exec`: what the matched requests are about
     requests_excused: int = 0  # judged, and let pass by `failurePolicy: Ignore` because evaluation failed
+    requests_over_cost: int = 0  # whose evaluation a CEL cost limit of the API server ended, whatever failurePolicy made of it
 
     @property
     def unknown_share(self) -> float:

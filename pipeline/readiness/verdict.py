@@ -33,6 +33,7 @@ def decide(
         *_critical_reasons(critical, rules),
         *_denial_reasons(denials, exposure, rules),
         *_latent_reasons(latent, rules),
+        *_cost_reasons(exposure),
     ]
     if exposure.requests_matched == 0:
         silence = "no recorded request matched this policy, so the replay says nothing about it"
@@ -157,14 +158,14 @@ def _amount(count: FateCount) -> str:
 def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rules: ReadinessRules) -> PolicyReadiness:
     """The readiness of a policy under exemptions with which its replay is clean, or unchanged where there are none.
 
-    Exemptions take away would-be denials, not gaps in the evidence and not what exists without having been tried: NOT READY becomes
-    READY WITH EXEMPTIONS only where denials of requests were all that stood against it.
+    Exemptions take away would-be denials, not gaps in the evidence, costs, or what exists without having been tried: NOT READY
+    becomes READY WITH EXEMPTIONS only where denials of requests were all that stood against it.
     """
     if not exemptions or entry.status is not Status.NOT_READY:
         return entry
     gaps = _evidence_gaps(entry.exposure, entry.fidelity, rules)
     latent = _latent_reasons(entry.latent, rules)
-    if latent:
+    if latent or entry.exposure.requests_over_cost:
         return replace(entry, exemptions=tuple(exemptions))
     requests = sum(exemption.hides_requests for exemption in exemptions)
     if gaps:
@@ -233,6 +234,16 @@ def _latent_reasons(latent: Latent, rules: ReadinessRules) -> list[str]:
     return reasons
 
 
+def _cost_reasons(exposure: Exposure) -> list[str]:
+    over = exposure.requests_over_cost
+    if not over:
+        return []
+    return [
+        f"{_count(over, 'request')} {'goes' if over == 1 else 'go'} over a CEL cost limit of the API server, which ends the "
+        "evaluation with an error; `hindcast policy cost` says which expression"
+    ]
+
+
 def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules) -> list[str]:
     gaps = []
     if exposure.units_judged < rules.matched_units_min:
@@ -287,7 +298,7 @@ def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: L
     if not fidelity.is_compared:
         grounds.append("the replay was not compared with what the log recorded, so its fidelity is unknown")
     elif fidelity.agreement is None:
-        grounds.append("no recorded outcome on these resources was compared with the replay, so its fidelity is not known")
+        grounds.append("the log recorded no outcome of any policy on these resources, so the replay's fidelity is not known")
     else:
         grounds.append(
             f"the replay agrees with {fidelity.agreed:,} of {fidelity.compared:,} recorded outcomes on this policy's resources"

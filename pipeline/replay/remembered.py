@@ -15,7 +15,7 @@ from ..request import Object
 from .lanes import Key, LaneName, lane_of
 from .past import rows_of
 from .policies import Policies
-from .verdicts import VerdictBuilder
+from .verdicts import Collector
 from .worlds import Worlds
 
 # Distinct requests whose verdicts are kept. Beyond it all are forgotten, and what comes again is found out again.
@@ -41,7 +41,7 @@ class Remembered:
         self._rbac = rbac
         self._verdicts: dict[Key, Verdicts | None] = {}  # None: to be found out in the general way
 
-    def take(self, batch: pa.RecordBatch, builder: VerdictBuilder, first: int) -> list[int]:
+    def take(self, batch: pa.RecordBatch, builder: Collector, first: int) -> list[int]:
         """Add the verdicts of all requests that need no more than their own record; returns the rows of the batch that are left.
 
         `batch` has the columns of `planned.sql`, and `first` is the number of its first row in the builder.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +50,14 @@ ENCODED = pa.schema(
 IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
 _ARRIVAL: list[tuple[str, Literal["ascending"]]] = [("ts", "ascending"), ("stage_ts", "ascending"), ("audit_id", "ascending")]
 _OF_VERDICT = _FIELDS[5:]  # from `policy` on, in the order of `_values`
+
+
+class Collector(Protocol):
+    """What takes the verdicts of requests as they are found."""
+
+    def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
+        """Take what the policies say of one pass of the request in a row."""
+        ...
 
 
 class VerdictFile:

@@ -31,7 +31,7 @@ from .planning import register_classes
 from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from .remembered import Remembered
 from .sql import statement
-from .verdicts import IDENTITY, VerdictBuilder
+from .verdicts import IDENTITY, Collector, VerdictBuilder
 from .worlds import Worlds
 
 # The verdicts of each pass of a request.
@@ -53,10 +53,11 @@ class PartResult:
 
 
 @dataclass
-class _Walk:
+class Walk:
     """What is known so far of the requests of one part, which are numbered as they are read."""
 
-    builder: VerdictBuilder
+    builder: Collector
+    schema: pa.Schema  # of `read`
     not_evaluated: Counter[str]
     rows: int = 0
     read: list[pa.RecordBatch] = field(default_factory=list)  # of every request what its verdicts are told by
@@ -76,11 +77,15 @@ class _Walk:
 class Replayer:
     """What one worker holds while it walks parts: the lake, the policies and the history of the cluster."""
 
-    def __init__(self, plan: ReplayPlan, reader: LakeReader) -> None:
+    def __init__(
+        self, plan: ReplayPlan, reader: LakeReader, around: Callable[[Policies], Policies] = lambda policies: policies
+    ) -> None:
+        """`around` may put other policies in the place of the plan's, which look at more than the verdicts."""
         self._run_id = plan.run_id
         self._window = plan.window
         self._reader = reader
-        self._history, self._policies = past_of(reader, plan.policies, plan.kubernetes_version, plan.window, plan.change_delay)
+        self._history, policies = past_of(reader, plan.policies, plan.kubernetes_version, plan.window, plan.change_delay)
+        self._policies = around(policies)
         self._worlds = Worlds(self._history, {CHANGE_DELAY, plan.change_delay})
         self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
         names = register_classes(reader, plan.classes)
@@ -89,28 +94,34 @@ class Replayer:
         self._earlier = EarlierVersions(plan, self._sessions.enter_context(reader.session()), self._history)
 
     def replay(self, part: Part) -> PartResult:
-        """Evaluate the requests of one part.
+        """Evaluate the requests of one part."""
+        builder = VerdictBuilder()
+        walk = self.walk(part, builder)
+        verdicts = builder.table(self._run_id, pa.Table.from_batches(walk.read, walk.schema))
+        return PartResult(verdicts, walk.rows - walk.not_evaluated.total(), walk.not_evaluated)
+
+    def walk(self, part: Part, builder: Collector) -> Walk:
+        """Give the builder what the policies make of the requests of one part.
 
         Their bodies are read batch by batch, and are held only of requests that need more than their own record.
         """
-        walk = _Walk(VerdictBuilder(), Counter())
         planned = self._reader.sql(statement("planned"), {**self._window.parameters, **part.parameters})
         batches = planned.to_arrow_reader(BATCH_ROWS)
+        schema = pa.schema([batches.schema.field(name) for name in IDENTITY])
+        walk = Walk(builder, schema, Counter())
         for batch in batches:
             walk.add(batch, self._remembered.take(batch, walk.builder, walk.rows))
             if walk.waiting_bytes > WAITING_BYTES_MAX:
                 self._judge_waiting(part, walk)
         self._judge_waiting(part, walk)
-        schema = pa.schema([batches.schema.field(name) for name in IDENTITY])
-        verdicts = walk.builder.table(self._run_id, pa.Table.from_batches(walk.read, schema))
-        return PartResult(verdicts, walk.rows - walk.not_evaluated.total(), walk.not_evaluated)
+        return walk
 
     def close(self) -> None:
         """Give back the lake; no part can be evaluated afterwards."""
         self._sessions.close()
         self._reader.close()
 
-    def _judge_waiting(self, part: Part, walk: _Walk) -> None:
+    def _judge_waiting(self, part: Part, walk: Walk) -> None:
         """Judge the requests that wait for the history of their objects."""
         if not walk.waiting:
             return

@@ -206,6 +206,14 @@ def evaluate_request(
     return run.rows
 
 
+def input_key(inputs: Inputs, policy: CompiledPolicy, param: Any) -> tuple[int, bytes] | None:
+    """What a policy reads of a request and a param; None where parts of it are unknown. The policy must be pure."""
+    try:
+        return id(policy), _encode(policy.project({**inputs.plain(policy.pure_roots), "params": param}))
+    except (TypeError, ValueError, NamespaceNotFoundError):
+        return None
+
+
 class _Run:
     """The evaluations that are due for one request."""
 
@@ -240,7 +248,7 @@ class _Run:
         Values, errors and costs all follow from what is read. Raises NamespaceNotFoundError.
         """
         policy = due.policy
-        key = self._key(policy, due.value) if due.match is None and policy.is_pure else None
+        key = input_key(self.inputs, policy, due.value) if due.match is None and policy.is_pure else None
         found = self._memory.get(key) if key else None
         if found is None:
             evaluation = evaluate_policy(Case(policy, self.inputs, due.match, due.value))
@@ -248,13 +256,6 @@ class _Run:
             if key:
                 self._memory[key] = found
         return found
-
-    def _key(self, policy: CompiledPolicy, param: Any) -> tuple[int, bytes] | None:
-        """What a policy reads of this request and a param; None where parts of it are unknown."""
-        try:
-            return id(policy), _encode(policy.project({**self.inputs.plain(policy.pure_roots), "params": param}))
-        except (TypeError, ValueError, NamespaceNotFoundError):
-            return None
 
     def _grades(self, policy: CompiledPolicy, floor: Grade, evaluation: Evaluation) -> tuple[Grade, ...]:
         """The grade of the whole, then of each validation."""

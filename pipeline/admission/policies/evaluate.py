@@ -34,7 +34,7 @@ class OutOfBudgetError(Exception):
 class Step:
     """One composition context: variables are computed at most once in it, and charged to it. Whoever uses its roots keeps it."""
 
-    __slots__ = ("__weakref__", "_counted", "_open", "_room", "_variables", "_variables_cost", "budget", "roots")
+    __slots__ = ("__weakref__", "_counted", "_open", "_room", "_variables", "_variables_cost", "budget", "roots", "variable_costs")
 
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
         self.roots = roots
@@ -44,6 +44,7 @@ class Step:
             # stands in a policy.
             self._counted: dict[str, tuple[Any, int]] = {}
             self._variables_cost = 0
+            self.variable_costs: dict[str, int] = {}  # of those that were computed
             self._room = Room()
         if policy.variables:
             self._variables = policy.variables
@@ -66,6 +67,11 @@ class Step:
         self._variables_cost = 0
         self._charge(cost)
         return _worded(expression, value)
+
+    def cost_of(self, expression: CompiledExpression) -> int:
+        """What an expression that ran in this step cost by itself, where costs are counted."""
+        counted = self._counted.get(expression.program.text) if expression.program else None
+        return counted[1] if counted else 0
 
     def _charge(self, cost: int) -> None:
         assert self.budget is not None
@@ -90,6 +96,7 @@ class Step:
         else:
             value, cost = variable.program.evaluate_with_cost(self.roots, room=self._room)
             self._variables_cost += cost
+            self.variable_costs[name] = cost
         self._open.discard(name)
         if value.__class__ is CelError:
             raise CelError(kept(f'composited variable "{name}" fails to evaluate: {value.message}'))

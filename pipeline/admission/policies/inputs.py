@@ -68,6 +68,10 @@ class Inputs:
         self._grades: dict[str, Grade] = {}
         self._namespace: Evidence[Object | None] | None = None
 
+    def of(self, request: AdmissionRequest) -> Inputs:
+        """The values of another request in the same place: the same state of the cluster, and the same authorizer."""
+        return Inputs(request, self.world, self._authorize, managed_fields=self._managed_fields)
+
     def plain(self, names: frozenset[str]) -> dict[str, Any]:
         """Values by name of a request that matched as what it is, and perhaps others. To be copied before it is added to."""
         plain = self._plain

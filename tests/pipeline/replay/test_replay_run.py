@@ -150,7 +150,7 @@ def test_two_runs_over_one_lake_give_equal_bytes(lake: Path, policies: PolicySet
     shutil.rmtree(folder)
     run_replay(plan_of(lake, policies), lake)
     assert files(folder) == first
-    assert set(first) == {"plan.json", "summary.json", "verdicts.parquet"}
+    assert set(first) == {"plan.json", "summary.json", "verdicts.parquet", "made-as-replay"}
 
 
 def test_workers_change_nothing_but_the_time(lake: Path, policies: PolicySet) -> None:

@@ -1,0 +1,131 @@
+"""`hindcast policy cost`: what the API server would have spent on policies over recorded requests, against its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from api.context import Context
+from api.output import Column, Format, Table, render
+from pipeline.replay import Window
+from pipeline.replay.cost_figures import GROWTH, CostFigure, NearRequest, PolicyCost
+from pipeline.replay.costs import policy_costs
+
+from . import options, replay
+from .policies import chosen_policies
+from .window import check_window
+
+
+class Question(StrEnum):
+    """What to find out about policies."""
+
+    COST = "cost"
+
+
+def command(
+    context: typer.Context,
+    question: Annotated[Question, typer.Argument(help="cost: the CEL cost of each expression.")],
+    policies: options.Policies = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    kubernetes_version: options.KubernetesVersion = "1.36",
+    other_authorizers: replay.OtherAuthorizersOption = None,
+    output: options.Output = Format.TABLE,
+    exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 1 when a recorded request goes over a limit."),
+) -> int:
+    """Print the CEL cost of each expression over recorded requests, beside the limits of the API server."""
+    own: Context = context.obj
+    window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    check_window(own, window)
+    given = chosen_policies(own, policies, None, None, version)
+    plan = replay.plan_of(own, given, window, version, other_authorizers, 1)
+    with own.progress("counting costs") as step:
+        found = policy_costs(plan, own.lake, step)
+    render([policies_table(found), figures_table(found), nearest_table(found)], output)
+    return 1 if exit_code and any(each.over for each in found) else 0
+
+
+def policies_table(found: Sequence[PolicyCost]) -> Table:
+    """One row per policy: whether a limit was reached."""
+    columns = [Column("policy"), *(Column(name, number=True) for name in ("evaluations", "unknown", "over")), Column("verdict")]
+    rows = [[each.policy, each.evaluations, each.unknown, each.over, _verdict(each)] for each in found]
+    notes = [
+        "an evaluation is one request with one param; bindings that share a param share it",
+        "unknown: a value was not recorded, so the cost is not known; the figures leave these evaluations out",
+    ]
+    return Table("policies", columns, rows, "CEL cost over recorded requests", notes)
+
+
+def _verdict(cost: PolicyCost) -> str:
+    if cost.over:
+        return "NOT READY: over a cost limit"
+    return "within the limits" if cost.evaluations > cost.unknown else "unknown"
+
+
+def figures_table(found: Sequence[PolicyCost]) -> Table:
+    """One row per expression and per budget that expressions share."""
+    numbers = ("median", "p99", "most", "limit")
+    columns = [
+        Column("policy"),
+        Column("what", "EXPRESSION"),
+        *(Column(name, number=True) for name in numbers),
+        Column("grown", f"x{GROWTH}", number=True),
+        Column("evaluations", wide=True, number=True),
+        Column("over", wide=True, number=True),
+    ]
+    figures: list[CostFigure] = [figure for each in found for figure in each.figures]
+    notes = (
+        f"x{GROWTH} is an estimate: the requests below, evaluated again on copies of their objects in which each outermost list is "
+        f"{GROWTH} times as long; texts and maps stay",
+        "the API server ends an expression above its limit, so a cost above the limit is a lower bound",
+    )
+    return Table("expressions", columns, [[getattr(row, each.key) for each in columns] for row in figures], "By expression", notes)
+
+
+def nearest_table(found: Sequence[PolicyCost]) -> Table:
+    """The requests that come nearest to a limit, policy by policy."""
+    columns = [
+        Column("policy"),
+        Column("audit_id", "AUDIT ID"),
+        Column("object"),
+        Column("cost", number=True),
+        Column("share", "OF LIMIT", number=True),
+        Column("grown_share", f"x{GROWTH}", number=True),
+        Column("what", "EXPRESSION", wide=True),
+        Column("limit", wide=True, number=True),
+        Column("alike", wide=True, number=True),
+        Column("cluster", wide=True),
+        Column("grown_what", f"x{GROWTH} EXPRESSION", wide=True),
+        Column("grown_cost", f"x{GROWTH} COST", wide=True, number=True),
+    ]
+    rows = [
+        [
+            row.policy,
+            row.audit_id,
+            _object(row),
+            row.cost,
+            _share(row.cost, row.limit),
+            _share(row.grown_cost, row.grown_limit),
+            row.what,
+            row.limit,
+            row.alike,
+            row.cluster,
+            row.grown_what,
+            row.grown_cost,
+        ]
+        for each in found
+        for row in each.nearest
+    ]
+    return Table("nearest", columns, rows, "Requests that come nearest to a limit, one of each cost")
+
+
+def _object(row: NearRequest) -> str:
+    return "/".join(part for part in (row.resource, row.namespace, row.name) if part)
+
+
+def _share(cost: int, limit: int) -> str:
+    """Of the limit, as a percentage with two figures."""
+    return f"{100 * cost / limit:.2g} %" if cost < limit else f"{100 * cost / limit:.0f} %"
