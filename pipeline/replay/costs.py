@@ -53,6 +53,10 @@ class _Costed:
         """See Policies."""
         return self._policies.considered
 
+    def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
+        """See Policies."""
+        return self._policies.met_by(request)
+
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
         """See Policies."""
         rows = self._policies.evaluate_alike(request, world, authorize)

@@ -82,6 +82,13 @@ FIGURES: tuple[Figure, ...] = (
         "count(*) FILTER (outcome = 'admit' AND is_error)",
         note="failurePolicy Ignore",
     ),
+    Figure(
+        E,
+        "requests over a CEL cost limit",
+        "exposure.requests_over_cost",
+        file="over_cost",
+        note="no row where none is; the API server ends their evaluation with an error",
+    ),
     Figure(E, "workloads judged", "exposure.units_judged", f"{_UNIT} {_JUDGED}"),
     Figure(E, "users", "exposure.users", _USER),
     Figure(E, "users judged", "exposure.users_judged", f"{_USER} {_JUDGED}"),

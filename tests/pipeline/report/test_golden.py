@@ -90,12 +90,13 @@ def test_the_query_beside_each_figure_gives_the_figure(made: Made) -> None:
 
 
 def test_figures_that_name_a_file_are_what_the_file_gives(made: Made) -> None:
-    assert {figure.file for figure in FIGURES if not figure.sql} == {"releases", "halves", "agreement"}
-    releases, halves = by_policy(made, "releases"), by_policy(made, "halves")
+    assert {figure.file for figure in FIGURES if not figure.sql} == {"releases", "halves", "agreement", "over_cost"}
+    releases, halves, over_cost = (by_policy(made, file) for file in ("releases", "halves", "over_cost"))
     compared = rows_of(made.reader.connection, "agreement")
     for entry in made.report.policies:
         (steps,), (half,) = releases[entry.policy, entry.binding], halves[entry.policy, entry.binding]
         assert (entry.exposure.releases, entry.exposure.release_cycles) == (steps["releases"], steps["release_cycles"])
+        assert entry.exposure.requests_over_cost == total(over_cost[entry.policy, entry.binding], "requests_over_cost")
         trend = entry.denials.trend
         assert (trend.earlier_denied, trend.later_denied) == (half["earlier_denied"], half["later_denied"])
         # Each denied workload is in one half or in both.
