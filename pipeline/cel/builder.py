@@ -141,6 +141,8 @@ class Builder:
         self.open_chains.add(node.id)
         return node
 
+    negated = negative = unary
+
     def paren_expr(self, children: list[Any]) -> Expr:
         self.open_chains.discard(children[1].id)
         inner: Expr = children[1]
@@ -257,6 +259,8 @@ class Builder:
             return self.fail(at, str(problem))
         self.open_chains.add(node.id)
         return node
+
+    number = literal
 
     def element(self, children: list[Any]) -> tuple[Expr, bool]:
         return children[-1], len(children) == 2

@@ -45,6 +45,14 @@ _REPLACED = (
         'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)*',
         'fieldinits     : field_entry ("," field_entry)* [","]\nfield_entry    : ["?"] (IDENT | QUOTED_IDENT) ":" expr',
     ),
+    # Signs of one kind may repeat; signs of both kinds do not mix (cel-go parser/gen/CEL.g4, rule unary). A number has its own sign.
+    (
+        "               | unary_not unary\n               | unary_neg unary",
+        "               | unary_not negated\n               | unary_neg negative\n"
+        "negated        : member | unary_not negated | unary_neg number\n"
+        "number         : INT_LIT | FLOAT_LIT\n"
+        "negative       : member | unary_neg negative",
+    ),
     # celpy's `in` also matches the first letters of `inside`.
     ('relation_in    : relation "in"', "relation_in    : relation IN\nIN             : /in(?![_a-zA-Z0-9])/"),
     # celpy takes `42.` for a double, so that `42.charAt(0)` is none of what cel-go sees in it.
