@@ -45,7 +45,7 @@ _REPLACED = (
         'fieldinits     : IDENT ":" expr ("," IDENT ":" expr)*',
         'fieldinits     : field_entry ("," field_entry)* [","]\nfield_entry    : ["?"] (IDENT | QUOTED_IDENT) ":" expr',
     ),
-    # Signs of one kind may repeat; signs of both kinds do not mix (cel-go parser/gen/CEL.g4, rule unary). A number has its own sign.
+    # Signs of one kind may repeat; both kinds do not mix (cel-go parser/gen/CEL.g4, rule unary). A number has its own sign.
     (
         "               | unary_not unary\n               | unary_neg unary",
         "               | unary_not negated\n               | unary_neg negative\n"
