@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import duckdb
 import typer
 
 from api.context import Context
@@ -174,7 +175,7 @@ class _Looks:
                 is_done = self._look()
             except _TROUBLES as error:
                 trouble = error if isinstance(error, HindcastError) else explained(error, self._watch.lake)
-                if once or trouble is None:
+                if once or trouble is None or _was_interrupted(error):
                     raise
                 # The disk may be full, or the lake away for a moment: what was looked at stays in the cursor, the rest is new.
                 if str(trouble) != self._trouble:  # once, and not with every look
@@ -213,6 +214,15 @@ class _Looks:
                 self._told[key] = status
                 account = self._cursor.accounts.get(key)
                 self._teller.status(account.last_ts.isoformat() if account and account.last_ts else "-", key, status, reasons)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether an interruption is behind an error: DuckDB ends a query with an error of its own, which others may wrap."""
+    while error is not None:
+        if isinstance(error, (KeyboardInterrupt, duckdb.InterruptException)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextmanager
