@@ -129,7 +129,7 @@ def test_what_was_hidden_was_really_denied_by_somebody_else(bundled: Bundled) ->
 
 def test_every_owner_says_who_and_what_would_help(bundled: Bundled) -> None:
     owners = bundled.policy("deny-external-ips").owners
-    assert {owner.difference for owner in owners} == {"remove spec.externalIPs"}
+    assert {owner.difference for owner in owners} == {"remove spec.externalIPs[0]"}
     assert {owner.team for owner in owners} == {"data", "payments", "platform", "shop"}
     tools = {owner.user: (owner.identity, owner.tool) for owner in owners}
     assert tools["system:serviceaccount:gitops:applier"] == ("GitOps tool", "Flux")
