@@ -17,11 +17,11 @@ from pipeline import load_policy_set, plan_replay, plan_replay_from_log, run_rep
 from queries import open_lake
 from tests.sharing import STRETCHED_DELAY, shared_lake
 
-# How long an example takes is the machine's affair: a busy one is no failure.
 # The width of a terminal, which pytest-xdist gives to its workers, and a file of the user's own change what commands print.
 os.environ.pop("COLUMNS", None)
 os.environ["HINDCAST_CONFIG"] = ""
 
+# How long an example takes is the machine's affair: a busy one is no failure.
 settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hindcast")
 
