@@ -13,10 +13,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from ingest.errors import HindcastError
 
 from .asking import Asker
 from .errors import BusyError, TooCostlyError
+from .kept import view_of
 from .reads import Source
 
 Answer = TypeVar("Answer")
@@ -46,13 +49,22 @@ async def in_time(asker: Asker, name: str, question: Callable[[Source], Answer],
     return _last.get(key)
 
 
-async def at_last(asker: Asker, name: str, question: Callable[[Source], Answer], seconds: float) -> Answer:
+async def view_in_time(asker: Asker, name: str) -> pa.Table | None:
+    """As in_time, the whole of a small view in questions.TABLES."""
+    return await in_time(asker, _view(name), partial(view_of, name=name))
+
+
+async def view_at_last(asker: Asker, name: str) -> pa.Table:
     """The same for a program. Raises BusyError where it takes longer, because it will be there later."""
-    task = _task(asker, name, question)
-    await asyncio.wait([task], timeout=seconds)
+    task = _task(asker, _view(name), partial(view_of, name=name))
+    await asyncio.wait([task], timeout=asker.seconds_max)
     if not task.done():
         raise BusyError(f"{name} is being worked out over the whole lake, which takes long", "ask again in half a minute")
     return task.result()
+
+
+def _view(name: str) -> str:
+    return f"view {name}"
 
 
 def _task(asker: Asker, name: str, question: Callable[[Source], Answer]) -> asyncio.Task[Answer]:

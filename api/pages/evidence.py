@@ -13,9 +13,9 @@ from ingest.lag import Lag
 
 from ..asking import Asker
 from ..checkup import Finding
-from ..kept import about_lake, is_behind, view_of
+from ..kept import about_lake, is_behind
 from ..reads import Source
-from ..waiting import in_time
+from ..waiting import in_time, view_in_time
 from .overview import findings, waiting
 
 LEVELS_SHOWN = 60
@@ -70,14 +70,14 @@ async def evidence_view(asker: Asker, now: datetime) -> EvidenceView:
     """What the lake knows about itself. `now` tells what may still be on its way."""
     levels, sources, gaps, found = await asyncio.gather(
         in_time(asker, "levels", partial(_rows, text=_LEVELS)),
-        in_time(asker, "sources", lambda source: view_of(source, "sources").to_pylist()),
+        view_in_time(asker, "sources"),
         in_time(asker, "gaps", partial(_rows, text=_GAPS)),
         in_time(asker, "ledger", partial(findings, now=now)),
     )
     return EvidenceView(
         found,
         *_shown(levels, LEVELS_SHOWN),
-        *_shown(sources, SOURCES_SHOWN),
+        *_shown(None if sources is None else sources.to_pylist(), SOURCES_SHOWN),
         *_shown(gaps, GAPS_SHOWN),
         await asker.ask(is_behind, "view losses", "view sources", _LEVELS, _GAPS),
         await asker.ask(waiting),

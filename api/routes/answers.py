@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -13,10 +12,9 @@ from .. import reads
 from ..asking import Asker
 from ..formats import RowFormat, chosen_format
 from ..jobs import Jobs
-from ..kept import view_of
 from ..listing import Page
 from ..questions import Filters, Paging
-from ..waiting import at_last
+from ..waiting import view_at_last
 
 PREFIX = "/api/v1"
 
@@ -35,7 +33,7 @@ def jobs_of(request: Request) -> Jobs:
 
 async def whole_view(asker: Asker, name: str, filters: Filters, paging: Paging) -> Page:
     """A page of a small view that is asked of the whole lake, and kept. Raises BusyError where it is not there in time."""
-    rows = await at_last(asker, name, partial(view_of, name=name), asker.seconds_max)
+    rows = await view_at_last(asker, name)
     return await asker.ask(reads.table_page, name, rows, filters, paging)
 
 
