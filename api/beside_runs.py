@@ -61,6 +61,16 @@ def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity] | None:
         return None
 
 
+def keep_gate(lake: Path, run_id: str, digest: str, answer: bytes) -> None:
+    """Keep the answer to a gate that a server was asked for."""
+    _write(runs_folder(lake) / run_id / f"gate-{digest}.json", answer)
+
+
+def kept_gate(lake: Path, run_id: str, digest: str) -> bytes | None:
+    """The answer to a gate, or None where the run was removed since."""
+    return _read(runs_folder(lake) / run_id / f"gate-{digest}.json")
+
+
 def _read(file: Path) -> bytes | None:
     try:
         return file.read_bytes()

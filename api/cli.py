@@ -100,13 +100,14 @@ def application() -> typer.Typer:
         help="Say whether a Kubernetes admission policy can go from Warn/Audit to Deny, from the audit log of your own cluster.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # boxes cut the names of options on a narrow terminal
         callback=_options,
     )
 
 
 def _loaded(name: str) -> Any:
     """One command as typer runs it."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     single.command(name)(_finishing(import_module(f".commands.{name}", __package__).command))
     return typer.main.get_command(single)
 
@@ -155,7 +156,7 @@ def _with_global_options(command: Callable[..., Any]) -> Callable[..., Any]:
             from .confinement import bounded_memory, command_memory_bytes
 
             context.with_resource(bounded_memory(command_memory_bytes(memory)))
-        if context.info_name in _REPLAYING:
+        if context.info_name in _REPLAYING and not options.get("server"):
             context.with_resource(hold_files(own.lake, time.time()))
         return command(*arguments, **options)
 

@@ -8,6 +8,7 @@ parts it finished; the same replay, started again, goes on from there.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -57,15 +58,22 @@ OVER = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 class Order:
     """What to replay: manifests as text, and over which requests.
 
-    For readiness, `calibrate` also compares with the record, and `exemptions` also looks for exemptions and the way to Deny.
+    For readiness, `calibrate` also compares with the record, and `exemptions` also looks for exemptions and the way to Deny. A gate
+    is one question as JSON (gating.GateQuestion), which says all of this itself.
     """
 
-    policies: str
+    policies: str = ""
     since: datetime | None = None
     until: datetime | None = None
     kubernetes_version: tuple[int, int] = (1, 36)
     calibrate: bool = False
     exemptions: bool = True
+    gate: bytes = b""
+
+    @property
+    def gate_digest(self) -> str:
+        """What names the answer to a gate in the folder of its run; the same question has the same answer there."""
+        return hashlib.sha256(self.gate).hexdigest()[:16]
 
     def line(self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> bytes:
         """As a job's process reads it, with what it may take."""
@@ -81,6 +89,7 @@ class Order:
                 "kubernetes_version": self.kubernetes_version,
                 "calibrate": self.calibrate,
                 "exemptions": self.exemptions,
+                "gate": self.gate.decode(),
                 **window,
             }
         ).encode()
@@ -94,6 +103,7 @@ class Job:
     reader: str
     order: Order
     created_ts: datetime
+    gate_digest: str = ""  # of a gate: what names its answer
     state: State = State.WAITING
     run_id: str | None = None
     done: int = 0
@@ -152,7 +162,7 @@ class Jobs:
         waiting = sum(job.state is State.WAITING for job in self._jobs.values())
         if waiting >= WAITING_MAX:
             raise BusyError(f"{waiting} replays are waiting already", "start it again when one has ended, or cancel one")
-        job = Job(uuid.uuid4().hex, reader, order, datetime.now(UTC))
+        job = Job(uuid.uuid4().hex, reader, order, datetime.now(UTC), order.gate_digest if order.gate else "")
         self._jobs[job.job_id] = job
         self._forget()
         job.task = asyncio.create_task(self._work(job))
@@ -228,7 +238,7 @@ class Jobs:
                 line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
                 process.stdin.write(line + b"\n")
                 await process.stdin.drain()
-            job.order = replace(job.order, policies="")  # two hundred remembered jobs need not remember a megabyte each
+            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs need not remember a megabyte each
             async for line in process.stdout:
                 await job.update(**_told(line))
             code = await process.wait()

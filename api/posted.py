@@ -8,6 +8,6 @@ BYTES_MAX = 1024 * 1024
 _EXTENT = Extent(values=200_000, depth=100)
 
 
-def check_posted(text: str) -> None:
+def check_posted(text: str, source: str = "policies") -> None:
     """Raise InputError for a text that stands for too large or too deep a tree. What is no YAML is left to whoever reads it."""
-    refuse_excess(text, "policies", _EXTENT)
+    refuse_excess(text, source, _EXTENT)

@@ -18,7 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,20 @@ from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.model import Fidelity
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
-from pipeline.replay.kinds import in_use
+from pipeline.replay.kinds import RunKind, in_use
 from pipeline.replay.lifetime import end_with_parent
 from queries import open_lake
 
 from . import priorities
-from .beside_runs import keep_policies, keep_report
+from .beside_runs import keep_gate, keep_policies, keep_report
 from .commands.calibrate import calibrate
 from .commands.policies import refuse_uncompilable
+from .commands.replay import note_defects
 from .confinement import confine
 from .context import Context
 from .errors import TooCostlyError, classify
-from .jobs import State
+from .gating import GateQuestion, answer
+from .jobs import Order, State
 from .posted import check_posted
 
 _TELL_SECONDS = 0.2
@@ -106,6 +108,10 @@ def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
 
 def _replay(order: dict[str, Any]) -> None:
     lake = Path(order["lake"])
+    if order["gate"]:
+        with hold_files(lake, time.time()), ExitStack() as used:
+            _gate(lake, order["gate"].encode(), order["output_bytes_max"], used)
+        return
     version = (int(order["kubernetes_version"][0]), int(order["kubernetes_version"][1]))
     window = Window(_moment(order["since"]), _moment(order["until"]))
     policies = _policies(order["policies"], version)
@@ -118,6 +124,29 @@ def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple
     with in_use(runs_folder(lake) / summary.run_id):
         _report(lake, policies, plan, summary, order)
     _tell(state=State.FINISHED, done=summary.planned)
+
+
+def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> None:
+    """Answer one gate and keep the answer beside its run. Runs are in use until `used` ends."""
+    question = GateQuestion.from_json(asked)
+    for name, text in (*question.policies, *question.against):
+        check_posted(text, name)
+    own = Context(lake, quiet=True)
+    planned = 0
+
+    def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
+        nonlocal planned
+        _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": plan.run_id} if kind is RunKind.REPLAY else {}))
+        summary = _run_plan(lake, plan, output_bytes_max, kind)
+        used.enter_context(in_use(runs_folder(lake) / summary.run_id))
+        note_defects(own, summary)
+        keep_policies(lake, summary.run_id, plan.policies)
+        planned = plan.requests
+        return summary
+
+    found = answer(own, question, run, 1, lambda state: _tell(state=state))
+    keep_gate(lake, found.report.run_id, Order(gate=asked).gate_digest, found.to_json())
+    _tell(state=State.FINISHED, done=planned)
 
 
 def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, order: dict[str, Any]) -> None:
@@ -159,10 +188,14 @@ def _run(
     """Plan and replay what the lake holds now. Raises LakeError, and TooCostlyError for a run that is too large, and is removed."""
     plan = _plan(lake, policies, window, version)
     _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
+    return plan, _run_plan(lake, plan, output_bytes_max)
+
+
+def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind = RunKind.REPLAY) -> RunSummary:
     with _alone(lake, plan.run_id):
         folder = runs_folder(lake) / plan.run_id
         try:
-            return plan, run_replay(plan, lake, 1, _Teller(folder, output_bytes_max))
+            return run_replay(plan, lake, 1, _Teller(folder, output_bytes_max), kind)
         except (TooCostlyError, OSError) as error:
             if isinstance(error, TooCostlyError) or error.errno == errno.EFBIG:
                 shutil.rmtree(folder, ignore_errors=True)

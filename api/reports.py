@@ -21,6 +21,7 @@ from pipeline.report.words import exemptions_title, fate_count, percent, policy_
 from queries import LakeReader
 
 from .output import Column, Format, Table, render
+from .targets import check_file, check_folder
 
 _OWNERS_SHOWN = 5
 _OWNERS_SHOWN_WIDE = 10
@@ -61,10 +62,13 @@ Export = Annotated[
 ]
 
 
-def check_files(paths: Sequence[Path] | None) -> None:
-    """Raise InputError for a `--report-file` whose ending means no format: before the work, not after it."""
+def check_outputs(paths: Sequence[Path] | None, folder: Path | None = None) -> None:
+    """Raise InputError for a `--report-file` or `--export` that could not be written: before the work, not after it."""
     for path in paths or ():
         _format_of(path)
+        check_file("--report-file", path)
+    if folder is not None:
+        check_folder("--export", folder)
 
 
 def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | None = None) -> None:

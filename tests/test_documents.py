@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from api.cli import COMMANDS, run
+from api.settings import Settings
+from tests.serving import RunningServer
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +58,58 @@ def test_the_commands_of_the_readme_run(checkout: Path, line: str, tmp_path: Pat
 def test_the_python_of_the_readme_runs(checkout: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(checkout)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+
+
+def gate_scripts() -> list[tuple[str, str, set[str]]]:
+    """Of each CI example: the script that holds the gate, the server that it asks, and the files that later steps take."""
+    github, gitlab = (yaml.safe_load(block) for block in blocks("yaml", CI))
+    job: dict[str, Any] = github["jobs"]["gate"]
+    (script,) = [step["run"] for step in job["steps"] if "hindcast gate" in step.get("run", "")]
+    taken = {step["with"]["sarif_file"] for step in job["steps"] if "sarif_file" in step.get("with", {})}
+    taken |= {"out/gate.md" for step in job["steps"] if "head -c 60000 out/gate.md" in step.get("run", "")}
+    found = [(script, job["env"]["HINDCAST_SERVER"], taken)]
+    script = "\n".join(gitlab["gate"]["script"])
+    commented = set(re.findall(r"body=<([\w./]+)", " ".join(gitlab["gate"]["after_script"])))
+    taken = {gitlab["gate"]["artifacts"]["reports"]["junit"], *commented}
+    return [*found, (script, gitlab["gate"]["variables"]["HINDCAST_SERVER"], taken)]
+
+
+@pytest.mark.server
+def test_the_gates_of_the_ci_page_run_against_a_server(checkout: Path, tmp_path: Path) -> None:
+    token = "0123456789abcdef0123456789abcdef"
+    readers = tmp_path / "readers"
+    readers.write_text(f"ci token:{token}\n")
+    settings = Settings(lake=checkout / "demo-out" / "lake", sink=False, query_port=0, query_tokens=readers)
+    policy = (checkout / "api" / "demo" / "policies" / "deny-external-ips.yaml").read_text()
+    with RunningServer(settings, tmp_path / "log") as server:
+        for number, (script, url, taken) in enumerate(gate_scripts()):
+            assert url.startswith("https://")
+            work = tmp_path / f"job-{number}" / "work"
+            for folder in (work / "policies", work.parent / "before" / "policies"):
+                folder.mkdir(parents=True)
+                (folder / "external-ips.yaml").write_text(policy)
+            environment = os.environ | {
+                "HINDCAST_SERVER": f"http://127.0.0.1:{server.port}",
+                "HINDCAST_TOKEN": token,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            }
+            done = subprocess.run(
+                ["bash", "-e", "-c", script], cwd=work, env=environment, capture_output=True, text=True, timeout=300, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            assert "NO NEW DENIALS" in done.stdout
+            assert taken
+            assert all((work / name).stat().st_size for name in taken)
+
+
+def test_the_options_of_the_ci_page_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    known = set()
+    for name in COMMANDS:
+        run([name, "--help"])
+        known |= set(re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out))
+    others = set(re.findall(r"--[a-z][a-z-]+", " ".join(line for line in CI.splitlines() if "curl" in line)))
+    others |= {"--edit-last", "--create-if-none", "--body-file"}
+    assert set(re.findall(r"--[a-z][a-z-]+", CI)) - others <= known
 
 
 def test_every_command_is_documented() -> None:

@@ -16,6 +16,7 @@ import zstandard
 from api.context import Context
 from api.output import Column, Format, Table, render
 from api.reports import VERDICT_STYLES, ReportFormat, print_report
+from api.targets import check_folder
 from ingest.errors import InputError
 from ingest.files import ingest_files
 from ingest.lake import Lake
@@ -112,8 +113,9 @@ def _fresh_lake(out: Path) -> Path:
     lake = out / "lake"
     if lake.exists():
         if not (lake / "manifest.sqlite").is_file():
-            raise InputError(f"{lake}: is there and is no lake", "give another folder with --out")
+            raise InputError(f"{lake} exists and is not a lake", "give another folder with --out")
         shutil.rmtree(lake)
+    check_folder("--out", out)
     out.mkdir(parents=True, exist_ok=True)
     return lake
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,30 +14,21 @@ import yaml
 
 from api import reports
 from api.context import Context
+from api.gating import GateAnswer, GateQuestion, answer
 from api.output import Column, Table
+from api.remote import Server
 from api.reports import ReportFormat
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet
-from pipeline.authorization import OtherAuthorizers
-from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness.against import Base
-from pipeline.readiness.build import build_report
-from pipeline.readiness.change import Change
-from pipeline.readiness.counterexamples import PER_POLICY_MAX, find_counterexamples
-from pipeline.readiness.decision import decide_report
-from pipeline.readiness.model import Counterexample, Fidelity, PolicyReadiness, Status
-from pipeline.readiness.redaction import Redaction
+from pipeline.readiness.counterexamples import PER_POLICY_MAX
+from pipeline.readiness.model import Counterexample, Status
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan, Window
+from pipeline.replay import ReplayPlan, RunSummary
 from pipeline.replay.kinds import RunKind
 from pipeline.report.model import Report
-from queries import LakeReader, open_lake
 
 from . import options, replay
-from .calibrate import calibrate
-from .exemptions import Expires, manifests_of, parse_expiry
-from .policies import chosen_policies
-from .window import check_window
+from .exemptions import Expires, parse_expiry
+from .policies import read_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +74,28 @@ def command(
     counterexamples: Annotated[int, typer.Option(min=0, help="How many denied requests to show for each policy.")] = PER_POLICY_MAX,
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HINDCAST_SERVER",
+            help="Ask a running `hindcast serve` instead of a lake on this machine. URL is the address of its pages, as "
+            "https://hindcast.example:7444. HINDCAST_TOKEN holds the token.",
+            metavar="URL",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="With --server: a file that holds the token, in place of HINDCAST_TOKEN.")
+    ] = None,
+    server_ca: Annotated[
+        Path | None, typer.Option("--server-ca", help="With --server: a PEM file with the authority that signed its certificate.")
+    ] = None,
     output: reports.Output = ReportFormat.TABLE,
     report_file: reports.Files = None,
     export: reports.Export = None,
 ) -> int:
     """Exit with 0 when every policy may deny, 1 when one may not, 3 when there is not enough evidence to say."""
     own: Context = context.obj
-    reports.check_files(report_file)
+    reports.check_outputs(report_file, export)
     if against and allow_exemptions:
         raise InputError("--allow-exemptions does not go with --against", "exempt in the new version what it newly denies")
     if renamed and not against:
@@ -96,34 +103,46 @@ def command(
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     if max_denied_units is not None:
         chosen = replace(chosen, denied_units_max=max_denied_units)
-    check_window(own, Window(*options.parse_window(since, until)))
-    plan = replay.make_plan(own, policies, since, until, kubernetes_version, other_authorizers, workers)
-    summary = replay.run(own, plan, workers)
-    base = _base(own, against, renamed, plan, workers, other_authorizers) if against else None
-    fidelity: dict[str, Fidelity] | None = None
-    if calibration:
-        version = plan.kubernetes_version
-        fidelity = calibrate(own, plan.window, version, workers, CHANGE_DELAY, other_authorizers, plan.files).fidelity
-    reader = open_lake(own.lake, files=plan.files)
-    try:
-        report = build_report(reader, own.lake, plan, summary, fidelity, chosen, title_of(base), base)
-        if allow_exemptions and plan.policies is not None:
-            manifests, day = manifests_of(plan.policies, policies), parse_expiry(expires, datetime.now(UTC).date())
-            count = replay.workers_or_default(workers)
-            report = decide_report(reader, own.lake, plan, summary, report, manifests, day, count)
-        verdicts, redaction = replay.verdicts_of(own, summary), Redaction(tuple(redact or ()))
-        report = with_counterexamples(report, reader, verdicts, plan, redaction, counterexamples)
-    finally:
-        reader.close()
+    moments = options.parse_window(since, until)
+    question = GateQuestion(
+        policies=tuple(read_texts(policies)),
+        against=tuple(read_texts(against)) if against else (),
+        renamed=tuple(renamed or ()),
+        since=moments[0],
+        until=moments[1],
+        kubernetes_version=options.parse_version(kubernetes_version),
+        rules=asdict(chosen),
+        review_by=parse_expiry(expires, datetime.now(UTC).date()) if allow_exemptions else None,
+        calibrate=calibration,
+        redact=tuple(redact or ()),
+        counterexamples_max=counterexamples,
+        other_authorizers=other_authorizers,
+    )
+    found = _answer_here(own, question, workers) if server is None else _answer_of(own, question, server, token_file, server_ca)
+    report = found.report
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
     reports.print_report(
         report, output, [*reports.report_tables(report, wide=output is not ReportFormat.TABLE), *counterexample_tables(report)]
     )
-    own.say(plan.words_of_window)
+    own.say(found.window)
     code = exit_code(report, Allowed(allow_insufficient, allow_exemptions))
     own.say(f"gate: {_sentence(report)}; exit code {code}")
     return code
+
+
+def _answer_here(own: Context, question: GateQuestion, workers: int | None) -> GateAnswer:
+    def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
+        return replay.run(own, plan, workers, kind)
+
+    return answer(own, question, run, replay.workers_or_default(workers))
+
+
+def _answer_of(own: Context, question: GateQuestion, url: str, token_file: Path | None, authority: Path | None) -> GateAnswer:
+    """The answer of a server. Policies that it failed to judge end the command as they would here."""
+    found = Server.of(url, token_file, authority, os.environ).answer(own, question)
+    own.defects.extend(found.defects)
+    return found
 
 
 def exit_code(report: Report, allowed: Allowed) -> int:
@@ -143,81 +162,9 @@ def _code(status: Status, allowed: Allowed) -> int:
     return 1
 
 
-def title_of(base: Base | None) -> str:
-    """What the report is about: policies alone, or a change of them."""
-    return "Policy readiness" if base is None else "Policies against the version before"
-
-
 def _sentence(report: Report) -> str:
     counts = Counter(entry.status for entry in report.policies)
     return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status]) or "no policy"
-
-
-def _base(
-    own: Context,
-    against: list[Path],
-    renamed: list[str] | None,
-    plan: ReplayPlan,
-    workers: int | None,
-    others: OtherAuthorizers | None,
-) -> Base:
-    """The version before, replayed over the same requests. Raises InputError for a renaming of what is not there."""
-    old = chosen_policies(own, against, None, None, plan.kubernetes_version)
-    names = parse_renamed(renamed, old, plan.policies or PolicySet())
-    planned = replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers, plan.files)
-    summary = replay.run(own, planned, workers, RunKind.BASE)
-    return Base(planned, summary, replay.verdicts_of(own, summary), names)
-
-
-def parse_renamed(given: list[str] | None, old: PolicySet, new: PolicySet) -> dict[str, str]:
-    """`OLD=NEW` pairs as a mapping. Raises InputError for another form, and for a name that its version does not have."""
-    found: dict[str, str] = {}
-    for text in given or ():
-        before, equals, after = text.partition("=")
-        if not equals:
-            raise InputError(f"--renamed: {text!r} is not a pair", "give the name before and the name now, as OLD=NEW")
-        for name, policies, which in ((before, old, "--against"), (after, new, "-f")):
-            names = [policy.name for policy in policies.policies]
-            if name not in names:
-                raise InputError(
-                    f"--renamed: {which} has no policy named {name!r}", f"its policies are {', '.join(names) or 'none'}"
-                )
-        found[before] = after
-    return found
-
-
-def with_counterexamples(
-    report: Report, reader: LakeReader, verdicts: Path, plan: ReplayPlan, redaction: Redaction, per_policy_max: int
-) -> Report:
-    """The report with counterexamples, and with nothing in its messages that looks like a credential: it goes to a CI log."""
-    is_change = any(entry.change is not None for entry in report.policies)
-    found = (
-        find_counterexamples(reader, verdicts, plan.policies, plan.kubernetes_version, redaction, per_policy_max, is_change)
-        if plan.policies is not None
-        else {}
-    )
-    entries = tuple(
-        replace(_without_credentials(entry, redaction), counterexamples=found.get((entry.policy, entry.binding), ()))
-        for entry in report.policies
-    )
-    return replace(report, policies=entries, removed=tuple(_change_without_credentials(each, redaction) for each in report.removed))
-
-
-def _change_without_credentials(change: Change, redaction: Redaction) -> Change:
-    return replace(change, units=tuple(replace(unit, message=redaction.text(unit.message)) for unit in change.units))
-
-
-def _without_credentials(entry: PolicyReadiness, redaction: Redaction) -> PolicyReadiness:
-    owners = tuple(
-        replace(owner, message=redaction.text(owner.message), difference=redaction.text(owner.difference)) for owner in entry.owners
-    )
-    hidden = tuple(replace(item, message=redaction.text(item.message)) for item in entry.hidden)
-    critical = tuple(replace(item, message=redaction.text(item.message)) for item in entry.critical)
-    violations = tuple(replace(item, message=redaction.text(item.message)) for item in entry.latent.violations)
-    projections = tuple(replace(item, message=redaction.text(item.message)) for item in entry.latent.projections)
-    latent = replace(entry.latent, violations=violations, projections=projections)
-    change = _change_without_credentials(entry.change, redaction) if entry.change else None
-    return replace(entry, owners=owners, hidden=hidden, critical=critical, latent=latent, change=change)
 
 
 def counterexample_tables(report: Report) -> list[Table]:

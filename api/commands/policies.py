@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +21,7 @@ from . import options
 STDIN = Path("-")
 _STDIN_NAME = "standard input"
 _KINDS_SHOWN = 3
+_NAMES_SHOWN = 3
 _PROBLEMS_SHOWN = 20
 
 
@@ -35,7 +36,14 @@ def chosen_policies(
     recorded = None if moment is None else _recorded(own, moment, cluster)
     if recorded is not None and not paths:
         return recorded
-    given = read_policies(paths, recorded)
+    return checked_policies(own, read_texts(paths), version, recorded)
+
+
+def checked_policies(
+    own: Context, texts: Sequence[tuple[str, str]], version: tuple[int, int], recorded: PolicySet | None = None
+) -> PolicySet:
+    """The policies of named texts, over those of the log. Says which bindings do nothing. Raises InputError as chosen_policies."""
+    given = parse_policies(texts, recorded)
     refuse_uncompilable(given, version)
     names = {policy.name for policy in given.policies}
     for binding in given.bindings:
@@ -66,16 +74,31 @@ def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
         reader.close()
 
 
-def read_policies(paths: list[Path] | None, recorded: PolicySet | None = None) -> PolicySet:
-    """The policies of files, folders and standard input, over those of the log. Raises InputError where there is none."""
+def read_policies(paths: list[Path] | None) -> PolicySet:
+    """The policies of files, folders and standard input. Raises InputError where they hold no policy."""
+    return parse_policies(read_texts(paths))
+
+
+def read_texts(paths: list[Path] | None) -> list[tuple[str, str]]:
+    """The name and the text of each file, and of standard input. Raises InputError without paths, and for unreadable files."""
     if not paths:
         raise InputError("no policies are given", "give files or folders with -f")
-    found = parse_policy_set(_texts(paths))
+    texts = list(_texts(paths))
+    if not texts:
+        raise InputError(f"{', '.join(map(str, paths))}: found no YAML or JSON file", "give the files of the policies with -f")
+    return texts
+
+
+def parse_policies(texts: Sequence[tuple[str, str]], recorded: PolicySet | None = None) -> PolicySet:
+    """The policies of named texts, over those of the log. Raises InputError where the texts hold no policy."""
+    found = parse_policy_set(texts)
     if recorded is not None:
         found = _joined(found, recorded)
     if not found.policies:
+        names = [name for name, _ in texts]
+        more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
         raise InputError(
-            f"{', '.join(map(str, paths))}: found no ValidatingAdmissionPolicy{_in_place(found)}",
+            f"{', '.join(names[:_NAMES_SHOWN])}{more}: found no ValidatingAdmissionPolicy{_in_place(found)}",
             "policies are admissionregistration.k8s.io/v1 or v1beta1",
         )
     return found

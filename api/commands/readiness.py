@@ -66,7 +66,7 @@ def command(
         version, window = options.parse_version(kubernetes_version), Window(*options.parse_window(since, until))
         manifests = manifests_of(chosen_policies(own, policies, None, None, version), policies)
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
-    reports.check_files(report_file)
+    reports.check_outputs(report_file, export)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     day = parse_expiry(expires, datetime.now(UTC).date()) if with_exemptions else None
     asked = Question(policies, since, until, kubernetes_version, workers, day, other_authorizers)

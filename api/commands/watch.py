@@ -18,6 +18,7 @@ import typer
 
 from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
+from api.targets import check_file
 from api.watch_metrics import HOST, WatchMetrics
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
@@ -73,6 +74,8 @@ def command(
     """
     own: Context = context.obj
     version = options.parse_version(kubernetes_version)
+    if metrics_file is not None:
+        check_file("--metrics-file", metrics_file)
     chosen = chosen_policies(own, policies, None, None, version)
     given = ReadinessRules.load(rules) if rules else ReadinessRules()
     fidelity = calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity if calibration else None

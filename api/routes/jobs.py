@@ -11,13 +11,15 @@ from fastapi.responses import Response, StreamingResponse
 
 from ingest.errors import InputError
 
+from ..beside_runs import kept_gate
 from ..commands.options import parse_time, parse_version
-from ..errors import STATUS_BY_CODE, TooLargeError, WrongTypeError, error_response
+from ..errors import STATUS_BY_CODE, NotFoundError, TooLargeError, WrongTypeError, error_response
 from ..formats import json_bytes, json_response
+from ..gating import GateQuestion
 from ..jobs import Job, Jobs, Order, State
 from ..posted import BYTES_MAX
 from ..questions import Moment
-from .answers import PREFIX, Working, known_parameters
+from .answers import PREFIX, Asking, Working, known_parameters
 
 router = APIRouter(prefix=PREFIX, tags=["replays"], dependencies=[Depends(known_parameters)])
 
@@ -35,6 +37,23 @@ _POSTED = {
         "content": {
             "application/yaml": _BODY,
             "application/json": {"schema": {"type": "object", "description": "one manifest, or a List of them"}},
+        },
+    }
+}
+# Two sets of policies, as JSON texts.
+_GATE_BYTES_MAX = 4 * BYTES_MAX
+_TEXTS = {
+    "type": "array",
+    "items": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2},
+    "description": "pairs of a file's name and its text",
+}
+_GATE = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "required": ["policies"], "properties": {"policies": _TEXTS, "against": _TEXTS}}
+            }
         },
     }
 }
@@ -58,13 +77,50 @@ async def start_replay(
     if window[0] is not None and window[1] is not None and window[0] >= window[1]:
         raise InputError(f"since: {since} is not before until={until}", "give an earlier one")
     version = parse_version(kubernetes_version)
-    order = Order(await _posted(request), *window, kubernetes_version=version, calibrate=calibrate, exemptions=exemptions)
+    policies = await _posted(request, _MEDIA_TYPES, BYTES_MAX)
+    order = Order(policies, *window, kubernetes_version=version, calibrate=calibrate, exemptions=exemptions)
+    return await _started(request, jobs, order)
+
+
+@router.post("/gates", status_code=202, openapi_extra=_GATE)
+async def start_gate(request: Request, jobs: Working) -> Response:
+    """Start a gate: may these policies deny, or do they deny anything new? The answer names its replay, which goes on afterwards.
+
+    `hindcast gate --server` asks this way. The body is JSON: `policies` and `against` are lists of pairs of a file's name and its
+    text; `renamed`, `since`, `until`, `kubernetes_version`, `rules`, `review_by`, `calibrate`, `redact`, `counterexamples_max` and
+    `other_authorizers` may stand beside them. Follow and cancel it under `/replays/{job_id}`.
+    """
+    body = await _posted(request, ("application/json",), _GATE_BYTES_MAX)
+    question = GateQuestion.from_json(body.encode())
+    if not question.policies:
+        raise InputError("the question has no policies", "send the name and the text of each file under `policies`")
+    return await _started(request, jobs, Order(gate=question.to_json()))
+
+
+@router.get("/gates/{job_id}")
+async def show_gate(asker: Asking, jobs: Working, job_id: JobId) -> Response:
+    """Show the answer to a gate once its replay is finished.
+
+    It has the report, its window in words, and under `defects` the policies that Hindcast failed to judge.
+    """
+    job = jobs.get(job_id)
+    if not job.gate_digest:
+        raise NotFoundError(f"replay {job_id} is not a gate", "its run has a report of its own")
+    found = kept_gate(asker.lake, job.run_id, job.gate_digest) if job.run_id and job.state is State.FINISHED else None
+    if found is None:
+        hint = "ask again when it is finished, or start it again"
+        raise NotFoundError(f"gate {job_id} has no answer: its replay is {job.state}", hint)
+    return Response(found, media_type="application/json")
+
+
+async def _started(request: Request, jobs: Jobs, order: Order) -> Response:
+    """The job of an order, or why its policies cannot be replayed."""
     reader = request.scope.get("state", {}).get("reader")
     job = await jobs.settled(jobs.start(order, reader.name if reader else "anyone"), _SETTLE_SECONDS)
     if job.state is State.FAILED and (error := job.error) is not None:
         return error_response(STATUS_BY_CODE.get(error["code"], 400), error["code"], error["message"], error["hint"])
     response = json_response(job.document(), 202)
-    response.headers["Location"] = f"{request.url.path}/{job.job_id}"
+    response.headers["Location"] = f"{PREFIX}/replays/{job.job_id}"
     return response
 
 
@@ -98,20 +154,20 @@ async def _told(jobs: Jobs, job: Job) -> AsyncIterator[bytes]:
         yield b": still there\n\n" if changed is None else b"event: replay\ndata: " + json_bytes(changed.document()) + b"\n\n"
 
 
-async def _posted(request: Request) -> str:
+async def _posted(request: Request, media_types: tuple[str, ...], bytes_max: int) -> str:
     """The body as text. Raises WrongTypeError, TooLargeError, InputError."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in _MEDIA_TYPES:
+    if media_type not in media_types:
         found = ascii(media_type)[:60] if media_type else "none"
-        raise WrongTypeError(f"Content-Type: found {found}, wanted one of {', '.join(_MEDIA_TYPES)}", "send manifests")
+        raise WrongTypeError(f"Content-Type: found {found}, wanted one of {', '.join(media_types)}", "send manifests")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > BYTES_MAX:
+        if len(body) > bytes_max:
             raise TooLargeError(
-                f"the body is larger than {BYTES_MAX:,} bytes", "send fewer policies at a time, without other objects"
+                f"the body is larger than {bytes_max:,} bytes", "send fewer policies at a time, without other objects"
             )
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"the body is no UTF-8 at byte {error.start}", "send YAML or JSON") from None
+        raise InputError(f"the body is not UTF-8 at byte {error.start}", "send YAML or JSON") from None

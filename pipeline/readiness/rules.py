@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -97,23 +98,28 @@ class ReadinessRules:
             raise InputError(f"{path}: cannot read readiness rules: {error}") from error
         if not isinstance(given, dict):
             raise InputError(f"{path}: found {type(given).__name__}, wanted a mapping of rule names to numbers")
+        return cls.of(given, str(path))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], source: str) -> Self:
+        """The defaults with these values. Raises InputError naming the source and the rule, as `load` does."""
         defaults = {entry.name: entry.default for entry in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name not in defaults:
-                raise InputError(f"{path}: no readiness rule is named {name!r}", f"the rules are {', '.join(sorted(defaults))}")
-            values[name] = _read(path, name, value, wants_names=isinstance(defaults[name], tuple))
+                raise InputError(f"{source}: no readiness rule is named {name!r}", f"the rules are {', '.join(sorted(defaults))}")
+            values[name] = _read(source, name, value, wants_names=isinstance(defaults[name], tuple))
         for name in ("confidence", "trend_p_max"):
             if not 0 < values.get(name, 0.5) < 1:
-                raise InputError(f"{path}: rule {name} is {values[name]!r}, wanted a number between 0 and 1")
+                raise InputError(f"{source}: rule {name} is {values[name]!r}, wanted a number between 0 and 1")
         return cls(**values)
 
 
-def _read(path: Path, name: str, value: object, wants_names: bool) -> object:
+def _read(source: str, name: str, value: object, wants_names: bool) -> object:
     if wants_names:
-        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-            raise InputError(f"{path}: rule {name} is {value!r}, wanted a list of names")
+        if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
+            raise InputError(f"{source}: rule {name} is {value!r}, wanted a list of names")
         return tuple(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{path}: rule {name} is {value!r}, wanted a number")
+        raise InputError(f"{source}: rule {name} is {value!r}, wanted a number")
     return value

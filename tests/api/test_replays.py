@@ -189,7 +189,7 @@ def test_a_job_ends_with_the_server(lake: Path) -> None:
         (registry().replace("expression:", "expression: object.nothing( #"), YAML, {}, 400, "policies:"),
         (registry(), {"Content-Type": "application/xml"}, {}, 415, "found 'application/xml'"),
         (registry(), {}, {}, 415, "found none"),
-        (b"\xff\xfe\xfa", YAML, {}, 400, "no UTF-8 at byte 0"),
+        (b"\xff\xfe\xfa", YAML, {}, 400, "not UTF-8 at byte 0"),
         ("x" * (BYTES_MAX + 1), YAML, {}, 413, "larger than 1,048,576 bytes"),
         (registry(), YAML, {"since": "soon"}, 400, "since: 'soon' is no time"),
         (registry(), YAML, {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, 400, "not before"),

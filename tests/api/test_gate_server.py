@@ -1,0 +1,194 @@
+"""`hindcast gate --server`: the server's answer is the answer that the command gives over the same lake."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from api.cli import run
+from api.gating import GateQuestion
+from api.settings import Settings
+from ingest.errors import InputError
+from tests.querying import QueryClient
+from tests.recording import Log, deployment, take_in
+from tests.serving import RunningServer
+
+pytestmark = pytest.mark.server
+
+POLICY = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: replicas}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  validations:
+    - expression: object.spec.replicas <= 5
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: replicas}
+spec: {policyName: replicas, validationActions: [Audit]}
+"""
+FAILED = [{"policy": "replicas", "binding": "replicas", "message": "m", "expressionIndex": 0, "validationActions": ["Audit"]}]
+TOKEN = "0123456789abcdef0123456789abcdef"
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small log with a policy that only audits, whose failures are recorded."""
+    log = Log()
+    for number in range(40):
+        failed = {"validation.policy.admission.k8s.io/validation_failure": json.dumps(FAILED)} if number % 10 > 5 else {}
+        log.write("create", deployment(f"web-{number}", number % 10), annotations=failed)
+    return take_in(tmp_path_factory.mktemp("gate-server") / "lake", log.lines)
+
+
+@pytest.fixture(scope="module")
+def served(lake: Path) -> Iterator[str]:
+    """The URL of a server that asks for a token."""
+    readers = lake.with_name("readers")
+    readers.write_text(f"ci token:{TOKEN}\n")
+    with RunningServer(Settings(lake=lake, sink=False, query_port=0, query_tokens=readers), lake.with_name("log")) as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> tuple[Path, Path]:
+    """The version before, which audits, and the new one, which denies."""
+    base, new = tmp_path / "base.yaml", tmp_path / "new.yaml"
+    base.write_text(POLICY)
+    new.write_text(POLICY.replace("[Audit]", "[Deny]"))
+    return base, new
+
+
+@pytest.mark.parametrize(
+    "asked", [["--against", "base.yaml"], ["--allow-exemptions", "--no-calibrate", "--redact", "spec.replicas"]]
+)
+def test_the_server_says_what_the_command_says(
+    lake: Path,
+    served: str,
+    policies: tuple[Path, Path],
+    asked: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HINDCAST_TOKEN", TOKEN)
+    found = []
+    for where in (["--lake", str(lake), "--workers", "1"], ["--lake", "not-here", "--server", served]):
+        files = [tmp_path / f"{len(found)}{ending}" for ending in (".md", ".xml", ".sarif", ".json")]
+        written = [word for file in files for word in ("--report-file", str(file))]
+        code = run(["gate", "-f", "new.yaml", *asked, *where, *written])
+        told = capsys.readouterr()
+        # Progress and names of files differ; the window and the verdict do not.
+        said = [line for line in told.err.splitlines() if "%" not in line and not line.startswith("report: ")]
+        found.append((code, told.out, said, [file.read_text() for file in files]))
+    assert found[0] == found[1]
+    assert found[0][0] == 1
+    assert "new.yaml" in found[1][3][2]
+
+
+def test_an_error_names_the_file_and_keeps_its_exit_code(
+    served: str,
+    policies: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("HINDCAST_TOKEN", TOKEN)
+    base, new = map(str, policies)
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(POLICY.replace("expression:", "expression: object.nothing( #", 1))
+    ask = ["-q", "gate", "--server", served, "--no-calibrate", "-f"]
+    assert run([*ask, str(broken)]) == 2
+    assert f"hindcast: {broken}:" in capsys.readouterr().err
+    assert run([*ask, new, "--until", "2001-01-01"]) == 3
+    assert "no request lies in the window" in capsys.readouterr().err
+    assert run([*ask, new, "--against", base, "--renamed", "other=replicas"]) == 2
+    assert "--against has no policy named 'other'" in capsys.readouterr().err
+
+
+def test_who_asks_must_be_known(
+    served: str,
+    policies: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("HINDCAST_TOKEN", raising=False)
+    ask = ["-q", "gate", "--server", served, "-f", str(policies[1])]
+    assert run(ask) == 2
+    assert "does not know who asks (401): no token was shown; set HINDCAST_TOKEN" in capsys.readouterr().err
+    wrong = tmp_path / "token"
+    wrong.write_text("f" * 32)
+    assert run([*ask, "--token-file", str(wrong)]) == 2
+    assert "this token is not known" in capsys.readouterr().err
+    wrong.write_text("two words")
+    assert run([*ask, "--token-file", str(wrong)]) == 2
+    assert "does not hold one token" in capsys.readouterr().err
+
+
+def test_a_server_that_cannot_answer_is_named_with_the_reason(
+    lake: Path, policies: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HINDCAST_TOKEN", TOKEN)
+
+    def refused(url: str) -> str:
+        assert run(["-q", "gate", "-f", str(policies[1]), "--server", url]) == 2
+        return capsys.readouterr().err
+
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        assert "cannot be reached: Connection refused" in refused(f"http://127.0.0.1:{silent.getsockname()[1]}")
+    assert "is not a URL" in refused("hindcast.example:7444")
+    assert "everybody on the way could read the token" in refused("http://hindcast.example:7444")
+    # The sink's port knows no gate, and neither does an older version.
+    with RunningServer(Settings(lake=lake, port=0, query=False, drain=False), lake.with_name("sink-log")) as sink:
+        assert "cannot answer a gate (404); give the address of the pages" in refused(f"http://127.0.0.1:{sink.port}")
+
+
+def test_a_gate_over_a_limit_of_the_server_says_which(
+    lake: Path, policies: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HINDCAST_TOKEN", raising=False)
+    settings = Settings(lake=lake, sink=False, query_port=0, replay_seconds_max=0.01)
+    with RunningServer(settings, lake.with_name("limits-log")) as server:
+        ask = ["-q", "gate", "-f", str(policies[1]), "--server", f"http://127.0.0.1:{server.port}", "--no-calibrate"]
+        assert run(ask) == 2
+    assert "it took longer than 0.01 s; give a shorter window" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b"[]", "the question cannot be read: Expected `object`"),
+        (b"{", "the question cannot be read"),
+        (b'{"policies": [], "wokers": 3}', "the question has the unknown field 'wokers'; use the same version"),
+        (b'{"policies": [["a.yaml"]]}', "the question cannot be read"),
+    ],
+)
+def test_another_question_is_refused(body: bytes, found: str) -> None:
+    with pytest.raises(InputError, match=r".") as error:
+        GateQuestion.from_json(body)
+    assert found in str(error.value)
+
+
+def test_the_api_refuses_what_is_not_a_gate(lake: Path) -> None:
+    with QueryClient(Settings(lake=lake)) as client:
+        empty = client.send("POST", "/gates", headers=JSON, content=b'{"policies": []}')
+        assert (empty.status_code, empty.json()["error"]["message"]) == (400, "the question has no policies")
+        rules = {"policies": [["p.yaml", POLICY]], "rules": {"no_such": 1}, "calibrate": False}
+        refused = client.send("POST", "/gates", headers=JSON, content=json.dumps(rules))
+        assert refused.json()["error"]["message"] == "rules: no readiness rule is named 'no_such'"
+        job_id = "0" * 32
+        assert client.refused(f"/gates/{job_id}")[0] == 404
+        bombs = {"policies": [["bomb.yaml", "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(120_000))]]}
+        response = client.send("POST", "/gates", headers=JSON, content=json.dumps(bombs))
+        assert "stands for more than" in response.json()["error"]["message"]
