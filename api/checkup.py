@@ -16,7 +16,7 @@ from ingest.maintain import verify
 from ingest.quarantine import quarantine_heads
 from ingest.repair import LOST_TAIL
 from ingest.segment import Damage, read_segment
-from ingest.spool import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments
+from ingest.segment_files import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments
 from queries.ledger import LOSS_KINDS, Severity
 from queries.rows import Loss
 

@@ -24,7 +24,7 @@ from ingest.errors import HindcastError, LakeError
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from ingest.retention import expire, expire_objects, expire_quarantine
-from ingest.spool import sealed_segments
+from ingest.segment_files import sealed_segments
 from ingest.store import Counts
 
 from . import logs, priorities

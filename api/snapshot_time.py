@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ingest.snapshot import KindOf, SnapshotContent
+from ingest.object_lists import KindOf
+from ingest.snapshot_content import SnapshotContent
 from pipeline.history.kinds import built_in_resources
 from queries import LakeReader
 

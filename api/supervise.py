@@ -21,7 +21,7 @@ from pathlib import Path
 import structlog
 
 from ingest.errors import HindcastError
-from ingest.spool import sealed_segments
+from ingest.segment_files import sealed_segments
 from ingest.telemetry import DRAIN_RESULTS, SinkMetrics
 
 from .settings import Settings

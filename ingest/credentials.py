@@ -82,10 +82,17 @@ def clean_text(text: str) -> str:
     return _SCHEME.sub(_without_scheme_value, text)
 
 
-def _set_of(pattern: bytes) -> re2.Set:
-    """One pattern over bytes, without regard to case. RE2 searches in linear time; its `Set` is called at the least cost."""
+def byte_options() -> re2.Options:
+    """RE2 over bytes, which only says whether something is found."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
+    options.never_capture = True
+    return options
+
+
+def _set_of(pattern: bytes) -> re2.Set:
+    """One pattern over bytes, without regard to case. RE2 searches in linear time; its `Set` is called at the least cost."""
+    options = byte_options()
     options.case_sensitive = False
     found = re2.Set.SearchSet(options)
     found.Add(pattern)

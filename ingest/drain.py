@@ -20,7 +20,7 @@ from .lake import Lake, LakeWriter
 from .manifest import Manifest
 from .quarantine import Quarantined, write_quarantine
 from .segment import Batch, Damage, read_headers, read_segment
-from .spool import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments, segment_files, segment_name
+from .segment_files import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments, segment_files, segment_name
 from .store import Counts, EventStore, Lines
 
 UNIT_EVENTS_MAX = 20_000

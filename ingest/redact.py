@@ -37,20 +37,24 @@ KEY_BYTES = 32
 
 _REPLACEMENT = "REDACTED"
 _HASHED = "blake2b:"
-# As the API server writes it: keys in the order of the Go struct, nothing between the tokens.
-_REF = b'"objectRef":{"resource":"'
+# As the API server writes it: keys in the order of the Go struct, nothing between the tokens. A quote that a backslash precedes may
+# be a part of the text, so no text of the head may end so.
 _HEAD = re.compile(
-    rb'\{(?:"kind":"Event","apiVersion":"audit\.k8s\.io/v1",)?"level":"[A-Za-z]*+","auditID":"[^"\\]*+","stage":"[A-Za-z]*+",'
-    rb'"requestURI":"([^"\\]*+(?:\\u0026[^"\\]*+)*+)","verb":"[a-z]*+",(?="user":)'
+    rb'\{(?:"kind":"Event","apiVersion":"audit\.k8s\.io/v1",)?"level":"[^"]*+(?<!\\)","auditID":"[^"]*+(?<!\\)",'
+    rb'"stage":"[^"]*+(?<!\\)","requestURI":"([^"]*+)(?<!\\)","verb":"[a-z]*+",(?="user":)'
 )
-_PERSONS = (b'"user":', b'"impersonatedUser":')
-_MESSAGE = b'"message":'
+_REF, _REF_KEY = b'"objectRef":{"resource":"', b'Ref":{"'  # few letters and rare ones are found in half the time
+_SUBRESOURCE = b'"subresource":"'
+_NO_MESSAGE, _NO_MESSAGE_BYTES = b'},"responseStatus":{"metadata":{},"code":', 60  # to the end of `"requestObject`
 _BODY = b'Object":'  # the end of `requestObject` and `responseObject`
-_AFTER_BODIES, _ANNOTATIONS = b'"requestReceivedTimestamp":', b'"annotations":'
-# So many parts of events that hold no credential are remembered: 8 MB at most.
-_PLAIN_PARTS_MAX = 4_096
+_AFTER_BODIES = b'"requestReceivedTimestamp":'
+_DIGITS = b"0123456789"
+_TIMES = b'"requestReceivedTimestamp":"--T::.Z","stageTimestamp":"--T::.Z"'  # without the digits
+_TIMES_BYTES = len(_TIMES) + 2 * len("20260101000000000000")
+_NOT_OF_PERSONS = (_BODY, b'"objectRef":')
+# So many parts of events of each kind that hold no credential are remembered: 8 MB at most.
+_PLAIN_PARTS_MAX = 2_048
 _PLAIN_PART_BYTES_MAX = 2_000
-_UNNAMED_BYTES_MAX = 2_000
 # The answer alone is a credential here, and admission never sees that:
 # kubernetes pkg/registry/core/serviceaccount/storage/token.go.
 _ANSWERS_ONLY = frozenset((("serviceaccounts", "token"),))
@@ -157,7 +161,9 @@ class Redactor:
             for name, named in self._rules.items()
             if name not in self._paths and all((rule.resource, rule.subresource) in _ANSWERS_ONLY for rule in named)
         )
-        self._plain_parts: set[bytes] = set()
+        self._plain_uris: set[bytes] = set()
+        self._plain_persons: set[bytes] = set()
+        self._plain_ends: set[bytes] = set()
         self._mode = mode
         self._key = key[:64]
 
@@ -178,35 +184,62 @@ class Redactor:
         head = _HEAD.match(line)
         if head is None or may_embed_secret(line):
             return True
-        who = head.end()
-        ref = line.find(_REF, who)
+        who, uri = head.end(), head[1]
         end = line.rfind(_AFTER_BODIES, who)
-        if not 0 <= ref < end or uri_needs_a_look(head[1]):
+        last_start = end + _TIMES_BYTES
+        if end < 0 or line[end:last_start].translate(None, _DIGITS) != _TIMES:
             return True
-        name_start = ref + len(_REF)
-        name = line[name_start : line.find(b'"', name_start)]
-        body = line.find(_BODY, name_start, end)
-        if b"\\" in name or (name in self._names and (body >= 0 or name not in self._answers_only)):
+        # The URI, who asks, and why that is allowed, are as in another event for the most part.
+        if uri not in self._plain_uris and not self._is_plain_uri(uri):
             return True
-        before_body = end if body < 0 else body
-        if line.find(_MESSAGE, name_start, before_body) >= 0 and may_hold_by_form(line[name_start:before_body]):
-            return True
-        # Who asks, and why that is allowed, repeats in most events.
-        person, annotations = line[who:ref], line[max(end, line.find(_ANNOTATIONS, end)) :]
+        ref = line.find(_REF_KEY, who, end) - len('"object')
+        if ref >= 0:
+            if not line.startswith(_REF, ref) or self._object_needs_a_look(line, ref + len(_REF), end):
+                return True
+        else:
+            # Without a reference the URI says what is asked for.
+            ref = end
+            if any(name in uri for name in self._names):
+                return True
+        person, last = line[who:ref], line[last_start:]
         return not (
-            (person in self._plain_parts or self._is_plain(person))
-            and (annotations in self._plain_parts or self._is_plain(annotations))
+            (person in self._plain_persons or self._is_plain_person(person))
+            and (last in self._plain_ends or self._is_plain_end(last))
         )
 
-    def _is_plain(self, part: bytes) -> bool:
-        """Whether a part of an event without bodies holds nothing that may have to go; then it is remembered."""
-        names_person = any(name in part for name in _PERSONS)
-        if _BODY in part or (person_needs_a_look(part) if names_person else may_hold_by_form(part)):
+    def _object_needs_a_look(self, line: bytes, name_start: int, end: int) -> bool:
+        """The same for the part of an event that begins with its resource's name and ends with its bodies."""
+        name = line[name_start : line.find(b'"', name_start)]
+        body = line.find(_BODY, name_start, end)
+        before_body = body if body >= 0 else end
+        if name in self._names and (
+            name not in self._answers_only or (body >= 0 and line.find(_SUBRESOURCE, name_start, before_body) >= 0)
+        ):
+            return True
+        if not name or b"\\" in name:
+            return True
+        is_plain_status = line.find(_NO_MESSAGE, before_body - _NO_MESSAGE_BYTES, before_body) >= 0
+        return not is_plain_status and may_hold_by_form(line[name_start:before_body])
+
+    def _is_plain_uri(self, uri: bytes) -> bool:
+        """Whether a URI holds nothing that may have to go; then it is remembered."""
+        if uri_needs_a_look(uri):
             return False
-        if len(part) <= _PLAIN_PART_BYTES_MAX:
-            if len(self._plain_parts) >= _PLAIN_PARTS_MAX:
-                self._plain_parts.clear()
-            self._plain_parts.add(part)
+        _remember(self._plain_uris, uri)
+        return True
+
+    def _is_plain_person(self, part: bytes) -> bool:
+        """Whether what stands between an event's verb and its reference says nothing of a credential."""
+        if any(name in part for name in _NOT_OF_PERSONS) or person_needs_a_look(part):
+            return False
+        _remember(self._plain_persons, part)
+        return True
+
+    def _is_plain_end(self, part: bytes) -> bool:
+        """The same for what follows an event's times. A field about persons is at another place in an API server's event."""
+        if _BODY in part or b'ser":' in part or may_hold_by_form(part):
+            return False
+        _remember(self._plain_ends, part)
         return True
 
     def withholds_kind(self, kind: str, api_version: str) -> bool:
@@ -234,14 +267,6 @@ class Redactor:
             head = _head_decoder.decode(line)
             ref = head.objectRef
             hides = self._hides(ref) if ref is not None and ref.resource else self._hides_unnamed(line, head.requestURI or "")
-            if (
-                not hides
-                and len(line) <= _UNNAMED_BYTES_MAX
-                and head.auditID is not None
-                and ref is None
-                and self._is_plain_unnamed(line, head)
-            ):
-                return line
             event = _event_decoder.decode(line)
         except (ValueError, RecursionError):
             return self._withhold(line) if self._may_hold_credential(line) else line
@@ -256,11 +281,6 @@ class Redactor:
             return self._cleaned(line, cleaning)
         except (ValueError, RecursionError):
             return self._withhold(line) if hides or paths or cleaning.notes or self._may_hold_credential(line) else line
-
-    def _is_plain_unnamed(self, line: bytes, head: _Head) -> bool:
-        """Whether a short event that names no object holds nothing to take out: health checks and discovery are many."""
-        uri = (head.requestURI or "").encode("utf-8", "replace")
-        return not (uri_needs_a_look(uri) or may_embed_secret(line) or person_needs_a_look(line))
 
     def _cleaned(self, line: bytes, cleaning: EventCleaning) -> bytes:
         annotations = _annotations_decoder.decode(cleaning.fields.get("annotations", b"null")) or {}
@@ -309,6 +329,13 @@ class Redactor:
 
     def _withhold(self, line: bytes) -> bytes:
         return _encoder.encode({ANNOTATION: f"undecodable record of {len(line)} bytes withheld: it may hold a credential"})
+
+
+def _remember(parts: set[bytes], part: bytes) -> None:
+    if len(part) <= _PLAIN_PART_BYTES_MAX:
+        if len(parts) >= _PLAIN_PARTS_MAX:
+            parts.clear()
+        parts.add(part)
 
 
 def _places_of(kind: str) -> Iterator[tuple[str, str | None]]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .mark import Mark
+from .durable import sync_folder
+from .mark import Mark, read_mark, write_mark
 from .quarantine import Quarantined, write_quarantine
 from .segment import announced, intact_bytes, repair_segment
+from .segment_files import OPEN_SUFFIX, sealed_path, segment_files, segment_name
 
 LOST_TAIL = "-lost-"  # in the name of a quarantine file
 
@@ -35,6 +37,29 @@ class RepairedSegment:
     bytes_kept: int
     bytes_cut: int
     lost: LostTail | None = None
+
+
+def repair_folder(directory: Path, mark_handle: int, quarantine: Path) -> list[RepairedSegment]:
+    """What an earlier life left open in a spool, and what it acknowledged that is not there any more. Raises OSError."""
+    mark = read_mark(mark_handle)
+    names = {segment_name(path) + OPEN_SUFFIX for path in segment_files(directory)}
+    repaired = [repair_and_seal(path, mark, mark_handle, quarantine) for path in sorted(directory.glob(f"*{OPEN_SUFFIX}"))]
+    if (missing := missing_segment(mark, names, quarantine)) is not None:
+        repaired.append(missing)
+        write_mark(mark_handle, missing.name, 0, sealing=True)
+    return repaired
+
+
+def repair_and_seal(path: Path, mark: Mark | None, mark_handle: int, quarantine: Path) -> RepairedSegment:
+    """Repair one segment and seal what is kept of it; a segment of which nothing is kept is removed. Raises OSError."""
+    repaired = repair_open_segment(path, mark, quarantine)
+    write_mark(mark_handle, path.name, repaired.bytes_kept, sealing=True)
+    if repaired.bytes_kept:
+        path.rename(sealed_path(path))
+    else:
+        path.unlink()
+    sync_folder(path.parent)
+    return repaired
 
 
 def repair_open_segment(path: Path, mark: Mark | None, quarantine: Path) -> RepairedSegment:

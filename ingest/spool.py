@@ -13,34 +13,29 @@ replaced or mounted over would take events that no reader ever sees.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from .durable import make_folder, sync_folder, write_durably
+from .durable import sync_folder, write_durably
 from .errors import LakeError
 from .lag import Lag, Waiting
-from .mark import Mark, read_mark, write_mark
-from .place import Identity, Place, identity_of
-from .repair import RepairedSegment, missing_segment, repair_open_segment
+from .mark import Mark
+from .open_segment import NotHereError, OpenSegment
+from .place import Place
+from .repair import RepairedSegment, repair_and_seal, repair_folder
 from .segment import Batch, BatchHeader, Damage, encode_batch, read_headers, read_segment
+from .segment_files import is_segment_there, lock_folder, sealed_segments, segment_name, segments_bytes
 
 __all__ = ["Batch", "Damage", "DisplacedError", "RepairedSegment", "Spool", "SpoolWriteError", "read_segment", "sealed_segments"]
 
-SEALED_SUFFIX = ".jsonl.zst"
-OPEN_SUFFIX = ".open"
 SEGMENT_BYTES_MAX = 64 * 1024 * 1024
 SEGMENT_SECONDS_MAX = 30.0
-_COPIED_BYTES = 1 << 20
 
 
 class SpoolWriteError(LakeError):
@@ -61,31 +56,6 @@ class _Ticket:
     done: bool = False
     stored: bool = False
     error: OSError | None = None
-
-
-@dataclass(slots=True)
-class _OpenSegment:
-    path: Path
-    handle: int
-    opened_at: float
-    identity: Identity
-    size_bytes: int = 0  # of what is acknowledged
-
-
-def segment_name(path: Path) -> str:
-    """The name of a segment, open or sealed; it is never used for another one."""
-    return path.name.removesuffix(SEALED_SUFFIX).removesuffix(OPEN_SUFFIX)
-
-
-def sealed_segments(directory: Path) -> list[Path]:
-    """The sealed segments of a spool, oldest first. Read one with `read_segment`; unlink it once its rows are committed."""
-    return sorted(path for path in directory.iterdir() if path.name.endswith(SEALED_SUFFIX)) if directory.is_dir() else []
-
-
-def segment_files(directory: Path) -> list[Path]:
-    """All segments of a spool, oldest first, with the one that is being written."""
-    names = (SEALED_SUFFIX, OPEN_SUFFIX)
-    return sorted(path for path in directory.iterdir() if path.name.endswith(names)) if directory.is_dir() else []
 
 
 class Spool:
@@ -114,16 +84,16 @@ class Spool:
         self._queue_lock = threading.Lock()
         self._disk_lock = threading.Lock()
         self._queue: list[_Ticket] = []
-        self._open: _OpenSegment | None = None
+        self._open: OpenSegment | None = None
         self._backlog_bytes = 0
         self._waiting = Waiting()
         self._is_displaced = False  # as the last group of batches found
         self._quarantine = quarantine or directory.with_name("quarantine")
         self.seal_trouble = ""  # why the last attempt to seal a segment failed, until one succeeds
-        self._lock_handle = _take_directory(directory)
+        self._lock_handle = lock_folder(directory)
         try:
             self._place = Place((directory.parent, directory))
-            self.repaired = self._repair_all()
+            self.repaired = repair_folder(directory, self._lock_handle, self._quarantine)
             self._inherited = sealed_segments(directory)
             self.measure_backlog()
         except OSError as error:
@@ -143,7 +113,7 @@ class Spool:
 
     def measure_backlog(self) -> int:
         """Look at the directory again, because the drain removes segments; returns compressed bytes."""
-        self._backlog_bytes = sum(_sizes_bytes(self.directory))
+        self._backlog_bytes = segments_bytes(self.directory)
         return self._backlog_bytes
 
     def measure_lag(self, done: Mapping[str, int]) -> Lag:
@@ -156,7 +126,7 @@ class Spool:
             with suppress(FileNotFoundError):  # stored in the meantime
                 for header in read_headers(path):
                     self._waiting.add(segment_name(path), header.n, header.received_ts)
-        self._waiting.forget_stored(self._is_there)
+        self._waiting.forget_stored(lambda name: is_segment_there(self.directory, name))
         return self._waiting.lag(done)
 
     def append(self, cluster: str, digest: str, received_ts: float, lines: list[bytes]) -> None:
@@ -174,7 +144,7 @@ class Spool:
                     group, self._queue = self._queue, []
                 self._commit(group)
         if not ticket.stored:
-            if isinstance(ticket.error, _NotHereError):
+            if isinstance(ticket.error, NotHereError):
                 raise _displaced(str(ticket.error)) from ticket.error
             why = ticket.error.strerror or ticket.error if ticket.error is not None else "its write was broken off"
             raise SpoolWriteError(
@@ -206,7 +176,7 @@ class Spool:
         with self._disk_lock:
             try:
                 return self._seal()
-            except _NotHereError as error:
+            except NotHereError as error:
                 raise _displaced(str(error)) from error
             except OSError as error:
                 raise SpoolWriteError(f"{self.directory}: the segment could not be sealed: {error}", "check the disk") from error
@@ -240,16 +210,15 @@ class Spool:
         try:
             # The look at the end sees to the place of a segment that is open; before the write it costs as much once more.
             segment = self._open if self._open and not self._is_displaced else self._writable_segment()
-            for ticket in group:
-                _write_all(segment.handle, ticket.data)
+            segment.write(ticket.data for ticket in group)
             started = time.perf_counter()
             os.fdatasync(segment.handle)
             sync_seconds = time.perf_counter() - started
             size_bytes = sum(len(ticket.data) for ticket in group)
-            self._mark(segment, segment.size_bytes + size_bytes)
+            segment.mark(segment.size_bytes + size_bytes)
             # Last of all, so that only what happens from here to the answer can hide the batch.
-            self._check_segment(segment)
-        except _NotHereError as error:
+            segment.check()
+        except NotHereError as error:
             self._is_displaced = True
             self._take_back(group, error)
             return
@@ -260,49 +229,37 @@ class Spool:
             return
         for ticket in group:
             ticket.stored = True
-            self._waiting.add(segment_name(segment.path), ticket.events, ticket.received_ts)
+            self._waiting.add(segment.name, ticket.events, ticket.received_ts)
         segment.size_bytes += size_bytes
         self._backlog_bytes += size_bytes
         if self._on_sync is not None:
             self._on_sync(sync_seconds)
         self._roll_if_full()
 
-    def _writable_segment(self) -> _OpenSegment:
-        """The open segment, in its place. Raises _NotHereError when what would be written now could not be found again."""
+    def _writable_segment(self) -> OpenSegment:
+        """The open segment, in its place. Raises NotHereError when what would be written now could not be found again."""
         segment = self._open
         if segment is None:
             if why := self.why_displaced():
-                raise _NotHereError(why)
+                raise NotHereError(why)
             segment = self._start()
         try:
-            self._check_segment(segment)
-        except _NotHereError:
+            segment.check()
+        except NotHereError:
             if self.why_displaced():
                 raise
             segment = self._rescue(segment)
         self._is_displaced = False
         return segment
 
-    def _check_segment(self, segment: _OpenSegment) -> None:
-        """One look at the name covers the folders above it, too: whatever replaced one of them has no such file."""
-        try:
-            found = identity_of(segment.path)
-        except OSError as error:
-            raise _NotHereError(f"{segment.path} is not there any more: {error.strerror or error}") from error
-        if found != segment.identity:
-            raise _NotHereError(f"{segment.path} is another file than the one that was opened")
-
     def _take_back(self, group: list[_Ticket], error: OSError) -> None:
         """Refuse a group that was written where no reader looks. What was acknowledged before stays in the open file."""
         for ticket in group:
             ticket.error = error
-        segment = self._open
-        if segment is not None:
-            with suppress(OSError):  # then the sender's repetition is found to be one
-                os.ftruncate(segment.handle, segment.size_bytes)
-                self._mark(segment, segment.size_bytes)
+        if self._open is not None:
+            self._open.take_back()
 
-    def _rescue(self, removed: _OpenSegment) -> _OpenSegment:
+    def _rescue(self, removed: OpenSegment) -> OpenSegment:
         """Write the acknowledged batches of a segment that was deleted under us into a new one; its handle still has them.
 
         Raises OSError; then the handle is kept, and the next batch tries again.
@@ -313,31 +270,18 @@ class Spool:
             return self._start()
         try:
             fresh = self._start()
-            offset = 0
-            while offset < removed.size_bytes:
-                block = os.pread(removed.handle, min(_COPIED_BYTES, removed.size_bytes - offset), offset)
-                if not block:
-                    raise OSError(errno.EIO, "the deleted segment cannot be read")
-                _write_all(fresh.handle, block)
-                offset += len(block)
-            os.fdatasync(fresh.handle)
-            self._mark(fresh, removed.size_bytes)
+            removed.copy_to(fresh)
         except OSError as error:
             failed, self._open = self._open, removed
             if failed is not None and failed is not removed:
-                with suppress(OSError):
-                    os.close(failed.handle)
+                failed.close()
                 with suppress(OSError):
                     failed.path.unlink()
-            raise _NotHereError(f"{removed.path} was deleted, and cannot be written again: {error.strerror or error}") from error
+            raise NotHereError(f"{removed.path} was deleted, and cannot be written again: {error.strerror or error}") from error
         fresh.size_bytes = removed.size_bytes
-        self._waiting.move(segment_name(removed.path), segment_name(fresh.path))
-        with suppress(OSError):
-            os.close(removed.handle)
+        self._waiting.move(removed.name, fresh.name)
+        removed.close()
         return fresh
-
-    def _mark(self, segment: _OpenSegment, acknowledged_bytes: int, *, sealing: bool = False) -> None:
-        write_mark(self._lock_handle, segment.path.name, acknowledged_bytes, sealing=sealing)
 
     def _roll_if_full(self) -> None:
         segment = self._open
@@ -349,18 +293,9 @@ class Spool:
             with suppress(OSError):
                 self._seal()
 
-    def _is_there(self, name: str) -> bool:
-        # In this order: between the two looks it may be sealed, and never the other way round.
-        return any((self.directory / f"{name}{suffix}").exists() for suffix in (OPEN_SUFFIX, SEALED_SUFFIX))
-
-    def _start(self) -> _OpenSegment:
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        path = self.directory / f"{stamp}-{secrets.token_hex(4)}{OPEN_SUFFIX}"
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        self._open = _OpenSegment(path, handle, self._clock(), identity_of(handle))
-        self._mark(self._open, 0)
-        # Without this the file's name may be missing after a power loss although its content was synced.
-        sync_folder(self.directory)
+    def _start(self) -> OpenSegment:
+        self._open = OpenSegment.create(self.directory, self._lock_handle, self._clock())
+        self._open.announce()
         return self._open
 
     def _seal(self) -> Path | None:
@@ -380,15 +315,10 @@ class Spool:
 
     def _rename_open(self) -> Path:
         segment = self._writable_segment()
-        os.fsync(segment.handle)
-        # Before the name changes: from then on the drain may store and remove it.
-        self._mark(segment, segment.size_bytes, sealing=True)
-        sealed = _sealed_name(segment.path)
-        segment.path.rename(sealed)
+        sealed = segment.rename_sealed()
         # Whatever fails from here on: nothing may be written to it any more, and its handle may soon be another file's.
         self._open = None
-        with suppress(OSError):  # everything was synced; closing can add no trouble
-            os.close(segment.handle)
+        segment.close()
         return sealed
 
     def _abandon(self) -> None:
@@ -399,79 +329,17 @@ class Spool:
         segment, self._open = self._open, None
         if segment is None:
             return
-        with suppress(OSError):
-            os.close(segment.handle)
+        segment.close()
         # If that fails, too, it is still there under its open name, and the next start repairs it.
         with suppress(OSError):
             os.truncate(segment.path, segment.size_bytes)
-            self._repair(segment.path, Mark(segment.path.name, segment.size_bytes, is_exact=True))
-
-    def _repair_all(self) -> list[RepairedSegment]:
-        """What an earlier life left open, and what it acknowledged that is not there any more. Raises OSError."""
-        mark = read_mark(self._lock_handle)
-        names = {segment_name(path) + OPEN_SUFFIX for path in segment_files(self.directory)}
-        repaired = [self._repair(path, mark) for path in sorted(self.directory.glob(f"*{OPEN_SUFFIX}"))]
-        if (missing := missing_segment(mark, names, self._quarantine)) is not None:
-            repaired.append(missing)
-            write_mark(self._lock_handle, missing.name, 0, sealing=True)
-        return repaired
-
-    def _repair(self, path: Path, mark: Mark | None) -> RepairedSegment:
-        repaired = repair_open_segment(path, mark, self._quarantine)
-        write_mark(self._lock_handle, path.name, repaired.bytes_kept, sealing=True)
-        if repaired.bytes_kept:
-            path.rename(_sealed_name(path))
-        else:
-            path.unlink()
-        sync_folder(self.directory)
-        return repaired
-
-
-class _NotHereError(OSError):
-    """What is written now would not be part of the lake. Its text says why."""
+            mark = Mark(segment.path.name, segment.size_bytes, is_exact=True)
+            repair_and_seal(segment.path, mark, self._lock_handle, self._quarantine)
 
 
 def _displaced(why: str) -> DisplacedError:
     return DisplacedError(f"the lake is not where it was opened: {why}", "put the folder back, or start the server again")
 
 
-def _take_directory(directory: Path) -> int:
-    """Create the directory if needed and lock it, so that two servers never repair each other's open segment."""
-    try:
-        make_folder(directory, 0o700)
-        handle = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise LakeError(
-            f"{directory}: the spool cannot be written: {error.strerror}", "choose another --lake or fix its owner"
-        ) from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise LakeError(
-            f"{directory}: another process is writing this spool", "stop the other server or choose another --lake"
-        ) from error
-    return handle
-
-
-def _sizes_bytes(directory: Path) -> Iterator[int]:
-    for path in directory.iterdir():
-        if path.name.endswith((SEALED_SUFFIX, OPEN_SUFFIX)):
-            # The drain may remove a segment, or another sender seal it, between the listing and this look.
-            with suppress(FileNotFoundError):
-                yield path.stat().st_size
-
-
 def _write_probe(path: Path) -> None:
     path.write_bytes(b"probe")
-
-
-def _sealed_name(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(OPEN_SUFFIX) + SEALED_SUFFIX)
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    """os.write may stop short when the disk fills up; the rest then raises ENOSPC."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]

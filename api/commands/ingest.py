@@ -27,7 +27,8 @@ from ingest.follow import follow_files
 from ingest.lake import Lake
 from ingest.redact import Redactor
 from ingest.sink import is_cluster_name
-from ingest.snapshot import SnapshotSummary, ingest_snapshot, snapshot_content
+from ingest.snapshot import SnapshotSummary, ingest_snapshot
+from ingest.snapshot_content import snapshot_content
 from queries import open_lake
 
 from . import options

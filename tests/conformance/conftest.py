@@ -14,7 +14,8 @@ import zstandard
 from api.snapshot_time import time_taken
 from ingest.files import ingest_files
 from ingest.lake import Lake
-from ingest.snapshot import ingest_snapshot, snapshot_content
+from ingest.snapshot import ingest_snapshot
+from ingest.snapshot_content import snapshot_content
 from queries import open_lake
 
 

@@ -1,0 +1,117 @@
+"""The one segment of a spool that is being written: its file, how much of it is acknowledged, and whether its name leads to it.
+
+Each step here makes one promise about the disk; which step follows which, and what a failure means, is for the spool to say.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from .durable import sync_folder
+from .mark import write_mark
+from .place import Identity, identity_of
+from .segment_files import OPEN_SUFFIX, sealed_path, segment_name
+
+_COPIED_BYTES = 1 << 20
+
+
+class NotHereError(OSError):
+    """What is written now would not be part of the lake. Its text says why."""
+
+
+@dataclass(slots=True)
+class OpenSegment:
+    """An open file of the spool. `opened_at` is in seconds of the spool's clock, `mark_handle` the file of the mark (mark.py)."""
+
+    path: Path
+    handle: int
+    opened_at: float
+    identity: Identity
+    mark_handle: int
+    size_bytes: int = 0  # of what is acknowledged
+
+    @classmethod
+    def create(cls, directory: Path, mark_handle: int, opened_at: float) -> OpenSegment:
+        """A new file, whose name is used for the first time. Raises OSError."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        path = directory / f"{stamp}-{secrets.token_hex(4)}{OPEN_SUFFIX}"
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        return cls(path, handle, opened_at, identity_of(handle), mark_handle)
+
+    @property
+    def name(self) -> str:
+        """What identifies the segment, open or sealed."""
+        return segment_name(self.path)
+
+    def announce(self) -> None:
+        """Let the mark and the folder know of a new file. Raises OSError."""
+        self.mark(0)
+        # Without this the file's name may be missing after a power loss although its content was synced.
+        sync_folder(self.path.parent)
+
+    def check(self) -> None:
+        """Raise NotHereError where the name leads to another file.
+
+        One look at the name covers the folders above it, too: whatever replaced one of them has no such file.
+        """
+        try:
+            found = identity_of(self.path)
+        except OSError as error:
+            raise NotHereError(f"{self.path} is not there any more: {error.strerror or error}") from error
+        if found != self.identity:
+            raise NotHereError(f"{self.path} is another file than the one that was opened")
+
+    def write(self, blocks: Iterable[bytes]) -> None:
+        """Write behind what is there; nothing is durable yet. Raises OSError."""
+        for block in blocks:
+            _write_all(self.handle, block)
+
+    def mark(self, acknowledged_bytes: int, *, sealing: bool = False) -> None:
+        """Write down how much of the file is acknowledged. Raises OSError."""
+        write_mark(self.mark_handle, self.path.name, acknowledged_bytes, sealing=sealing)
+
+    def take_back(self) -> None:
+        """Cut what was never acknowledged."""
+        with suppress(OSError):  # then the sender's repetition is found to be one
+            os.ftruncate(self.handle, self.size_bytes)
+            self.mark(self.size_bytes)
+
+    def copy_to(self, fresh: OpenSegment) -> None:
+        """Make what is acknowledged durable in another file, also where the name of this one is gone. Raises OSError."""
+        offset = 0
+        while offset < self.size_bytes:
+            block = os.pread(self.handle, min(_COPIED_BYTES, self.size_bytes - offset), offset)
+            if not block:
+                raise OSError(errno.EIO, "the deleted segment cannot be read")
+            _write_all(fresh.handle, block)
+            offset += len(block)
+        os.fdatasync(fresh.handle)
+        fresh.mark(self.size_bytes)
+
+    def rename_sealed(self) -> Path:
+        """Make all of it durable and give it the name of a sealed segment; returns its path. Raises OSError."""
+        os.fsync(self.handle)
+        # Before the name changes: from then on the drain may store and remove it.
+        self.mark(self.size_bytes, sealing=True)
+        sealed = sealed_path(self.path)
+        self.path.rename(sealed)
+        return sealed
+
+    def close(self) -> None:
+        """Let go of the file. What was acknowledged was synced before; closing can add no trouble."""
+        with suppress(OSError):
+            os.close(self.handle)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    """os.write may stop short when the disk fills up; the rest then raises ENOSPC."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
