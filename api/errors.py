@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from ingest.errors import EvidenceError, HindcastError, InputError, LakeError
@@ -89,6 +89,9 @@ DESCRIBED: dict[int | str, dict[str, Any]] = {
         (503, "the lake cannot be read"),
     )
 }
+Answer = Callable[[Request, Exception], Coroutine[Any, Any, JSONResponse]]
+Shaped = Callable[[Request, Response], Response]
+
 _RETRY_AFTER_SECONDS = 5
 _FOUND_SHOWN = 80
 
@@ -108,12 +111,20 @@ def classify(error: HindcastError) -> tuple[str, int]:
     return next((code, status) for kind, code, status in STATUS_OF if isinstance(error, kind))
 
 
-def install(app: FastAPI) -> None:
-    """Give every route of an application the one error shape."""
-    app.add_exception_handler(HindcastError, _ours)
-    app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(RequestValidationError, _of_parameters)
-    app.add_exception_handler(Exception, _unforeseen)
+def install(app: FastAPI, shaped: Shaped | None = None) -> None:
+    """Give every route of an application the one error shape. `shaped` may make of it what suits whoever asked."""
+
+    def answering(answer: Answer) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
+        async def answer_shaped(request: Request, error: Exception) -> Response:
+            response = await answer(request, error)
+            return response if shaped is None else shaped(request, response)
+
+        return answer_shaped
+
+    app.add_exception_handler(HindcastError, answering(_ours))
+    app.add_exception_handler(HTTPException, answering(_of_http))
+    app.add_exception_handler(RequestValidationError, answering(_of_parameters))
+    app.add_exception_handler(Exception, answering(_unforeseen))
 
 
 async def _ours(request: Request, error: Exception) -> JSONResponse:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import structlog
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,6 +20,7 @@ from ingest.errors import LakeError
 
 from .errors import error_response
 from .origin import answers_to
+from .pages.errors import for_reader
 from .readers import NotAReaderError, Readers
 
 _OPEN_PATHS = frozenset({"/healthz"})
@@ -56,7 +58,7 @@ class Gate:
         refusal = self._refuse_origin(scope, headers)
         if refusal is None and scope["path"] not in _OPEN_PATHS:
             refusal = await self._refuse_reader(scope, headers)
-        app = self._app if refusal is None else refusal
+        app = self._app if refusal is None else for_reader(Request(scope), refusal)
         await app(scope, receive, _with_headers(send))
 
     def _refuse_origin(self, scope: Scope, headers: Headers) -> Response | None:

@@ -7,7 +7,7 @@ keys span. Large columns are so read for the rows of one page and not for all th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -91,6 +91,11 @@ def conditions(filters: Filters, parameters: Parameters) -> list[str]:
     found += [f"ts >= {parameters.bind(since)}"] if since else []
     found += [f"ts < {parameters.bind(until)}"] if until else []
     return found
+
+
+def holding(text: str, columns: Iterable[str], parameters: Parameters) -> str:
+    """The condition that a text stands in one of some columns, in upper or lower case."""
+    return f"contains(lower(concat_ws(chr(10), {', '.join(columns)})), {parameters.bind(text.lower())})"
 
 
 def rows_of(source: Source, text: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:

@@ -13,8 +13,10 @@ from . import errors
 from .asking import Asker
 from .confinement import memory_bytes
 from .gate import Gate
+from .heads import HeadAsGet
 from .jobs import Jobs
 from .logs import RequestIds
+from .pages.errors import for_reader
 from .pages.routes import router as pages
 from .readers import Readers, readers_of
 from .routes import jobs, policies, readiness, runs, views
@@ -57,7 +59,8 @@ def create_query_app(settings: Settings) -> FastAPI:
     )  # fmt: skip
     app.add_middleware(Gate, readers=readers, hosts=_hosts(settings, readers))
     app.add_middleware(RequestIds)
-    errors.install(app)
+    app.add_middleware(HeadAsGet)
+    errors.install(app, for_reader)
     for module in (views, runs, readiness, policies, jobs):
         app.include_router(module.router, responses=errors.DESCRIBED)
     app.include_router(pages)

@@ -195,25 +195,30 @@ TIME = SortKey("ts", datetime)
 class View:
     """One view as it may be asked: the keys that order its rows, time first, and the columns that are large.
 
-    Large columns are read for the rows of a page only, and only when they are asked for.
+    Large columns are read for the rows of a page only, and only when they are asked for. `texts` are the columns in which a text
+    can be looked for.
     """
 
     name: str
     keys: tuple[SortKey, ...]
     large: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 _BODIES = ("request_object", "response_object")
 _REQUEST = (TIME, SortKey("cluster"), SortKey("audit_id"))
 _FAILURE = (SortKey("policy"), SortKey("binding"), SortKey("expression_index", int), SortKey("message"))
+# Where a text is looked for in what a request was about, and in what refused it.
+REQUEST_TEXTS = ("verb", "resource", "subresource", "namespace", "name", "user_name")
+_REFUSAL_TEXTS = (*REQUEST_TEXTS, "policy", "binding", "message", "audit_id")
 VIEWS: Mapping[str, View] = {
     view.name: view
     for view in (
         View("events", (*_REQUEST, SortKey("stage_ts", datetime), SortKey("stage")), (*_BODIES, "extra")),
         View("requests", _REQUEST, _BODIES),
         # The workload is told from bodies, so it counts as one.
-        View("violations", (*_REQUEST, *_FAILURE), ("workload",)),
-        View("denials", _REQUEST),
+        View("violations", (*_REQUEST, *_FAILURE), ("workload",), _REFUSAL_TEXTS),
+        View("denials", _REQUEST, (), (*_REFUSAL_TEXTS, "webhook", "denier")),
     )
 }
 # Small views without an order in time.

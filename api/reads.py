@@ -21,7 +21,7 @@ from pipeline.request import Known
 from queries import DIMENSIONS, rollup_columns
 
 from .kept import history_of
-from .listing import Listing, Page, Parameters, Source, conditions, counted_page, keyset_page, rows_of
+from .listing import Listing, Page, Parameters, Source, conditions, counted_page, holding, keyset_page, rows_of
 from .questions import LARGE_LIMIT_MAX, VIEWS, Filters, Paging, RollupFilters, TimeFilters, TimePaging
 from .run_reads import Run, readiness, run, run_plan, runs, verdicts_page
 
@@ -68,14 +68,16 @@ class RequestDetail:
     new_object: str | None
 
 
-def view_page(source: Source, name: str, filters: TimeFilters, paging: TimePaging, *, large: bool = False) -> Page:
+def view_page(source: Source, name: str, filters: TimeFilters, paging: TimePaging, *, large: bool = False, find: str = "") -> Page:
     """One page of a view in questions.VIEWS (events, requests, violations, denials), newest first unless asked otherwise.
 
     `large` adds the columns that cost most: bodies, and the workloads that are told from bodies; such pages are shorter.
+    `find` keeps rows in whose texts it stands.
     """
     view = VIEWS[name]
     parameters = Parameters()
     where = conditions(filters, parameters)
+    where += [holding(find, view.texts, parameters)] if find else []
     left_out = "" if large or not view.large else f" EXCLUDE ({', '.join(view.large)})"
     listing = Listing(name, view.keys, name, f"SELECT *{left_out} FROM {name}", where)
     return keyset_page(source, listing, parameters, paging, LARGE_LIMIT_MAX if large else paging.limit)

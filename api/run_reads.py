@@ -25,8 +25,8 @@ from pipeline.report.model import Report
 
 from .beside_runs import keep_report, kept_fidelity, kept_policies, kept_report
 from .errors import NotFoundError
-from .listing import Listing, Page, Parameters, Source, conditions, keyset_page
-from .questions import TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
+from .listing import Listing, Page, Parameters, Source, conditions, holding, keyset_page
+from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
 
 # What a verdict's request was about, beside the columns of the verdict.
 REQUEST_COLUMNS = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
@@ -83,13 +83,18 @@ def run_plan(lake: Path, run_id: str) -> dict[str, Any]:
 
 
 def verdicts_page(
-    source: Source, run_id: str, filters: VerdictFilters, paging: TimePaging, grain: VerdictGrain | None = None
+    source: Source,
+    run_id: str,
+    filters: VerdictFilters,
+    paging: TimePaging,
+    grain: VerdictGrain | None = None,
+    find: str = "",
 ) -> Page:
     """Verdicts of a finished run, with what their requests were about.
 
     Columns: those of pipeline.replay.VERDICTS, then verb, api_group, resource, subresource, namespace, name and user_name of the
-    request. `grain` keeps the verdicts as a whole, or those of single expressions. Raises NotFoundError, and EvidenceError while
-    the run is not finished.
+    request. `grain` keeps the verdicts as a whole, or those of single expressions; `find` keeps those in whose texts it stands.
+    Raises NotFoundError, and EvidenceError while the run is not finished.
     """
     verdicts = _verdicts(source.lake, run_id)
     parameters = Parameters()
@@ -100,8 +105,10 @@ def verdicts_page(
     where += [_GRAINS[grain]] if grain is not None else []
     requests = conditions(of_request, parameters)
     if len(requests) > 1:
-        same = " AND ".join(f"r.{name} = v.{name}" for name in ("cluster", "audit_id", "ts"))
-        where.append(f"EXISTS (FROM requests AS r WHERE {same} AND {' AND '.join(requests)})")
+        where.append(_of_request(" AND ".join(requests)))
+    if find:
+        of_request_texts = _of_request(holding(find, REQUEST_TEXTS, parameters))
+        where.append(f"({holding(find, _VERDICT_TEXTS, parameters)} OR {of_request_texts})")
     listing = Listing(
         question=f"verdicts/{run_id}",
         keys=_VERDICT_KEYS,
@@ -115,6 +122,13 @@ def verdicts_page(
     return replace(page, rows=_with_requests(source, page))
 
 
+def _of_request(condition: str) -> str:
+    """The condition that something is true of a verdict's request."""
+    same = " AND ".join(f"r.{name} = v.{name}" for name in ("cluster", "audit_id", "ts"))
+    return f"EXISTS (FROM requests AS r WHERE {same} AND {condition})"
+
+
+_VERDICT_TEXTS = ("policy", "binding", "message", "why", "audit_id")
 _GRAINS: Mapping[VerdictGrain, str] = {
     VerdictGrain.REQUEST: "expression_index IS NULL",
     VerdictGrain.EXPRESSION: "expression_index IS NOT NULL",

@@ -11,6 +11,9 @@ from pipeline.readiness.model import DayCount
 # More bars than this are thinner than a finger on a phone; then each stands for a week.
 _DAYS_MAX = 92
 _GAP = 0.18
+# On a phone, labels of fewer bars would lie on each other.
+_LABELLED_BARS_MIN = 6
+_MIDDLE_LABEL_BARS_MIN = 14
 _MIN_HEIGHT = 3.0  # one denial among thousands must still be seen
 
 
@@ -37,12 +40,22 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Tick:
+    """A label below the bars, at `x` of 100; `anchor` is SVG's text-anchor."""
+
+    x: float
+    anchor: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """The same stretch of time for several figures, `step` being `day` or `week`."""
 
     step: str
     first: date
     last: date
+    ticks: tuple[Tick, ...]
     denied: Series
     unknown: Series
     matched: Series
@@ -56,7 +69,28 @@ def timeline(days: Sequence[DayCount]) -> Timeline | None:
     step = 1 if (last - first).days < _DAYS_MAX else 7
     starts = [first + timedelta(days=offset) for offset in range(0, (last - first).days + 1, step)]
     series = [_series(name, days, starts, step) for name in ("denied", "unknown", "matched")]
-    return Timeline("day" if step == 1 else "week", first, last, *series)
+    return Timeline("day" if step == 1 else "week", first, last, _ticks(starts), *series)
+
+
+def _ticks(starts: Sequence[date]) -> tuple[Tick, ...]:
+    """Labels of the first bar and the last one, and of one between them; bars that stand close share one label."""
+    first, last, whole = starts[0], starts[-1], _slots(starts)
+    if len(starts) < _LABELLED_BARS_MIN:
+        return (Tick(0.0, "start", _label(first) if first == last else f"{_label(first)} – {_label(last)}"),)
+    ends = Tick(0.0, "start", _label(first)), Tick(round(100 * len(starts) / whole, 3), "end", _label(last))
+    if len(starts) < _MIDDLE_LABEL_BARS_MIN:
+        return ends
+    middle = len(starts) // 2
+    return ends[0], Tick(round(100 * (middle + 0.5) / whole, 3), "middle", _label(starts[middle])), ends[1]
+
+
+def _label(day: date) -> str:
+    return f"{day.day} {day:%b}"
+
+
+def _slots(starts: Sequence[date]) -> int:
+    """A single day does not become a wall: it is drawn as wide as one of fourteen."""
+    return max(len(starts), 14)
 
 
 def _series(name: str, days: Sequence[DayCount], starts: Sequence[date], step: int) -> Series:
@@ -64,9 +98,7 @@ def _series(name: str, days: Sequence[DayCount], starts: Sequence[date], step: i
     for entry in days:
         counts[(entry.day - starts[0]).days // step] += getattr(entry, name)
     peak = max(counts)
-    # A single day does not become a wall: it is drawn as wide as one of fourteen.
-    slots = max(len(starts), 14)
-    width = 100 / slots
+    width = 100 / _slots(starts)
     bars = tuple(
         Bar(
             x=round(index * width, 3),

@@ -1,9 +1,9 @@
-"""The page about the evidence itself: what was lost, at which levels writes were recorded, who brought them, when nobody did."""
+"""The page about the evidence: what was lost, at which levels writes were recorded, where they came from, and gaps in time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,9 +14,14 @@ from ingest.lag import Lag
 from ..asking import Asker
 from ..checkup import Finding
 from ..kept import about_lake, is_behind
+from ..listing import Parameters, conditions, rows_of
+from ..questions import RequestedObject
 from ..reads import Source
 from ..waiting import in_time, view_in_time
 from .overview import findings, waiting
+from .selected import narrows
+from .selection import Selection
+from .tables import Asked, Column, Table, table
 
 LEVELS_SHOWN = 60
 SOURCES_SHOWN = 100
@@ -32,7 +37,7 @@ _LEVELS = """
         count(*) FILTER (list_contains(flags, 'truncated')) AS truncated,
         count(*) FILTER (list_contains(flags, 'redacted')) AS redacted
     FROM admission_writes
-    WHERE ran <> 'no'
+    WHERE ran <> 'no' AND true
     GROUP BY ALL
     ORDER BY writes DESC, resource
 """
@@ -44,49 +49,98 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """Everything that the page shows; `more_*` count what was left out. None is what is still being worked out.
+    """Everything that the page shows. None is what is still being worked out.
 
     `is_behind`: some of it was worked out before the newest events came. `lag`: what was acknowledged and is not in the lake yet;
     None where the spool may not be looked at.
     """
 
     findings: Sequence[Finding] | None
-    levels: Rows | None
-    more_levels: int
-    sources: Rows | None
-    more_sources: int
-    gaps: Rows | None
-    more_gaps: int
+    tables: Mapping[str, Table[dict[str, Any]] | None]
     is_behind: bool
     lag: Lag | None
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is being worked out any more."""
-        return None not in (self.findings, self.levels, self.sources, self.gaps)
 
-
-async def evidence_view(asker: Asker, now: datetime) -> EvidenceView:
-    """What the lake knows about itself. `now` tells what may still be on its way."""
+async def evidence_view(asker: Asker, now: datetime, selection: Selection, asked: Asked) -> EvidenceView:
+    """What the lake knows about the selected evidence. `now` tells what may still be on its way."""
     levels, sources, gaps, found = await asyncio.gather(
-        in_time(asker, "levels", partial(_rows, text=_LEVELS)),
+        in_time(asker, f"levels {selection}", partial(_levels, selection=selection)),
         view_in_time(asker, "sources"),
         in_time(asker, "gaps", partial(_rows, text=_GAPS)),
         in_time(asker, "ledger", partial(findings, now=now)),
     )
+
+    def is_selected(cluster: str | None, first: datetime | None, last: datetime | None) -> bool:
+        return selection.cluster in ("", cluster or selection.cluster) and selection.overlaps(first, last, now)
+
+    def of(name: str, caption: str, columns: Columns, rows: Rows | None, at_most: int) -> Table[dict[str, Any]] | None:
+        return None if rows is None else table(asked, name, caption, columns, rows, at_most)
+
+    def chosen(rows: Rows | None) -> Rows | None:
+        return None if rows is None else [row for row in rows if is_selected(row["cluster"], row["first_ts"], row["last_ts"])]
+
     return EvidenceView(
-        found,
-        *_shown(levels, LEVELS_SHOWN),
-        *_shown(None if sources is None else sources.to_pylist(), SOURCES_SHOWN),
-        *_shown(gaps, GAPS_SHOWN),
+        None if found is None else [item for item in found if is_selected(item.cluster, item.first_ts, item.last_ts)],
+        {
+            "levels": of("levels", "Recorded writes by audit level", _LEVEL_COLUMNS, levels, LEVELS_SHOWN),
+            "sources": of(
+                "sources",
+                _SOURCES_CAPTION,
+                _SOURCE_COLUMNS,
+                chosen(None if sources is None else sources.to_pylist()),
+                SOURCES_SHOWN,
+            ),
+            "gaps": of("gaps", _GAPS_CAPTION, _GAP_COLUMNS, chosen(gaps), GAPS_SHOWN),
+        },
         await asker.ask(is_behind, "view losses", "view sources", _LEVELS, _GAPS),
         await asker.ask(waiting),
     )
+
+
+def _levels(source: Source, selection: Selection) -> list[dict[str, Any]]:
+    """Of everything the answer is kept; of a selection it is worked out."""
+    if not narrows(selection):
+        return _rows(source, _LEVELS)
+    parameters = Parameters()
+    where = conditions(RequestedObject(**selection.filters("since", "until", "namespace", "cluster")), parameters)
+    return rows_of(source, _LEVELS.replace("AND true", f"AND {' AND '.join(where)}"), parameters)
 
 
 def _rows(source: Source, text: str) -> list[dict[str, Any]]:
     return about_lake(source, text, lambda: source.reader.arrow(text).to_pylist())
 
 
-def _shown(rows: list[dict[str, Any]] | None, at_most: int) -> tuple[Rows | None, int]:
-    return (None, 0) if rows is None else (rows[:at_most], max(0, len(rows) - at_most))
+Columns = tuple[Column[dict[str, Any]], ...]
+
+
+def _field(name: str, label: str, kind: str = "") -> Column[dict[str, Any]]:
+    return Column(name, label, lambda row: row[name], kind)
+
+
+_LEVEL_COLUMNS = (
+    _field("resource", "Resource", "name"),
+    _field("writes", "Writes", "n"),
+    _field("request_response", "RequestResponse", "n"),
+    _field("request", "Request", "n"),
+    _field("metadata", "Metadata", "n"),
+    _field("truncated", "Truncated", "n"),
+    _field("redacted", "Redacted", "n"),
+)
+_SOURCES_CAPTION = "Log files and the webhook. An event that several sources hold is stored once."
+_SOURCE_COLUMNS = (
+    _field("ingest_source", "Source", "name"),
+    _field("events", "Events", "n"),
+    _field("stored", "Stored from it", "n"),
+    _field("first_ts", "First and last event", "time"),
+    _field("last_ts", ""),
+    _field("last_ingest_ts", "Last ingested", "time"),
+    _field("cluster", "Cluster", "name"),
+)
+_GAPS_CAPTION = "Times in which a cluster recorded nothing for longer than it usually does"
+_GAP_COLUMNS = (
+    _field("seconds", "Length", "n"),
+    _field("first_ts", "From", "time"),
+    _field("last_ts", "Until", "time"),
+    _field("usual_seconds", "Usual longest", "n"),
+    _field("cluster", "Cluster", "name"),
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
@@ -15,12 +16,13 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pipeline.report.cells import visible_value
+from pipeline.report.cells import visible, visible_value
 from pipeline.report.figures import FIGURES
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
 
 from .manifest import source_lines
+from .selection import SPANS
 
 # No inline script or style, no other origin, no frame: whatever an event may hold, it stays text.
 SECURITY_HEADERS = {
@@ -39,7 +41,14 @@ STATIC_TYPES = {
     "hindcast.js": "text/javascript; charset=utf-8",
     "hindcast.svg": "image/svg+xml",
 }
+# The filters that a reader takes along from page to page.
+KEPT_EVERYWHERE = ("since", "until", "namespace", "cluster")
 _PIECES = re.compile(r"[^:/@._-]*[:/@._-]*")
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_USER_MAX = 40
+# Headings as our templates write them; those that only a screen reader meets name no section of the page.
+_HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>', re.DOTALL)
+_HIDDEN = re.compile(r'<a class="anchor".*?</a>', re.DOTALL)
 # Each status with its sign and the class of its colour; the sign and the word carry the meaning.
 _STATUSES = {
     "READY": ("✓", "good"),
@@ -58,11 +67,22 @@ _STATUSES = {
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """One page. Every value is escaped where it stands; the answer is kept by no cache, because it speaks of requests of people."""
-    text = (
-        _environment().get_template(template).render(path=request.url.path, static=static_address, now=datetime.now(UTC), **values)
-    )
+    """One page. Every value is escaped where it stands; the answer is kept by no cache, because it speaks of requests of people.
+
+    Its links lead on under the same filters: `kept(path)` is an address with those that hold on every page.
+    """
+    # A page of one request names the cluster of that request, which is not a filter that the reader chose.
+    is_of_one = request.url.path.endswith("/request")
+    names = [name for name in KEPT_EVERYWHERE if status == 200 and not (is_of_one and name == "cluster")]
+    filters = {name: request.query_params.get(name) for name in names}
+    shared = {"path": request.url.path, "static": static_address, "now": datetime.now(UTC), "kept": partial(kept_address, filters)}
+    text = _environment().get_template(template).render(**shared, **values)
     return HTMLResponse(text, status, {**SECURITY_HEADERS, "Cache-Control": "no-store"})
+
+
+def kept_address(filters: Mapping[str, object], path: str, **values: object) -> str:
+    """An address with filters, where it does not give them itself."""
+    return address(path, **{**filters, **values})
 
 
 def static_file(name: str) -> Response:
@@ -106,6 +126,9 @@ def _environment() -> Environment:
         day=time_of_day,
         date=short_date,
         soft=soft,
+        user=user,
+        place=place,
+        contents=contents,
         coded=coded,
         percent=percent,
         policy_name=policy_name,
@@ -122,8 +145,26 @@ def _environment() -> Environment:
         verdict_class=lambda status: _STATUSES.get(str(status), ("–", ""))[1],
         counted=counted,
     )
-    environment.globals.update(address=address, days_between=days_between, figures=FIGURES)
+    environment.globals.update(
+        address=address,
+        days_between=days_between,
+        figures=FIGURES,
+        spans=SPANS,
+        cluster_choices=cluster_choices,
+        keep_given=keep_given,
+    )
     return environment
+
+
+def cluster_choices(clusters: Iterable[str], chosen: str) -> list[tuple[str, str]]:
+    """The options of a field; a chosen cluster that the lake does not have stays chosen."""
+    names = dict.fromkeys([*clusters, *([chosen] if chosen else [])])
+    return [("", "all"), *((name, name) for name in names)]
+
+
+def keep_given(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What a form keeps of the address beside its own fields."""
+    return {name: value for name, value in pairs if value}
 
 
 def thousands(count: int | None) -> str:
@@ -172,7 +213,9 @@ def time_of_day(ts: datetime | None) -> Markup:
 
 def time_of_moment(ts: datetime) -> Markup:
     """`2026-11-21 03:24:15.866 UTC`: of one request, to the millisecond."""
-    return _time(ts, f"{ts.astimezone(UTC):%Y-%m-%d %H:%M:%S}.{ts.microsecond // 1000:03} UTC")
+    at = ts.astimezone(UTC)
+    text = f"{at:%Y-%m-%d} {at:%H:%M:%S}.{ts.microsecond // 1000:03}\N{NO-BREAK SPACE}UTC"
+    return Markup('<time class="moment" datetime="{}">{}</time>').format(ts.isoformat(), text)
 
 
 def _time(ts: datetime | None, text: str) -> Markup:
@@ -188,6 +231,38 @@ def coded(text: str) -> Markup:
 def soft(text: str | None) -> Markup:
     """A name that may be broken after its signs, so that tables need not break it inside a word; nothing for none."""
     return Markup("<wbr>").join(_PIECES.findall(text or ""))
+
+
+def user(name: str | None) -> Markup:
+    """A user on one line: a service account as `sa namespace:name`, a long name without its middle. The whole name is the title."""
+    whole = visible(name or "")
+    short = whole.removeprefix(_SERVICE_ACCOUNT)
+    kind = Markup('<span class="soft">sa</span> ') if short != whole else ""
+    if len(short) > _USER_MAX:
+        half = (_USER_MAX - 1) // 2
+        short = f"{short[:half]}…{short[-half:]}"
+    if short == whole:
+        return Markup('<span class="user">{}</span>').format(whole)
+    return Markup('<span class="user" title="{}">{}{}</span>').format(whole, kind, short)
+
+
+def contents(body: Markup) -> list[tuple[str, str]]:
+    """The sections of a page, as (id, title) of their headings, in order."""
+    found = [(match[1], " ".join(striptags(match[2]).split())) for match in _HEADING.finditer(body)]
+    return [(name, title) for name, title in found if title]
+
+
+def striptags(text: str) -> str:
+    """The text of markup of ours."""
+    return str(Markup(_HIDDEN.sub("", text)).striptags())
+
+
+def place(row: Mapping[str, Any]) -> str:
+    """`default/web-1`, `web-1` of a cluster-scoped object, `in default` without a name."""
+    namespace, name = row["namespace"], row["name"]
+    if not name:
+        return f"in {namespace}" if namespace else ""
+    return f"{namespace}/{name}" if namespace else str(name)
 
 
 def duration(seconds: float) -> str:

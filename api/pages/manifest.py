@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,9 +78,18 @@ def binding_manifest(binding: Mapping[str, Any]) -> dict[str, Any]:
     return _manifest("ValidatingAdmissionPolicyBinding", binding["name"], spec)
 
 
+def manifests_text(manifests: Iterable[Mapping[str, Any]]) -> str:
+    """Manifests as one YAML text, as a person writes it."""
+    return "---\n".join(_yaml(manifest) for manifest in manifests)
+
+
+def _yaml(manifest: Mapping[str, Any]) -> str:
+    return yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+
+
 def source_lines(manifest: Mapping[str, Any]) -> tuple[SourceLine, ...]:
     """A manifest as YAML, line by line, with the validation that each line belongs to."""
-    text = yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    text = _yaml(manifest)
     owner: dict[int, int] = {}
     for index, node in enumerate(_validations(yaml.compose(text, Loader=yaml.SafeLoader))):
         # The end of a block stands at the beginning of what follows it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -12,9 +12,8 @@ from typing import Any
 
 from ingest.lag import Lag
 from pipeline.readiness.assess import rows_of
-from pipeline.readiness.model import PolicyReadiness, urgency
+from pipeline.readiness.model import DayCount, PolicyReadiness, urgency
 from pipeline.replay import BindingSummary
-from pipeline.report.model import RecordedPolicy
 from queries.rows import Loss
 
 from .. import reads, run_reads
@@ -27,13 +26,19 @@ from ..reads import Source
 from ..run_reads import Run
 from ..waiting import in_time
 from .charts import Timeline, timeline
-from .html import address, counted, duration
+from .html import KEPT_EVERYWHERE, address, counted, duration
 from .newest import Chosen, newest, unspoken
+from .selected import Counts, Key, counted_days, narrows, selected_days, selected_recorded
+from .selection import Selection
+from .tables import ROWS_MAX, Asked, Column, Table, table
 
+_EVERYTHING = Selection()
 RUNS_SHOWN = 15
 RECORDED_SHOWN = 12
 # A report of a large replay takes seconds, and is then kept. So long a page works on reports that nobody has asked for yet.
 _REPORTS_SECONDS = 2.0
+# So long a form waits for names to propose.
+_PROPOSALS_SECONDS = 0.3
 # What needs a decision first.
 _LOST = "lost"
 
@@ -61,11 +66,13 @@ class Losses:
 class Entry:
     """One (policy, binding) with the replay that speaks for it. `is_stale`: the lake has events that this replay did not see.
 
-    `others` counts the further replays of the policy, which stand in the list at `others_href`.
+    `counts` and `chart` are of the selected requests; `counts` is None while these are being counted. `others` counts the further
+    replays of the policy, which stand in the list at `others_href`.
     """
 
     policy: PolicyReadiness
     run: Run
+    counts: Counts | None
     chart: Timeline | None
     href: str
     is_stale: bool
@@ -94,42 +101,56 @@ class Recorded:
     href: str
 
 
-async def overview(asker: Asker, now: datetime) -> dict[str, Any]:
+async def overview(asker: Asker, now: datetime, selection: Selection, asked: Asked) -> dict[str, Any]:
     """Everything that the first page shows. What would take too long is left out and said to be: the page itself always comes."""
     found = await asker.ask(extent)
-    runs = run_reads.runs(asker.lake)
+    runs = await asyncio.to_thread(run_reads.runs, asker.lake)
     (decided, awaited), ledger, log = await asyncio.gather(
-        entries(asker, runs, found.last_ts),
+        entries(asker, runs, found.last_ts, selection),
         in_time(asker, "ledger", partial(findings, now=now)),
-        in_time(asker, "recorded", recorded),
+        in_time(asker, f"recorded {selection}", partial(recorded, selection=selection)),
     )
+    tables = {
+        "policies": table(asked, "policies", "Policies, what needs a decision first", _POLICY_COLUMNS, decided),
+        "awaited": table(asked, "awaited", "Each verdict is worked out when it is first asked for", _AWAITED_COLUMNS, awaited),
+        "recorded": None if log is None else table(asked, "recorded", _RECORDED_CAPTION, _RECORDED_COLUMNS, log, RECORDED_SHOWN),
+        "replays": runs_table(asked, [run for run in runs if selection.policy in ("", *run.policies)], RUNS_SHOWN),
+    }
     return {
         "extent": found,
         "entries": decided,
         "awaited": awaited,
         "losses": None if ledger is None else losses(ledger),
-        "recorded": log,
+        "is_narrowed": narrows(selection),
         "is_behind": await asker.ask(is_behind, "view losses", "recorded"),
         "lag": await asker.ask(waiting),
         "runs": runs,
         "unspoken": unspoken(runs, newest(runs)),
-        "runs_shown": RUNS_SHOWN,
-        "recorded_shown": RECORDED_SHOWN,
+        "tables": tables,
     }
 
 
-def run_overview(source: Source, run_id: str) -> dict[str, Any]:
+def runs_table(asked: Asked, runs: Sequence[Run], at_most: int = ROWS_MAX) -> Table[Run]:
+    """Replays, as the overview and the list of all have them."""
+    return table(asked, "replays", "Replays, newest first", _RUN_COLUMNS, runs, at_most)
+
+
+def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection) -> dict[str, Any]:
     """Everything that the page of one replay shows. Raises NotFoundError for one that is not there or not finished."""
     run = run_reads.run(source.lake, run_id)
     if not run.finished or run.summary is None:
         raise NotFoundError(f"replay {run_id} is not finished", "it goes on when the same policies are tried again")
     report, plan = report_of(source, run_id), plan_of(source, run_id)
     left_out = [*run.summary.not_evaluated, *((item["reason"], item["requests"]) for item in plan["excluded"])]
+    by_count = sorted(((reason, count) for reason, count in left_out), key=lambda row: (-row[1], row[0]))
+    found = [_entry(policy, run, policy.days, selection, is_stale=False) for policy in sorted(report.policies, key=urgency)]
     return {
         "run": run,
         "report": report,
-        "entries": [_entry(policy, run, is_stale=False) for policy in report.policies],
-        "left_out": sorted(((reason, count) for reason, count in left_out), key=lambda row: (-row[1], row[0])),
+        "tables": {
+            "policies": table(asked, "policies", "Policies, what needs a decision first", _POLICY_COLUMNS, found),
+            "left-out": table(asked, "left-out", "These say nothing about the policies", _LEFT_OUT_COLUMNS, by_count),
+        },
     }
 
 
@@ -165,12 +186,19 @@ def findings(source: Source, now: datetime) -> list[Finding]:
     return ledger_findings([Loss(**row) for row in view_of(source, "losses").to_pylist()], now)
 
 
-async def entries(asker: Asker, runs: Sequence[Run], last_ts: datetime | None) -> tuple[list[Entry], list[Awaited]]:
-    """The verdict on the newest version of every policy, what needs a decision first; and those for which there was no time."""
+async def entries(
+    asker: Asker, runs: Sequence[Run], last_ts: datetime | None, selection: Selection
+) -> tuple[list[Entry], list[Awaited]]:
+    """The verdict on the newest version of every policy, what needs a decision first; and those for which there was no time.
+
+    The verdict is that on the whole replay, the figures are of the selected requests.
+    """
     found: list[Entry | Awaited] = []
     started = time.monotonic()
     by_run: dict[str, list[Chosen]] = {}
     for chosen in newest(runs):
+        if selection.policy not in ("", chosen.policy):
+            continue
         by_run.setdefault(chosen.run.run_id, []).append(chosen)
     # The replay that was asked for last first: its verdicts are wanted now, if there is no time for all.
     for members in sorted(by_run.values(), key=lambda members: members[0].run.asked_ts, reverse=True):
@@ -182,37 +210,122 @@ async def entries(asker: Asker, runs: Sequence[Run], last_ts: datetime | None) -
         if report is None:
             for item in run.summary.bindings if run.summary else ():
                 if item.policy in others:
-                    found.append(Awaited(item, run, policy_address(run.run_id, item.policy, item.binding)))
+                    found.append(Awaited(item, run, policy_address(run.run_id, item.policy, item.binding, selection)))
             continue
+        days = await _days(asker, run, selection, max(left, 0.1))
         for policy in report.policies:
             is_stale = run.until is None and last_ts is not None and report.last_ts is not None and last_ts > report.last_ts
             if policy.policy in others:
-                entry = _entry(policy, run, is_stale=is_stale)
+                own: Sequence[DayCount] | None = None
+                if days is not None:
+                    own = policy.days if days is _ALL else days.get((policy.policy, policy.binding), ())
+                entry = _entry(policy, run, own, selection, is_stale=is_stale)
                 found.append(replace(entry, others=others[policy.policy], others_href=address("/runs", policy=policy.policy)))
     decided = [entry for entry in found if isinstance(entry, Entry)]
     return sorted(decided, key=lambda entry: urgency(entry.policy)), [entry for entry in found if isinstance(entry, Awaited)]
 
 
-def policy_address(run_id: str, policy: str, binding: str | None) -> str:
-    """Where one (policy, binding) of a replay is shown."""
-    return address(f"/runs/{run_id}/policy", policy=policy, binding=binding)
+async def _days(asker: Asker, run: Run, selection: Selection, seconds: float) -> Mapping[Key, tuple[DayCount, ...]] | None:
+    """The selected requests per day; `_ALL` where all are selected, None where there is no time to count them."""
+    if not narrows(selection):
+        return _ALL
+    work = partial(selected_days, run_id=run.run_id, selection=selection)
+    return await in_time(asker, f"selected {run.run_id} {selection}", work, seconds)
 
 
-def recorded(source: Source) -> list[Recorded]:
+_ALL: Mapping[Key, tuple[DayCount, ...]] = {}
+
+
+def policy_address(run_id: str, policy: str, binding: str | None, selection: Selection = _EVERYTHING) -> str:
+    """Where one (policy, binding) of a replay is shown, under the filters that hold on every page."""
+    return address(f"/runs/{run_id}/policy", policy=policy, binding=binding, **selection.given(*KEPT_EVERYWHERE))
+
+
+def recorded(source: Source, selection: Selection) -> list[Recorded]:
     """What the clusters recorded of their own policies, most first."""
-    rows = about_lake(source, "recorded", lambda: rows_of(source.reader.connection, "recorded"))
+    if narrows(selection):
+        rows = selected_recorded(source, selection)
+    else:
+        rows = about_lake(source, "recorded", lambda: rows_of(source.reader.connection, "recorded"))
+    kept = selection.given(*KEPT_EVERYWHERE)
     return [
         Recorded(
-            row.policy,
-            row.binding,
-            row.failures,
-            row.denied_requests,
-            row.last_ts,
-            address("/violations", kind="violations" if row.failures else "denials", policy=row.policy, binding=row.binding),
+            row["policy"],
+            row["binding"],
+            row["failures"],
+            row["denied_requests"],
+            row["last_ts"],
+            address(
+                "/violations",
+                kind="violations" if row["failures"] else "denials",
+                policy=row["policy"],
+                binding=row["binding"],
+                **kept,
+            ),
         )
-        for row in (RecordedPolicy(**found) for found in rows)
+        for row in rows
+        if selection.policy in ("", row["policy"])
     ]
 
 
-def _entry(policy: PolicyReadiness, run: Run, *, is_stale: bool) -> Entry:
-    return Entry(policy, run, timeline(policy.days), policy_address(run.run_id, policy.policy, policy.binding), is_stale)
+async def recorded_policies(asker: Asker) -> list[str]:
+    """Names of the policies of which the clusters recorded something; empty while that is being worked out."""
+    work = partial(recorded, selection=_EVERYTHING)
+    rows = await in_time(asker, f"recorded {_EVERYTHING}", work, _PROPOSALS_SECONDS)
+    return sorted({row.policy for row in rows or ()})
+
+
+def _entry(policy: PolicyReadiness, run: Run, days: Sequence[DayCount] | None, selection: Selection, *, is_stale: bool) -> Entry:
+    href = policy_address(run.run_id, policy.policy, policy.binding, selection)
+    counts: Counts | None
+    if days is policy.days:
+        exposure = policy.exposure
+        counts = Counts(exposure.requests_matched, policy.denials.requests, exposure.requests_unknown)
+    else:
+        counts = None if days is None else counted_days(days)
+    return Entry(policy, run, counts, timeline(days or ()), href, is_stale)
+
+
+_POLICY_COLUMNS: tuple[Column[Entry], ...] = (
+    Column("policy", "Policy", lambda entry: entry.policy.policy),
+    Column("binding", "", lambda entry: entry.policy.binding),
+    Column("verdict", "Verdict", lambda entry: str(entry.policy.status)),
+    Column("matched", "Matched", lambda entry: entry.counts and entry.counts.matched, "n"),
+    Column("denied", "Would deny", lambda entry: entry.counts and entry.counts.denied, "n"),
+    Column("unknown", "Unknown", lambda entry: entry.counts and entry.counts.unknown, "n"),
+    Column("replayed", "Replayed", lambda entry: entry.run.planned_ts, "time"),
+    Column("reason", "", lambda entry: entry.policy.reasons[0] if entry.policy.reasons else ""),
+    Column("run_id", "", lambda entry: entry.run.run_id),
+)
+_AWAITED_COLUMNS: tuple[Column[Awaited], ...] = (
+    Column("policy", "Policy", lambda entry: entry.counts.policy, "name"),
+    Column("binding", "Binding", lambda entry: entry.counts.binding, "name"),
+    Column("matched", "Matched", lambda entry: entry.counts.matched, "n"),
+    Column("denied", "Would deny", lambda entry: entry.counts.deny, "n"),
+    Column("unknown", "Unknown", lambda entry: entry.counts.unknown, "n"),
+)
+_RECORDED_CAPTION = (
+    "Policies that left failures or denials in the log. "
+    "Up to Kubernetes 1.36 the API server records only the first failure of a request, so these are lower bounds."
+)
+_RECORDED_COLUMNS: tuple[Column[Recorded], ...] = (
+    Column("policy", "Policy", lambda row: row.policy, "name"),
+    Column("failures", "Failures", lambda row: row.failures, "n"),
+    Column("denied", "Requests denied", lambda row: row.denied, "n"),
+    Column("last_ts", "Last seen", lambda row: row.last_ts, "time"),
+    Column("binding", "Binding", lambda row: row.binding, "name"),
+)
+_RUN_COLUMNS: tuple[Column[Run], ...] = (
+    Column("run_id", "Replay", lambda run: run.run_id),
+    Column("policies", "Policies", lambda run: list(run.policies), "text"),
+    Column("kind", "Kind", lambda run: run.kind),
+    Column("planned_ts", "Planned", lambda run: run.planned_ts, "time"),
+    Column("since", "Window", lambda run: run.since, "time"),
+    Column("until", "", lambda run: run.until),
+    Column("requests", "Requests", lambda run: run.requests, "n"),
+    Column("finished", "", lambda run: run.finished),
+)
+_LEFT_OUT_COLUMNS: tuple[Column[tuple[str, int]], ...] = (
+    Column("reason", "Reason", lambda row: row[0], "text"),
+    Column("requests", "Requests", lambda row: row[1], "n"),
+)

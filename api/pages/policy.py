@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
-from pipeline.readiness.model import NamespaceCount, PolicyReadiness
+from pipeline.readiness.model import PolicyReadiness
 from pipeline.replay import runs_folder
 from pipeline.report.model import Report
 
@@ -18,8 +19,11 @@ from ..run_reads import Run
 from .charts import Timeline, timeline
 from .html import address, counted
 from .manifest import SourceLine, binding_manifest, policy_manifest, source_lines
+from .policy_tables import policy_tables
+from .selected import Counts, counted_days, narrows, selected_days
+from .selection import Selection, of_day
+from .tables import Asked, Table
 
-_NAMESPACES_SHOWN = 20
 _DENIALS = """
     SELECT expression_index, count(*) AS verdicts, count(DISTINCT (cluster, audit_id)) AS requests,
         arg_max(message, ts) AS message
@@ -42,6 +46,15 @@ class Links:
         """The list of requests, filtered."""
         return address(f"/runs/{self.run_id}/requests", policy=self.policy, binding=self.binding, **filters)
 
+    def day(self, day: date) -> str:
+        """The would-be denials of one UTC day."""
+        return self.requests(outcome="deny", **of_day(day))
+
+    @property
+    def edit(self) -> str:
+        """The form with this policy in it."""
+        return address("/try", run=self.run_id, policy=self.policy)
+
     def request(self, audit_id: str) -> str:
         """One request."""
         return address(f"/runs/{self.run_id}/request", cluster=self.cluster, audit_id=audit_id, policy=self.policy)
@@ -49,7 +62,10 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class PolicyView:
-    """One (policy, binding) of a replay. `marks` says of each validation that denied something how often and with which message."""
+    """One (policy, binding) of a replay. `marks` says of each validation that denied something how often and with which message.
+
+    `selected` counts the selected requests; None where all are. `chart` is of the same requests.
+    """
 
     run: Run
     report: Report
@@ -59,27 +75,35 @@ class PolicyView:
     source: tuple[SourceLine, ...]
     binding_source: tuple[SourceLine, ...]
     marks: Mapping[int, str]
-    by_namespace: Sequence[NamespaceCount]
+    selection: Selection
+    selected: Counts | None
+    tables: Mapping[str, Table[Any] | None]
 
 
-def policy_view(source: Source, run_id: str, policy: str, binding: str | None) -> PolicyView:
-    """Everything that the page of one (policy, binding) shows. Raises NotFoundError for one that this replay did not try."""
+def policy_view(source: Source, run_id: str, policy: str, binding: str | None, selection: Selection, asked: Asked) -> PolicyView:
+    """Everything that the page of one (policy, binding) shows. Raises NotFoundError for one that this replay did not try.
+
+    The selection has figures of its own; everything else speaks of the whole replay.
+    """
     run, report = run_reads.run(source.lake, run_id), report_of(source, run_id)
     entry = next((item for item in report.policies if (item.policy, item.binding) == (policy, binding)), None)
     if entry is None:
         name = f"{policy!r} with binding {binding!r}" if binding else repr(policy)
         raise NotFoundError(f"replay {run_id} did not try the policy {name}", "the overview names what was tried")
     text, binding_text = manifests(plan_of(source, run_id), policy, binding)
+    days = selected_days(source, run_id, selection).get((policy, binding), ()) if narrows(selection) else entry.days
     return PolicyView(
         run=run,
         report=report,
         entry=entry,
-        chart=timeline(entry.days),
+        chart=timeline(days),
         link=Links(run_id, policy, binding, report.clusters[0] if len(report.clusters) == 1 else None),
         source=text,
         binding_source=binding_text,
         marks=_marks(source, run_id, policy, binding) if entry.denials.requests else {},
-        by_namespace=sorted(entry.namespaces, key=lambda row: (-row.denied, -row.matched, row.namespace))[:_NAMESPACES_SHOWN],
+        selection=selection,
+        selected=counted_days(days) if narrows(selection) else None,
+        tables=policy_tables(entry, days, asked),
     )
 
 

@@ -1,14 +1,11 @@
-"""Drilling down: the requests behind a figure, and one request with its verdicts and what it changed."""
+"""One request, with its verdicts and what it changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from itertools import groupby
 from typing import Any
 
-from ingest.errors import InputError
 from pipeline.history.reconstruct import NotReplayed
 from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest
@@ -16,20 +13,13 @@ from pipeline.request import AdmissionRequest
 from .. import reads, run_reads
 from ..errors import NotFoundError
 from ..kept import plan_of
-from ..questions import DenialFilters, TimePaging, VerdictFilters, ViolationFilters
+from ..questions import TimePaging, VerdictFilters
 from ..reads import RequestDetail, Source
 from ..run_reads import Run
 from .change import Change, change_of, decoded
 from .manifest import SourceLine
 from .policy import manifests
 
-PAGE_ROWS = 50
-OUTCOMES: Mapping[str, Mapping[str, list[str]]] = {
-    "deny": {"effect": ["deny"]},
-    "unknown": {"decision": ["unknown"]},
-    "error": {"decision": ["error"]},
-    "admit": {"decision": ["admit"]},
-}
 _VERDICTS_MAX = 500
 _ANSWERS: Mapping[str, str] = {
     "vap": "denied by a policy",
@@ -39,42 +29,6 @@ _ANSWERS: Mapping[str, str] = {
     "quota": "over quota",
     "open": "no answer is recorded",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a list is filtered by, as the form has it; empty means any."""
-
-    policy: str = ""
-    binding: str = ""
-    outcome: str = "deny"
-    namespace: str = ""
-    user: str = ""
-    day: str = ""
-    kind: str = "violations"
-
-    def window(self) -> dict[str, str]:
-        """The day as `since` and `until`. Raises InputError for what is no day."""
-        if not self.day:
-            return {}
-        try:
-            first = date.fromisoformat(self.day)
-            last = first + timedelta(days=1)
-        except (ValueError, OverflowError):
-            raise InputError(f"day: {self.day!r} is no day", "write it as 2026-11-21") from None
-        return {"since": f"{first.isoformat()}T00:00:00Z", "until": f"{last.isoformat()}T00:00:00Z"}
-
-    def names(self, *fields: str) -> dict[str, list[str]]:
-        """The filters of these names, without those that were left empty."""
-        return {name: [getattr(self, name)] for name in fields if getattr(self, name)}
-
-
-@dataclass(frozen=True, slots=True)
-class RequestList:
-    """One page of a list; `next` leads to the following one. A row of verdicts has their `texts` and `expressions`."""
-
-    rows: Sequence[dict[str, Any]]
-    next: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,43 +55,6 @@ class RequestView:
     policy: str
 
 
-def verdict_list(source: Source, run_id: str, wanted: Wanted, after: str | None) -> RequestList:
-    """Verdicts of a replay, newest first: one row for each request and (policy, binding) that said so."""
-    if wanted.outcome not in OUTCOMES:
-        raise InputError(f"outcome: {wanted.outcome!r} is none", f"it is one of {', '.join(OUTCOMES)}")
-    given: dict[str, Any] = {
-        **OUTCOMES[wanted.outcome],
-        **wanted.names("policy", "binding", "namespace", "user"),
-        **wanted.window(),
-    }
-    page = run_reads.verdicts_page(source, run_id, VerdictFilters(**given), _paging(PAGE_ROWS, after))
-    return RequestList(_merged(page.dicts()), page.next)
-
-
-def recorded_list(source: Source, wanted: Wanted, after: str | None) -> RequestList:
-    """What the clusters recorded: policy failures, or requests that were denied."""
-    given: dict[str, Any] = {**wanted.names("policy", "binding", "namespace", "user"), **wanted.window()}
-    paging = _paging(PAGE_ROWS, after)
-    if wanted.kind == "denials":
-        page = reads.view_page(source, "denials", DenialFilters(**given), paging)
-    elif wanted.kind == "violations":
-        page = reads.view_page(source, "violations", ViolationFilters(**given), paging)
-    else:
-        raise InputError(f"kind: {wanted.kind!r} is none", "it is violations or denials")
-    return RequestList(page.dicts(), page.next)
-
-
-def _merged(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each request and (policy, binding), with what each of its expressions said."""
-    found: list[dict[str, Any]] = []
-    for _, group in groupby(rows, lambda row: [row[name] for name in ("ts", "cluster", "audit_id", "pass", "policy", "binding")]):
-        members = list(group)
-        texts = dict.fromkeys(row["message"] or row["why"] for row in members if row["message"] or row["why"])
-        expressions = sorted({row["expression_index"] for row in members if row["expression_index"] is not None})
-        found.append({**members[0], "texts": list(texts), "expressions": expressions})
-    return found
-
-
 def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str) -> list[RequestView]:
     """The requests of one auditID, each with its verdicts in a replay, or without one.
 
@@ -146,7 +63,7 @@ def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str
     rows: list[dict[str, Any]] = []
     if run_id is not None:
         filters = VerdictFilters(audit_id=[audit_id], cluster=[cluster] if cluster else [], since=None, until=None)
-        rows = run_reads.verdicts_page(source, run_id, filters, _paging(_VERDICTS_MAX)).dicts()
+        rows = run_reads.verdicts_page(source, run_id, filters, TimePaging(limit=_VERDICTS_MAX, order="newest")).dicts()
     names = [cluster] if cluster else sorted({row["cluster"] for row in rows})
     details = [detail for name in names for detail in reads.request_details(source, name, audit_id)]
     if not details:
@@ -213,7 +130,3 @@ def _expression(plan: Mapping[str, Any] | None, row: Mapping[str, Any]) -> str:
     validations: list[dict[str, Any]] = next(found, [])
     index = row["expression_index"]
     return str(validations[index]["expression"]) if index < len(validations) else ""
-
-
-def _paging(rows: int, after: str | None = None) -> TimePaging:
-    return TimePaging(limit=rows, after=after, order="newest")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
@@ -24,17 +24,20 @@ from ..jobs import Jobs, State
 from ..kept import report_of
 from ..waiting import in_time
 from . import evidence, overview
-from .html import STATIC_TYPES, address, page, static_file
+from .errors import error_page
+from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
+from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
-from .requests import OUTCOMES, Wanted, recorded_list, request_view, verdict_list
-from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, job_view, problem_of, read_form
+from .requests import request_view
+from .selection import Selection, Text, selection_of
+from .tables import Asked, asked_of, file_of
+from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, form_of_run, job_view, problem_of, read_form
 
-_TITLES = {404: "There is no such page", 409: "The lake cannot tell", 422: "That asks too much", 503: "The lake cannot be read"}
 # So long a page waits for a started replay to have read its policies, so that a mistake in them is shown at once.
 _SETTLE_SECONDS = 20.0
 _MISTAKES = ("bad_input", "too_large")
 _JOBS_SHOWN = 10
-Text = Annotated[str, Query(max_length=1_000)]
+_CHOICES_MAX = 200
 After = Annotated[str | None, Query(max_length=4_000)]
 
 
@@ -44,9 +47,11 @@ class PageRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler of the route, with our own errors caught."""
         handle = super().get_route_handler()
+        known = sorted({*_query_names(self.dependant), *KEPT_EVERYWHERE})
 
         async def answer(request: Request) -> Response:
             try:
+                _check_names(request, known)
                 return await handle(request)
             except HindcastError as error:
                 return error_page(request, classify(error)[1], error.message, error.hint)
@@ -57,13 +62,22 @@ class PageRoute(APIRoute):
         return answer
 
 
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    yield from (field.alias for field in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _query_names(inner)
+
+
+def _check_names(request: Request, known: Sequence[str]) -> None:
+    """A filter that a page does not know must not pass for one that it applied. Raises InputError."""
+    for name in request.query_params:
+        if name not in known:
+            raise InputError(
+                f"{ascii(name)[:60]} is not a parameter of this page", f"there are {', '.join(known)}" if known else "it takes none"
+            )
+
+
 router = APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
-
-
-def error_page(request: Request, status: int, message: str, hint: str = "") -> HTMLResponse:
-    """An error for a person."""
-    title = _TITLES.get(status, HTTPStatus(status).phrase)
-    return page(request, "error.html.j2", status, title=title, message=message, hint=hint, section="")
 
 
 def asker_of(request: Request) -> Asker:
@@ -80,38 +94,76 @@ def jobs_of(request: Request) -> Jobs:
 
 Asking = Annotated[Asker, Depends(asker_of)]
 Working = Annotated[Jobs, Depends(jobs_of)]
+Selected = Annotated[Selection, Depends(selection_of)]
+Asks = Annotated[Asked, Depends(asked_of)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choices:
+    """What the fields of a form propose: the lake's clusters, and names of policies."""
+
+    clusters: Sequence[str]
+    policies: Sequence[str]
+
+
+async def choices(asker: Asker, policies: Iterable[str]) -> Choices:
+    """The clusters of the lake, beside the policies that a page knows."""
+    found = await asker.ask(overview.extent)
+    return Choices([row["cluster"] for row in found.clusters], list(policies)[:_CHOICES_MAX])
+
+
+def _pages(request: Request, after: str | None = "") -> str:
+    """The same list from another row on; empty where there is none."""
+    if after is None:
+        return ""
+    given = {name: value for name, value in request.query_params.items() if name != "after"}
+    return address(request.url.path, **given, after=after)
 
 
 @router.get("/")
-async def show_overview(request: Request, asker: Asking) -> Response:
+async def show_overview(request: Request, asker: Asking, selection: Selected, asked: Asks) -> Response:
     """Every policy that was tried, with its newest verdict."""
-    return page(request, "overview.html.j2", section="/", **await overview.overview(asker, datetime.now(UTC)))
+    found = await overview.overview(asker, datetime.now(UTC), selection, asked)
+    if asked.form:
+        return file_of(found["tables"], asked)
+    names = sorted({name for run in found["runs"] for name in run.policies})
+    return page(request, "overview.html.j2", section="/", selection=selection, choices=await choices(asker, names), **found)
 
 
 @router.get("/runs")
-async def show_runs(request: Request, asker: Asking, policy: Text = "") -> Response:
+async def show_runs(request: Request, asker: Asking, asked: Asks, policy: Text = "") -> Response:
     """Every replay of the lake, or those that tried a policy, with their kind and window."""
     found = await asyncio.to_thread(run_reads.runs, asker.lake)
     kept = [run for run in found if not policy or policy in run.policies]
-    return page(request, "runs.html.j2", section="/", runs=kept, policy=policy)
+    runs = overview.runs_table(asked, kept)
+    if asked.form:
+        return file_of({"replays": runs}, asked)
+    return page(request, "runs.html.j2", section="/", runs=runs, policy=policy)
 
 
 @router.get("/runs/{run_id}")
-async def show_run(request: Request, asker: Asking, run_id: str) -> Response:
+async def show_run(request: Request, asker: Asking, asked: Asks, selection: Selected, run_id: str) -> Response:
     """One replay: the verdicts on its policies, and what it left out."""
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
-    return page(request, "run.html.j2", section="/", **await asker.ask(overview.run_overview, run_id))
+    found = await asker.ask(overview.run_overview, run_id, asked, selection)
+    if asked.form:
+        return file_of(found["tables"], asked)
+    return page(request, "run.html.j2", section="/", **found)
 
 
 @router.get("/runs/{run_id}/policy")
-async def show_policy(request: Request, asker: Asking, run_id: str, policy: Text, binding: Text | None = None) -> Response:
+async def show_policy(
+    request: Request, asker: Asking, selection: Selected, asked: Asks, run_id: str, policy: Text, binding: Text = ""
+) -> Response:
     """One (policy, binding) of a replay, with everything behind its verdict."""
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
-    view = await asker.ask(policy_view, run_id, policy, binding or None)
+    view = await asker.ask(policy_view, run_id, policy, binding or None, selection, asked)
+    if asked.form:
+        return file_of(view.tables, asked)
     values = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
-    return page(request, "policy.html.j2", section="/", **values)
+    return page(request, "policy.html.j2", section="/", choices=await choices(asker, ()), **values)
 
 
 async def _is_reported(asker: Asker, run_id: str) -> bool:
@@ -125,20 +177,21 @@ async def _is_reported(asker: Asker, run_id: str) -> bool:
 async def show_requests(
     request: Request,
     asker: Asking,
+    selection: Selected,
+    asked: Asks,
     run_id: str,
-    policy: Text = "",
     binding: Text = "",
     outcome: Text = "deny",
-    namespace: Text = "",
     user: Text = "",
-    day: Text = "",
     after: After = None,
 ) -> Response:
     """The requests behind a figure, filtered."""
-    wanted = Wanted(policy, binding, outcome if outcome in OUTCOMES else "deny", namespace, user, day)
+    wanted = Wanted(selection, binding, outcome, user)
     run = run_reads.run(asker.lake, run_id)
-    found = await asker.ask(verdict_list, run_id, wanted, after)
-    given = {name: value for name, value in dataclasses.asdict(wanted).items() if name != "kind"}
+    found = await asker.ask(verdict_list, run_id, wanted, asked, after)
+    if asked.form:
+        return file_of({found.table.name: found.table}, asked)
+    policy = selection.policy
     return page(
         request,
         "requests.html.j2",
@@ -146,10 +199,10 @@ async def show_requests(
         run=run,
         wanted=wanted,
         found=found,
-        policies=[("", "any"), *((name, name) for name in run.policies)],
-        policy_href=overview.policy_address(run_id, policy, binding or None) if policy else "",
-        next=address(request.url.path, **given, after=found.next) if found.next else "",
-        first=address(request.url.path, **given) if after else "",
+        choices=await choices(asker, run.policies),
+        policy_href=overview.policy_address(run_id, policy, binding or None, selection) if policy else "",
+        next=_pages(request, found.next),
+        first=_pages(request) if after else "",
     )
 
 
@@ -173,40 +226,46 @@ async def show_request(request: Request, asker: Asking, cluster: Text, audit_id:
 async def show_violations(
     request: Request,
     asker: Asking,
+    selection: Selected,
+    asked: Asks,
     kind: Text = "violations",
-    policy: Text = "",
     binding: Text = "",
-    namespace: Text = "",
     user: Text = "",
-    day: Text = "",
     after: After = None,
 ) -> Response:
     """What the clusters themselves recorded, filtered."""
-    wanted = Wanted(policy, binding, "", namespace, user, day, kind)
-    found = await asker.ask(recorded_list, wanted, after)
-    given = {name: value for name, value in dataclasses.asdict(wanted).items() if name != "outcome"}
+    wanted = Wanted(selection, binding, "", user, kind)
+    found = await asker.ask(recorded_list, wanted, asked, after)
+    if asked.form:
+        return file_of({found.table.name: found.table}, asked)
     return page(
         request,
         "violations.html.j2",
         section="/violations",
         wanted=wanted,
         found=found,
-        next=address(request.url.path, **given, after=found.next) if found.next else "",
-        first=address(request.url.path, **given) if after else "",
+        choices=await choices(asker, await overview.recorded_policies(asker)),
+        next=_pages(request, found.next),
+        first=_pages(request) if after else "",
     )
 
 
 @router.get("/evidence")
-async def show_evidence(request: Request, asker: Asking) -> Response:
+async def show_evidence(request: Request, asker: Asking, selection: Selected, asked: Asks) -> Response:
     """What was lost, and how good the rest is."""
-    view = await evidence.evidence_view(asker, datetime.now(UTC))
-    return page(request, "evidence.html.j2", section="/evidence", view=view)
+    view = await evidence.evidence_view(asker, datetime.now(UTC), selection, asked)
+    if asked.form:
+        return file_of(view.tables, asked)
+    return page(request, "evidence.html.j2", section="/evidence", view=view, selection=selection, choices=await choices(asker, ()))
 
 
 @router.get("/try")
-async def show_form(request: Request, asker: Asking, working: Working) -> Response:
-    """The form to try a policy."""
-    return await _form_page(request, asker, working, TrialForm())
+async def show_form(request: Request, asker: Asking, working: Working, selection: Selected, run: Text = "") -> Response:
+    """The form to try a policy; with `run` and `policy` it holds that policy as that replay took it, to be edited."""
+    form = TrialForm(since=selection.since, until=selection.until)
+    if run and selection.policy:
+        form = await asker.ask(form_of_run, run, selection.policy, form)
+    return await _form_page(request, asker, working, form)
 
 
 @router.post("/try")
@@ -260,8 +319,8 @@ async def _form_page(
 
 
 @router.get("/static/{name}")
-async def show_static(name: str) -> Response:
-    """The style and the script."""
+async def show_static(name: str, v: Text = "") -> Response:
+    """The style and the script; `v` is a digest of the content."""
     if name not in STATIC_TYPES:
         raise NotFoundError(f"there is no file {name!r}")
     return static_file(name)

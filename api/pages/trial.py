@@ -13,12 +13,16 @@ from urllib.parse import parse_qs
 
 from fastapi import Request
 
-from ingest.errors import InputError
+from ingest.errors import EvidenceError, InputError
 
+from .. import run_reads
 from ..commands.options import parse_time, parse_version
-from ..errors import TooLargeError
+from ..errors import NotFoundError, TooLargeError
 from ..jobs import Job, Order, State
+from ..kept import plan_of
 from ..posted import BYTES_MAX
+from ..reads import Source
+from .manifest import binding_manifest, manifests_text, policy_manifest
 
 # Beside the manifests a form holds only short fields.
 _FORM_BYTES_MAX = 3 * BYTES_MAX
@@ -29,7 +33,7 @@ _WORDS: Mapping[str, str] = {
     "waiting": "waits for another replay to end",
     "planning": "reads the policies and counts the requests",
     "running": "replays the recorded requests",
-    "calibrating": "replays what was bound at the time, to compare with the record",
+    "calibrating": "replays the policies in force at the time, to compare with the record",
     "reporting": "works out the verdicts",
     "exempting": "looks for exemptions, and replays with them",
     "finished": "is finished",
@@ -66,6 +70,30 @@ class TrialForm:
         )
 
 
+def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> TrialForm:
+    """A form with a policy as a replay took it, with its bindings and params, over the same requests unless the form names others.
+
+    Raises NotFoundError where the replay did not try it, and EvidenceError where it took what was in force at the time.
+    """
+    run, plan = run_reads.run(source.lake, run_id), plan_of(source, run_id)
+    given = plan["policies"]
+    if isinstance(given, str):
+        raise EvidenceError(
+            f"replay {run_id} took the policies in force at the time of each request, so there is no text to edit",
+            "open a replay of a policy that was given",
+        )
+    found = next((item for item in given["policies"] if item["name"] == policy), None)
+    if found is None:
+        raise NotFoundError(f"replay {run_id} did not try the policy {policy!r}", "the overview names what was tried")
+    bindings = [binding_manifest(item) for item in given["bindings"] if item["policy_name"] == policy]
+    kind = (found["param_kind"] or {}).get("kind")
+    params = [item for item in given["objects"] if kind and item.get("kind") == kind]
+    since = form.since or (run.since.isoformat() if run.since else "")
+    until = form.until or (run.until.isoformat() if run.until else "")
+    text = manifests_text([policy_manifest(found), *bindings, *params])
+    return replace(form, policies=text, since=since, until=until, kubernetes_version=run.kubernetes_version)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A mistake in the form: the field that it is in, the line of the manifests where one is known, and what to do."""
@@ -78,13 +106,22 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a replay: `state` is done, now or later."""
+
+    words: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
-    """How far a started replay is. `share` is None where nothing can be said of it yet."""
+    """How far a started replay is. `share` is of the step that goes on; None where nothing is counted in it."""
 
     job: Job
     words: str
     share: float | None
     counts: str
+    steps: tuple[Step, ...]
     problem: Problem | None
     is_over: bool
 
@@ -106,9 +143,27 @@ def job_view(job: Job) -> JobView:
     problem = None
     if job.error is not None:
         problem = problem_of(TrialForm(), job.error["message"], job.error.get("hint", ""))
-    share = job.done / job.planned if job.planned and job.state is State.RUNNING else None
-    counts = f"{job.done:,} of {job.planned:,} requests" if job.planned else ""
-    return JobView(job, _WORDS.get(job.state, str(job.state)), share, counts, problem, job.is_over)
+    # All requests are judged a moment before the step ends: until then the bar only says that something goes on.
+    is_counted = job.state is State.RUNNING and job.done < job.planned
+    counts = f"{job.done:,} of {job.planned:,} requests" if is_counted else ""
+    return JobView(
+        job,
+        _WORDS.get(job.state, str(job.state)),
+        job.done / job.planned if is_counted else None,
+        counts,
+        _steps(job),
+        problem,
+        job.is_over,
+    )
+
+
+def _steps(job: Job) -> tuple[Step, ...]:
+    """The steps that this replay takes, in order."""
+    states = [State.PLANNING, State.RUNNING, *([State.CALIBRATING] if job.order.calibrate else []), State.REPORTING]
+    states += [State.EXEMPTING] if job.order.exemptions else []
+    at = states.index(job.state) if job.state in states else -1
+    named = ("done" if number < at else "now" if number == at else "later" for number in range(len(states)))
+    return tuple(Step(_WORDS[state], name) for state, name in zip(states, named, strict=True))
 
 
 async def read_form(request: Request) -> TrialForm:

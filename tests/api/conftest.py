@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from api.settings import Settings
 from ingest.files import ingest_files
 from ingest.lake import Lake
 from pipeline.admission.policies import load_policy_set
 from pipeline.replay import plan_replay, plan_replay_from_log, run_replay
 from queries import open_lake
+from tests.querying import QueryClient
 from tests.sharing import shared_lake
+from tests.walking import Pages, main
 
 MARKUP = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>&amp;{{7*7}}"
 DEMO = Path(__file__).parents[2] / "api" / "demo"
@@ -83,3 +87,14 @@ def replayed_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             run_replay(plan, path)
 
     return shared_lake(tmp_path_factory, "replayed", make)
+
+
+@pytest.fixture(scope="session")
+def pages(replayed_lake: Path) -> Iterator[Pages]:
+    """The pages over that lake, with all its verdicts worked out."""
+    with QueryClient(Settings(lake=replayed_lake, query_seconds_max=200)) as client:
+        found = Pages(client)
+        # On a slow machine the first look works out some verdicts only, and each further look at least one more.
+        while "not yet worked out" in main(found.page("/")):
+            pass
+        yield found

@@ -134,7 +134,7 @@ def site(origin: str, browser: Browser) -> Site:
     browser.open(f"{origin}{run}/requests?policy=deny-external-ips&outcome=deny")
     request = browser.ask("document.querySelector('tbody a').getAttribute('href')")
     browser.open(f"{origin}/violations")
-    row = "[...document.querySelectorAll('tbody tr')].find(row => /update/.test(row.cells[1].textContent))"
+    row = "[...document.querySelectorAll('tbody tr')].find(row => /update/.test(row.cells[0].textContent))"
     update = browser.ask(f"{row}.querySelector('a').getAttribute('href')")
     paths = {
         "overview": "/",
@@ -202,14 +202,14 @@ def test_the_keyboard_reaches_the_content_first_and_everything_after(site: Site,
     browser.press("Enter")
     assert browser.ask("document.activeElement.id") == "content"
     reached = set()
-    for _ in range(18):
+    for _ in range(22):
         browser.press("Tab")
         reached.add(
             browser.ask("document.activeElement.name || document.activeElement.className || document.activeElement.tagName")
         )
         assert browser.ask("document.querySelector('main').contains(document.activeElement)")
         assert browser.ask("parseFloat(getComputedStyle(document.activeElement).outlineWidth)") >= 2
-    assert {"policy", "outcome", "namespace", "user", "day", "scroll"} <= reached
+    assert {"policy", "outcome", "namespace", "user", "since", "until", "find", "link", "scroll"} <= reached
 
 
 def test_a_policy_is_tried_in_the_browser_and_its_mistakes_are_shown(site: Site, browser: Browser) -> None:

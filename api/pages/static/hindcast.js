@@ -1,7 +1,7 @@
 /* What is nicer with a script; every page works without it. */
 "use strict";
 
-/* While a replay runs its page is fetched anew, instead of reloaded as a whole: the reader's place and focus stay. */
+/* While a replay runs, its page is fetched again instead of reloaded as a whole: the reader's place and focus stay. */
 const progress = document.querySelector("[data-follow]");
 if (progress) {
   document.querySelector("meta[http-equiv=refresh]")?.remove();
@@ -21,7 +21,7 @@ if (progress) {
         const fresh = found.querySelector(`[data-part="${part.dataset.part}"]`);
         if (!fresh) continue;
         if (!part.matches("progress")) {
-          if (part.textContent !== fresh.textContent) part.textContent = fresh.textContent;
+          if (part.innerHTML !== fresh.innerHTML) part.replaceChildren(...fresh.childNodes);
         } else if (fresh.hasAttribute("value")) part.value = fresh.value;
         else part.removeAttribute("value");
       }
@@ -42,7 +42,10 @@ const arrive = async () => {
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of awaited) {
       const fresh = answer.ok && found.getElementById(part.id);
-      if (fresh && !fresh.hasAttribute("data-awaited")) part.replaceWith(fresh);
+      if (fresh && !fresh.hasAttribute("data-awaited")) {
+        part.replaceWith(fresh);
+        fresh.querySelectorAll("[data-copy]").forEach(arm);
+      }
     }
   } catch {
     /* The server may be busy or away for a moment. */
@@ -63,3 +66,32 @@ if (file) {
     }
   });
 }
+
+/* A table is copied as text with tabs, which a spreadsheet takes; a shortened name is copied whole. Browsers let only secure pages copy. */
+const cellText = (cell) => {
+  const copy = cell.cloneNode(true);
+  for (const hidden of copy.querySelectorAll("[aria-hidden=true], .visually-hidden")) hidden.remove();
+  for (const short of copy.querySelectorAll(".user[title]")) short.textContent = short.title;
+  for (const block of copy.querySelectorAll(".block")) block.prepend(" ");
+  return copy.textContent.replace(/\s+/g, " ").trim();
+};
+const copied = (box) => {
+  const rows = box.querySelectorAll("table tr");
+  if (rows.length) return [...rows].map((row) => [...row.cells].map(cellText).join("\t")).join("\n");
+  return [...box.querySelectorAll(".code .row > :last-child")].map((line) => line.textContent).join("\n");
+};
+const arm = (button) => {
+  button.hidden = !navigator.clipboard;
+  button.addEventListener("click", async () => {
+    const words = button.firstChild;
+    const before = words.textContent;
+    try {
+      await navigator.clipboard.writeText(copied(document.getElementById(button.dataset.copy)) + "\n");
+      words.textContent = "Copied";
+    } catch {
+      words.textContent = "Not allowed";
+    }
+    setTimeout(() => (words.textContent = before), 2000);
+  });
+};
+document.querySelectorAll("[data-copy]").forEach(arm);

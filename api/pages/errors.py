@@ -1,0 +1,52 @@
+"""Errors as a person reads them: where a browser asks, the one error shape becomes a page."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+
+from .html import page
+
+_TITLES = {
+    401: "You need a token",
+    403: "You may not do this",
+    404: "There is no such page",
+    405: "This address does not take that",
+    409: "The lake cannot tell",
+    422: "That asks too much",
+    500: "Something went wrong",
+    503: "The lake cannot be read",
+}
+_KEPT_HEADERS = ("www-authenticate", "retry-after", "allow")
+# What the router says of addresses and methods that it does not know.
+_UNKNOWN = {
+    HTTPStatus.NOT_FOUND.phrase: ("no page has the address {path}", "the links above lead to every page"),
+    HTTPStatus.METHOD_NOT_ALLOWED.phrase: ("{path} does not take {method}", "open the address without sending a form to it"),
+}
+_PATH_SHOWN = 200
+
+
+def error_page(request: Request, status: int, message: str, hint: str = "") -> HTMLResponse:
+    """An error for a person."""
+    title = _TITLES.get(status, HTTPStatus(status).phrase)
+    return page(request, "error.html.j2", status, title=title, message=message, hint=hint, section="")
+
+
+def for_reader(request: Request, response: Response) -> Response:
+    """An error in the one shape as whoever asked can read it: a page for a browser, as it is for a program.
+
+    A browser names text/html in its Accept header. The read API answers programs alone, so its errors stay as they are.
+    """
+    if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
+        return response
+    error = json.loads(bytes(response.body))["error"]
+    message, hint = error["message"], error["hint"]
+    if message in _UNKNOWN:
+        words, hint = _UNKNOWN[message]
+        message = words.format(path=request.url.path[:_PATH_SHOWN], method=request.method)
+    found = error_page(request, response.status_code, message, hint)
+    found.headers.update({name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers})
+    return found

@@ -1,0 +1,135 @@
+"""The tables of a policy's page, with what each of their columns holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pipeline.readiness.measures import Exemption
+from pipeline.readiness.model import (
+    CriticalSubject,
+    DayCount,
+    HiddenDenial,
+    LatentViolation,
+    NamespaceCount,
+    Owner,
+    PolicyReadiness,
+    ResourceAgreement,
+    TemplateProjection,
+)
+from pipeline.report.words import workload
+
+from .tables import Asked, Column, Table, table
+
+# A page shows so many rows of a table until all are asked for.
+_ROWS_SHOWN = 12
+
+
+def policy_tables(entry: PolicyReadiness, days: Sequence[DayCount], asked: Asked) -> Mapping[str, Table[Any] | None]:
+    """Every table of one (policy, binding) by its name; None where there is nothing in it. `days` are those that are selected."""
+    namespaces = sorted(entry.namespaces, key=lambda row: (-row.denied, -row.matched, row.namespace))
+
+    def of(name: str, caption: str, columns: tuple[Column[Any], ...], rows: Iterable[Any]) -> Any:
+        given = list(rows)
+        return table(asked, name, caption, columns, given, _ROWS_SHOWN) if given else None
+
+    return {
+        "days": of("days", "Requests per UTC day", _DAYS, days),
+        "critical": of("critical", "Matched requests whose denial would do more harm than others", _CRITICAL, entry.critical),
+        "owners": of("owners", _OWNERS_CAPTION, _OWNERS, entry.owners),
+        "reasons": of("reasons", "Evidence that was missing", _REASONS, entry.unknown_reasons),
+        "hidden": of("hidden", _HIDDEN_CAPTION, _HIDDEN, entry.hidden),
+        "objects": of("objects", _OBJECTS_CAPTION, _OBJECTS, entry.latent.violations),
+        "templates": of("templates", _TEMPLATES_CAPTION, _TEMPLATES, entry.latent.projections),
+        "exemptions": of("exemptions", _EXEMPTIONS_CAPTION, _EXEMPTIONS, entry.exemptions),
+        "namespaces": of("namespaces", "Namespaces, most would-be denials first", _NAMESPACES, namespaces),
+        "agreement": of("agreement", _AGREEMENT_CAPTION, _AGREEMENT, entry.fidelity.by_resource),
+    }
+
+
+_DAYS: tuple[Column[DayCount], ...] = (
+    Column("day", "Day", lambda row: row.day, "time"),
+    Column("matched", "Matched", lambda row: row.matched, "n"),
+    Column("denied", "Would deny", lambda row: row.denied, "n"),
+    Column("unknown", "Unknown", lambda row: row.unknown, "n"),
+)
+_CRITICAL: tuple[Column[CriticalSubject], ...] = (
+    Column("subject", "Subject", lambda row: row.subject, "name"),
+    Column("denied", "Would deny", lambda row: row.denied, "n"),
+    Column("message", "Message", lambda row: row.message, "text"),
+    Column("unknown", "Unknown", lambda row: row.unknown, "n"),
+    Column("matched", "Matched", lambda row: row.requests, "n"),
+    Column("last_ts", "Last seen", lambda row: row.last_ts, "time"),
+    Column("kind", "", lambda row: str(row.kind)),
+    Column("audit_id", "", lambda row: row.audit_id),
+)
+_OWNERS_CAPTION = "Workloads, most would-be denials first. Each leads to its latest request."
+_OWNERS: tuple[Column[Owner], ...] = (
+    Column("workload", "Workload", workload, "name"),
+    Column("requests", "Requests", lambda row: row.requests, "n"),
+    Column("message", "Message", lambda row: row.message, "text"),
+    Column("user", "User", lambda row: row.user, "who"),
+    Column("namespace", "", lambda row: row.namespace),
+    Column("last_ts", "First and last seen", lambda row: row.last_ts, "time"),
+    Column("first_ts", "", lambda row: row.first_ts),
+    Column("team", "", lambda row: row.team),
+    Column("identity", "", lambda row: str(row.identity)),
+    Column("passes_with", "", lambda row: row.difference),
+    Column("audit_id", "", lambda row: row.audit_id),
+)
+_REASONS: tuple[Column[tuple[str, int]], ...] = (
+    Column("reason", "Missing evidence", lambda row: row[0], "text"),
+    Column("requests", "Requests", lambda row: row[1], "n"),
+)
+_HIDDEN_CAPTION = "Requests that something else denied first. This policy would have denied them too, and the log cannot show it."
+_HIDDEN: tuple[Column[HiddenDenial], ...] = (
+    Column("denied_by", "Denied by", lambda row: f"{row.denier} {row.name}".strip(), "name"),
+    Column("requests", "Requests", lambda row: row.requests, "n"),
+    Column("workloads", "Workloads", lambda row: row.units, "n"),
+    Column("last_ts", "Last seen", lambda row: row.last_ts, "time"),
+    Column("message", "Message", lambda row: row.message, "text"),
+    Column("audit_id", "", lambda row: row.audit_id),
+)
+_OBJECTS_CAPTION = "Objects, as their last recorded version has them"
+_OBJECTS: tuple[Column[LatentViolation], ...] = (
+    Column("object", "Object", lambda row: f"{row.resource}/{row.name}", "name"),
+    Column("outcome", "Outcome", lambda row: row.outcome),
+    Column("message", "Message", lambda row: row.message, "text"),
+    Column("namespace", "Namespace", lambda row: row.namespace, "name"),
+    Column("assumed", "Assumed request", lambda row: row.assumed, "name"),
+    Column("version_ts", "Recorded", lambda row: row.version_ts, "time"),
+)
+_TEMPLATES_CAPTION = "Pod templates, and what their next Pod would meet"
+_TEMPLATES: tuple[Column[TemplateProjection], ...] = (
+    Column("owner", "Workload", lambda row: row.owner, "name"),
+    Column("next_pod", "Its next Pod", lambda row: row.outcome),
+    Column("message", "Message", lambda row: row.message, "text"),
+    Column("namespace", "Namespace", lambda row: row.namespace, "name"),
+    Column("owner_passes", "The workload itself", lambda row: row.owner_passes),
+)
+_EXEMPTIONS_CAPTION = "The smallest changes found, and what each of them exempts"
+_EXEMPTIONS: tuple[Column[Exemption], ...] = (
+    Column("subject", "For", lambda row: row.subject, "name"),
+    Column("who", "Who can use it", lambda row: row.who, "text"),
+    Column("kind", "Kind", lambda row: row.kind),
+    Column("denied_requests", "Would-be denials", lambda row: row.denied_requests, "n"),
+    Column("exempt_requests", "Exempt requests", lambda row: row.hides_requests, "n"),
+    Column("exempt_workloads", "Exempt workloads", lambda row: row.hides_units, "n"),
+    Column("review_by", "Review by", lambda row: row.review_by, "time"),
+    Column("reason", "", lambda row: row.reason),
+)
+_NAMESPACES: tuple[Column[NamespaceCount], ...] = (
+    Column("namespace", "Namespace", lambda row: row.namespace, "name"),
+    Column("denied", "Would deny", lambda row: row.denied, "n"),
+    Column("denied_workloads", "Workloads", lambda row: row.denied_units, "n"),
+    Column("unknown", "Unknown", lambda row: row.unknown, "n"),
+    Column("matched", "Matched", lambda row: row.matched, "n"),
+)
+_AGREEMENT_CAPTION = "Outcomes that the log recorded of the policies in force, and how many of them the replay gives as well"
+_AGREEMENT: tuple[Column[ResourceAgreement], ...] = (
+    Column("resource", "Resource", lambda row: row.resource, "name"),
+    Column("policy", "Policy in force", lambda row: row.policy, "name"),
+    Column("compared", "Recorded", lambda row: row.compared, "n"),
+    Column("agreed", "Same in the replay", lambda row: row.agreed, "n"),
+    Column("unknown", "Unknown", lambda row: row.unknown, "n"),
+)

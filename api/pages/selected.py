@@ -1,0 +1,96 @@
+"""What a replay says of the selected part of the record: a policy's figures in a time, a namespace or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.readiness.model import DayCount
+from pipeline.replay import runs_folder
+
+from ..listing import Parameters, conditions, rows_of
+from ..questions import RequestedObject, TimeFilters
+from ..reads import Source
+from .selection import Selection
+
+# As the readiness report collapses the verdicts on a request (judged.sql), and counts them per day (days.sql).
+_DAYS = """
+    WITH judged AS (
+        SELECT policy, binding, cluster, audit_id, ts,
+            CASE
+                WHEN bool_or(effect = 'deny') THEN 'deny'
+                WHEN bool_or(decision = 'unknown') THEN 'unknown'
+                ELSE 'admit'
+            END AS outcome
+        FROM read_parquet({file}) AS v
+        WHERE decision <> 'nomatch' AND {where}
+        GROUP BY ALL
+    )
+    SELECT policy, binding, ts::DATE AS day, count(*) AS matched,
+        count(*) FILTER (outcome = 'deny') AS denied, count(*) FILTER (outcome = 'unknown') AS unknown
+    FROM judged GROUP BY ALL ORDER BY day
+"""
+_SAME_REQUEST = "EXISTS (FROM requests AS r WHERE r.cluster = v.cluster AND r.audit_id = v.audit_id AND r.ts = v.ts AND {where})"
+# As recorded.sql counts what policies in force left in the log.
+_RECORDED = """
+    WITH failed AS (
+        SELECT policy, binding, count(*) AS failures, max(ts) AS last_ts
+        FROM violations WHERE {where} GROUP BY ALL
+    ),
+    denied AS (
+        SELECT policy, coalesce(binding, '') AS binding, count(*) AS denied_requests, max(ts) AS last_ts
+        FROM denials WHERE denier = 'vap' AND {where} GROUP BY ALL
+    )
+    SELECT policy, binding, coalesce(failures, 0) AS failures, coalesce(denied_requests, 0) AS denied_requests,
+        greatest(failed.last_ts, denied.last_ts) AS last_ts
+    FROM failed FULL JOIN denied USING (policy, binding)
+    ORDER BY coalesce(failed.failures, 0) + coalesce(denied.denied_requests, 0) DESC, policy, binding
+"""
+
+Key = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Requests that a (policy, binding) matched, those it would deny, and those of which it is unknown."""
+
+    matched: int = 0
+    denied: int = 0
+    unknown: int = 0
+
+
+def narrows(selection: Selection) -> bool:
+    """Whether it leaves out requests; a policy's name only leaves out policies."""
+    return bool(selection.given("since", "until", "namespace", "cluster"))
+
+
+def selected_days(source: Source, run_id: str, selection: Selection) -> Mapping[Key, tuple[DayCount, ...]]:
+    """For each (policy, binding) of a finished replay its counts per UTC day, of the selected requests only."""
+    parameters = Parameters()
+    file = parameters.bind(str(runs_folder(source.lake) / run_id / "verdicts.parquet"))
+    where = conditions(TimeFilters(**selection.filters("since", "until", "cluster")), parameters)
+    if selection.namespace:
+        named = conditions(RequestedObject(**selection.filters("namespace")), parameters)
+        where.append(_SAME_REQUEST.format(where=" AND ".join(named)))
+    found: dict[Key, list[DayCount]] = {}
+    for row in rows_of(source, _DAYS.format(file=file, where=" AND ".join(where)), parameters):
+        days = found.setdefault((row["policy"], row["binding"]), [])
+        days.append(DayCount(row["day"], row["matched"], row["denied"], row["unknown"]))
+    return {key: tuple(days) for key, days in found.items()}
+
+
+def counted_days(days: Sequence[DayCount]) -> Counts:
+    """Days in one figure each."""
+    return Counts(sum(day.matched for day in days), sum(day.denied for day in days), sum(day.unknown for day in days))
+
+
+def selected_recorded(source: Source, selection: Selection) -> list[dict[str, Any]]:
+    """What the clusters recorded of their own policies in the selected part of the log.
+
+    Rows have policy, binding, failures, denied_requests and last_ts, most first.
+    """
+    parameters = Parameters()
+    names = ("since", "until", "cluster", "namespace")
+    where = " AND ".join(conditions(RequestedObject(**selection.filters(*names)), parameters))
+    return rows_of(source, _RECORDED.format(where=where), parameters)
