@@ -10,6 +10,8 @@ import pytest
 
 from api.asking import Asker
 from api.pages.evidence import EvidenceView, evidence_view
+from api.pages.selection import Selection
+from api.pages.tables import Asked
 from api.questions import Filters, Paging
 from api.routes.answers import whole_view
 
@@ -17,7 +19,7 @@ from api.routes.answers import whole_view
 @pytest.mark.parametrize("first", ["page", "program"])
 def test_a_page_and_a_program_share_one_answer(demo_lake: Path, first: str) -> None:
     async def ask_both(asker: Asker) -> tuple[EvidenceView, list[dict[str, object]]]:
-        page = evidence_view(asker, datetime(2026, 11, 3, tzinfo=UTC))
+        page = evidence_view(asker, datetime(2026, 11, 3, tzinfo=UTC), Selection(), Asked())
         rows = whole_view(asker, "sources", Filters(), Paging())
         if first == "page":
             view, found = await asyncio.gather(page, rows)
@@ -28,4 +30,6 @@ def test_a_page_and_a_program_share_one_answer(demo_lake: Path, first: str) -> N
     asker = Asker(demo_lake, 60.0, 2 << 30)
     view, rows = asyncio.run(ask_both(asker))
     assert rows
-    assert view.sources == rows
+    sources = view.tables["sources"]
+    assert sources is not None
+    assert sources.rows == rows
