@@ -19,7 +19,7 @@ from pipeline.readiness.build import build_report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, runs_folder
 from pipeline.replay.kinds import RunKind, asked_ns
-from pipeline.replay.plan import Part, PlannedBinding, RequestClass, Window
+from pipeline.replay.plan import PlannedBinding, RequestClass, Window
 from pipeline.replay.summary import summary_from_json
 from pipeline.report.model import Report
 
@@ -201,7 +201,7 @@ def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
         classes=tuple(RequestClass(**entry) for entry in document["classes"]),
         excluded=tuple((entry["reason"], entry["requests"]) for entry in document["excluded"]),
         bindings=tuple(PlannedBinding(**{**entry, "actions": tuple(entry["actions"])}) for entry in document["bindings"]),
-        parts=tuple(Part(**{**entry, "first": tuple(entry["first"]), "last": tuple(entry["last"])}) for entry in document["parts"]),
+        requests=document["requests"],
         other_authorizers=tuple((cluster, OtherAuthorizers(kind)) for cluster, kind in others.items()),
         change_delay=timedelta(seconds=document["change_delay_seconds"]),
     )

@@ -183,12 +183,20 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
     _make_table(connection, "lake_quarantine", heads)
 
 
-def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
+def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], rows: tuple[int, int] | None = None) -> None:
     """Let every view show this cursor only the events of these files; other cursors are not concerned.
 
-    A temporary view comes before that of the database, also within its views.
+    `rows` are the first row of a single file that is shown, and the one after the last. A temporary view comes before that of the
+    database, also within its views.
     """
-    connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS FROM {_reading('events', paths)}")
+    shown = _reading("events", paths)
+    if rows is not None:
+        # The number of a row reaches the file's row groups: others than those asked for are not read.
+        shown = (
+            f"(SELECT * EXCLUDE (file_row_number) FROM read_parquet({file_literal(paths[0])}, file_row_number = true, "
+            f"hive_partitioning = false) WHERE file_row_number BETWEEN {rows[0]} AND {rows[1] - 1})"
+        )
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS FROM {shown}")
 
 
 def _reading(name: str, paths: tuple[str, ...]) -> str:

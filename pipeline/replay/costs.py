@@ -23,6 +23,7 @@ from .cost_figures import Book, PolicyCost
 from .plan import ReplayPlan
 from .policies import Policies
 from .readers import open_for_replay
+from .tasks import walk_all
 from .worker import Replayer
 
 # The costs of one request: of which policy, and how much. One entry for each param.
@@ -125,9 +126,8 @@ def policy_costs(plan: ReplayPlan, lake: Path, progress: Progress = lambda done,
         replayer = Replayer(plan, reader, counted)
         (costed,) = made
         done = 0
-        for part in plan.parts:
-            replayer.walk(part, _Counting(costed.books))
-            done += part.requests
+        for walk in walk_all(replayer, plan, reader, _Counting(costed.books)):
+            done += walk.rows - walk.waiting
             progress(done, plan.requests)
         return tuple(_named(reader, book.total()) for book in costed.books.values())
 

@@ -7,9 +7,12 @@ the few of each.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from queries import LakeReader
 
@@ -20,13 +23,30 @@ from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from ..history.writes import record
 from ..request import GroupVersionResource
-from .past import horizon, rows_of_query, snapshot_rows
-from .plan import Part, ReplayPlan, RequestClass
-from .sql import statement
+from .past import horizon, rows_of, snapshot_rows
+from .plan import ReplayPlan, RequestClass
+from .shelf import PARTITION
 
-# Columns of `planned.sql` that tell which object's earlier state is asked for.
-_ASKING = ["asks", "resource", "namespace", "name"]
-_OF_PART = ("cluster", "first_resource", "last_resource")
+# An object whose earlier state is asked for: cluster, resource, namespace (empty for none) and name.
+Asked: TypeAlias = tuple[str, str, str, str]
+_OF_ASKED = ("cluster", "resource", "place", "name")
+_FIELDS: list[pa.Field[Any]] = [*(pa.field(name, pa.string()) for name in _OF_ASKED), pa.field(PARTITION, pa.int32())]
+ASKED = pa.schema(_FIELDS)
+# In place of a name: the deletecollections that such an object may have met. No name holds a slash.
+_SWEPT = "/"
+
+
+def asked_of(batch: pa.RecordBatch) -> pa.Table:
+    """The objects whose earlier state some requests ask for, with the columns ASKED. `batch` has the columns of `planned.sql`."""
+    asking = batch.filter(batch.column("asks"))
+    places: pa.Array[Any] = asking.column("namespace").fill_null("")
+    columns = [asking.column("cluster"), asking.column("resource"), places, asking.column("name"), asking.column(PARTITION)]
+    return pa.Table.from_arrays(columns, schema=ASKED).group_by(ASKED.names).aggregate([])
+
+
+def _keys(asked: pa.Table) -> Iterator[Asked]:
+    columns: list[list[Any]] = [asked.column(name).to_pylist() for name in _OF_ASKED]
+    return zip(*columns, strict=True)
 
 
 class EarlierVersions:
@@ -36,38 +56,43 @@ class EarlierVersions:
         self._reader = reader
         self._classes = plan.classes
         self._history = history
-        self._until = horizon(reader, plan.window)
+        self.until = horizon(reader, plan.window)
 
-    def of(self, part: Part, requests: pa.Table) -> LogVersions:
-        """The versions of the objects of those requests of a part that ask for an earlier state.
+    def of(self, waiting: Sequence[pa.RecordBatch], writes: Iterable[pa.RecordBatch]) -> LogVersions:
+        """The versions of the objects of those requests that ask for an earlier state.
 
-        `requests` has columns of `planned.sql`.
+        `waiting` have the columns of `planned.sql`. `writes` have those of `past_writes.sql`, of these objects and others. Of what
+        snapshots hold, all objects that the requests are about are known.
         """
         versions = LogVersions()
-        self._reader.connection.register("general", requests.select(_ASKING))
-        self._reader.connection.execute(statement("asked"))
-        self._reader.connection.unregister("general")
-        if not self._reader.connection.execute("FROM asked LIMIT 1").fetchall():
+        asked = {key for batch in waiting for key in _keys(asked_of(batch))}
+        if not asked:
             return versions
-        parameters = {name: part.parameters[name] for name in _OF_PART}
-        for row in rows_of_query(self._reader, "past_writes", {**parameters, "until": self._until}):
-            record(Event.from_row(row), versions)
-        self._add_snapshots(part, versions)
+        asked |= {(*key[:3], _SWEPT) for key in asked}
+        swept = set()
+        for batch in writes:
+            for row in rows_of(batch):
+                if (row["cluster"], row["resource"], row["namespace"] or "", row["asked_name"]) not in asked:
+                    continue
+                if row["asked_name"] == _SWEPT:
+                    # A deletecollection is put aside in every partition that it may concern, and counts once.
+                    event = (row["cluster"], row["audit_id"], row["stage_ts"])
+                    if event in swept:
+                        continue
+                    swept.add(event)
+                record(Event.from_row(row), versions)
+        names = {name for batch in waiting for name in pc.unique(batch.column("name")).to_pylist() if name}
+        for cluster in sorted({key[0] for key in asked}):
+            self._add_snapshots(cluster, names, versions)
         return versions
 
-    def _add_snapshots(self, part: Part, versions: LogVersions) -> None:
+    def _add_snapshots(self, cluster: str, names: set[str], versions: LogVersions) -> None:
         resources = {
             kind: ResourceName(item.api_group, item.resource)
             for item in self._classes
-            if part.first[0] <= item.resource <= part.last[0] and (kind := self._kind(item)) is not None
+            if item.cluster == cluster and (kind := self._kind(item)) is not None
         }
-        # A part within one resource is within a range of namespaces; across several it is not.
-        bounds = (part.first[1], part.last[1]) if part.first[0] == part.last[0] else (None, None)
-        # A Namespace lies in no namespace, though its requests name one.
-        first, last = (None, None) if part.first[0] == "namespaces" else bounds
-        rows = snapshot_rows(
-            self._reader, resources, cluster=part.cluster, first_namespace=first, last_namespace=last, until=self._until
-        )
+        rows = snapshot_rows(self._reader, resources, cluster=cluster, names=names, until=self.until)
         for key, version in snapshot_versions(rows, lambda group, kind: resources.get((group, kind))):
             versions.add(key, version)
 

@@ -1,4 +1,4 @@
-"""Walking a plan: parts are evaluated by worker processes, kept as they are finished, and put together in the order of the plan.
+"""Walking a plan: parts are evaluated by worker processes, kept as they are finished, and put together in the order of arrival.
 
 `LAKE/runs/RUN_ID/` holds plan.json, verdicts.parquet and summary.json when a run is complete, and `parts/` while it is not. A run
 that was interrupted goes on with the parts that are missing; one that is complete is not run again.
@@ -7,6 +7,7 @@ that was interrupted goes on with the parts that are missing; one that is comple
 from __future__ import annotations
 
 import gc
+import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,12 +21,15 @@ from queries import LakeReader
 from queries.catalog import LakeFiles
 
 from .kinds import RunKind, in_use, mark_kind
-from .parts import counts_of, free, part_file, read_part
-from .plan import Part, ReplayPlan
+from .merge import Merged
+from .parts import counts_of, free, read_settled
+from .plan import ReplayPlan, Window
 from .planning import lake_digest
-from .processes import COLLECTING, share_out, stop, work_through
+from .processes import COLLECTING, share_out, stop
 from .readers import open_for_replay
+from .slices import bucket_requests, partitions_of, slices_of
 from .summary import RunSummary, summarize, summary_from_json
+from .tasks import JudgeSlice, Task, bucket_tasks, look_back_tasks, settled_parts, work_through
 from .verdicts import VerdictFile, rows_in
 from .worker import Replayer
 
@@ -60,11 +64,10 @@ def run_replay(
         held.enter_context(in_use(folder))
         mark_kind(folder, kind)
         _write(folder / "plan.json", plan.to_json())
-        missing = [part for part in plan.parts if counts_of(part_file(parts, part)) is None]
-        free(parts, missing)
-        done = plan.requests - sum(part.requests for part in missing)
-        for part in _run_parts(plan, reader, lake, parts, missing, workers):
-            done += part.requests
+        crew = _Crew(plan, reader, lake, parts, workers)
+        done = 0
+        for settled in crew.work():
+            done += settled
             if progress is not None:
                 progress(done, plan.requests)
         summary = _merge(plan, run_id, folder)
@@ -110,40 +113,89 @@ def _collecting_seldom() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _run_parts(plan: ReplayPlan, reader: LakeReader, lake: Path, folder: Path, parts: list[Part], workers: int) -> Iterator[Part]:
-    """Evaluate parts in any order, here and in further processes; yields each when its file is in place."""
-    if not parts:
-        return
-    # The largest first, so that no process is left alone with one at the end.
-    ordered = sorted(parts, key=lambda part: (-part.requests, part.index))
-    processes = min(workers, len(parts)) - 1
-    others = share_out(processes, plan, reader, lake, ordered, folder) if processes > 0 else []
+class _Crew:
+    """This process and further ones that do the tasks of a run."""
+
+    def __init__(self, plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Path, workers: int) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._lake = lake
+        self._parts = parts
+        self._workers = workers
+        self._replayer: Replayer | None = None
+
+    def work(self) -> Iterator[int]:
+        """Do all tasks that are not done, stage by stage; yields how many requests each settled, beginning with those before."""
+        plan, files = self._plan, self._reader.files.events
+        slices = slices_of(files, plan.window, plan.part_events)
+        partitions = partitions_of(plan)
+        _keep_those_of(self._parts, (slices, partitions))
+        yield from self._stage([JudgeSlice(each) for each in slices])
+        yield from self._stage(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
+        yield from self._stage(bucket_tasks(self._parts, partitions, bucket_requests(plan)))
+
+    def _stage(self, tasks: Sequence[Task]) -> Iterator[int]:
+        counts = {task.name: task.done(self._parts) for task in tasks}
+        before = sum(each.requests for each in counts.values() if each)
+        if before:
+            yield before
+        missing = [task for task in tasks if counts[task.name] is None]
+        free(self._parts, [task.name for task in missing])
+        for task in self._run(missing):
+            found = task.done(self._parts)
+            if found is not None and found.requests:
+                yield found.requests
+
+    def _run(self, tasks: Sequence[Task]) -> Iterator[Task]:
+        """Do tasks in any order, here and in further processes; yields each when its part is in place."""
+        if not tasks:
+            return
+        processes = min(self._workers, len(tasks)) - 1
+        others = share_out(processes, self._plan, self._reader, self._lake, tasks, self._parts) if processes > 0 else []
+        try:
+            yield from self._work_beside(others, tasks)
+        except BrokenProcessPool as error:
+            stop(tasks, self._parts)
+            hint = (
+                "it may have run out of memory: run it again with fewer workers or a larger memory limit; what was finished is kept"
+            )
+            raise LakeError(f"{self._lake}: a process of the replay ended before its part was done", hint) from error
+        except BaseException:
+            stop(tasks, self._parts)
+            raise
+
+    def _work_beside(self, others: Sequence[Future[None]], tasks: Sequence[Task]) -> Iterator[Task]:
+        """Take tasks as the other processes do; yields every task when it is done, wherever that was."""
+        waiting = {task.name: task for task in tasks}
+        for _ in work_through(self._own_replayer, tasks, self._parts):
+            yield from self._finished(waiting)
+            _look_after(others)
+        while waiting:
+            wait(others, _LOOK_SECONDS)
+            _look_after(others)
+            yield from self._finished(waiting)
+
+    def _finished(self, waiting: dict[str, Task]) -> Iterator[Task]:
+        for name in [name for name in waiting if (self._parts / name).exists()]:
+            yield waiting.pop(name)
+
+    def _own_replayer(self) -> Replayer:
+        if self._replayer is None:
+            self._replayer = Replayer(self._plan, self._reader)
+        return self._replayer
+
+
+def _keep_those_of(parts: Path, cut: object) -> None:
+    """Remove parts that were made while the lake's files, or the way in which they are cut up, were others."""
+    file, digest = parts / "cut", hashlib.sha256(repr(cut).encode()).hexdigest()
     try:
-        yield from _work_beside(others, Replayer(plan, reader), ordered, folder)
-    except BrokenProcessPool as error:
-        stop(ordered, folder)
-        hint = "it may have run out of memory: run it again with fewer workers or a larger memory limit; what was finished is kept"
-        raise LakeError(f"{lake}: a process of the replay ended before its part was done", hint) from error
-    except BaseException:
-        stop(ordered, folder)
-        raise
-
-
-def _work_beside(others: Sequence[Future[None]], replayer: Replayer, ordered: Sequence[Part], folder: Path) -> Iterator[Part]:
-    """Take parts as the other processes do; yields every part when it is done, wherever that was."""
-    waiting = {part.index: part for part in ordered}
-    for _ in work_through(replayer, ordered, folder):
-        yield from _finished_parts(waiting, folder)
-        _look_after(others)
-    while waiting:
-        wait(others, _LOOK_SECONDS)
-        _look_after(others)
-        yield from _finished_parts(waiting, folder)
-
-
-def _finished_parts(waiting: dict[int, Part], folder: Path) -> Iterator[Part]:
-    for part in [part for part in waiting.values() if part_file(folder, part).exists()]:
-        yield waiting.pop(part.index)
+        is_same = file.read_text(encoding="ascii") == digest
+    except (OSError, ValueError):
+        is_same = False
+    if not is_same:
+        shutil.rmtree(parts)
+        parts.mkdir()
+        file.write_text(digest, encoding="ascii")
 
 
 def _look_after(others: Iterable[Future[None]]) -> None:
@@ -154,22 +206,22 @@ def _look_after(others: Iterable[Future[None]]) -> None:
 
 
 def _merge(plan: ReplayPlan, run_id: str, folder: Path) -> RunSummary:
-    """Put the parts together in their order, one after the other."""
-    evaluated, not_evaluated, rows = 0, Counter[str](), 0
+    """Put the parts together in the order in which the requests arrived."""
+    evaluated, not_evaluated = 0, Counter[str]()
+    settled = settled_parts(folder / "parts")
+    for part in settled:
+        counts = counts_of(part)
+        if counts is None:
+            raise LakeError(f"{part}: this part of a replay cannot be read", "run the replay again: it alone is made again")
+        evaluated += counts.evaluated
+        not_evaluated.update(counts.not_evaluated)
+    run = Merged([read_settled(part) for part in settled])
     unfinished = folder / "verdicts.tmp"
     with VerdictFile(unfinished) as whole:
-        for file in _files(plan.parts, folder / "parts"):
-            counts, table = read_part(file)
-            evaluated += counts.evaluated
-            not_evaluated.update(counts.not_evaluated)
-            rows += table.num_rows
+        for table in run.tables(run_id):
             whole.write(table)
-    verdicts = unfinished.replace(folder / "verdicts.parquet")
-    return summarize(plan, run_id, verdicts, rows, evaluated, not_evaluated)
-
-
-def _files(parts: Iterable[Part], folder: Path) -> Iterator[Path]:
-    return (part_file(folder, part) for part in parts)
+    unfinished.replace(folder / "verdicts.parquet")
+    return summarize(plan, run, evaluated, not_evaluated)
 
 
 def _write(file: Path, text: str) -> None:

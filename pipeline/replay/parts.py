@@ -1,84 +1,121 @@
-"""The files of finished parts of a replay, which are kept until the whole is done."""
+"""The finished parts of a run: folders that are there when they are whole, each with what one task found out.
+
+A part that was judged has three tables. `verdicts` are distinct; `sets` of them are what requests got, as their places in the first
+table; `judged` has one row per pass of a request with the number of its set. They are Arrow's own files, which are read in place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from ingest.errors import LakeError
 
-from .plan import Part
-from .verdicts import ENCODED
-from .worker import PartResult
+from .verdicts import JUDGED, SETS, VERDICT_VALUES
 
 _COUNTS = "hindcast.counts"
-_PART_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_SCHEMAS = {"judged": JUDGED, "sets": SETS, "verdicts": VERDICT_VALUES}
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many requests of a part were evaluated or not, by reason; kept in its file."""
+    """How many requests were settled in a part, how many of them were evaluated, and why the others were not."""
 
+    requests: int
     evaluated: int
     not_evaluated: dict[str, int]
 
 
-def part_file(folder: Path, part: Part) -> Path:
-    """Where a part is kept in the folder of parts."""
-    return folder / f"{part.index:06}.arrow"
+class Judged(NamedTuple):
+    """The tables of a part."""
+
+    judged: pa.Table
+    sets: pa.Table
+    verdicts: pa.Table
 
 
-def free(folder: Path, parts: Iterable[Part]) -> None:
+@dataclass(frozen=True)
+class Settled:
+    """What became of the requests of a part. Those that wait for history are not among them."""
+
+    tables: Judged
+    requests: int
+    not_evaluated: Mapping[str, int]
+
+
+@contextmanager
+def making(folder: Path, name: str) -> Iterator[Path]:
+    """A folder for a part, which is in its place under its name at the end of the context."""
+    unfinished = folder / f"{name}.tmp"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    yield unfinished
+    unfinished.replace(folder / name)
+
+
+def free(folder: Path, names: Iterable[str]) -> None:
     """Let parts be taken that are not there: by who takes them first."""
-    for part in parts:
-        part_file(folder, part).unlink(missing_ok=True)
-        _claim_of(folder, part).unlink(missing_ok=True)
+    for name in names:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        _claim_of(folder, name).unlink(missing_ok=True)
 
 
-def take(folder: Path, part: Part) -> bool:
+def take(folder: Path, name: str) -> bool:
     """Whether nobody else has taken a part; it is then taken."""
     try:
-        _claim_of(folder, part).touch(exist_ok=False)
+        _claim_of(folder, name).touch(exist_ok=False)
     except FileExistsError:
         return False
     return True
 
 
-def _claim_of(folder: Path, part: Part) -> Path:
-    return folder / f"{part.index:06}.taken"
+def _claim_of(folder: Path, name: str) -> Path:
+    return folder / f"{name}.taken"
 
 
-def write_part(result: PartResult, file: Path) -> None:
-    """Keep a part as Arrow's own file: it is read once, and to make Parquet of it twice would take longer than this."""
-    counts = Counts(result.evaluated, dict(sorted(result.not_evaluated.items())))
-    table = result.verdicts.replace_schema_metadata({_COUNTS: msgspec.json.encode(counts)})
-    unfinished = file.with_suffix(".tmp")
-    with pa.ipc.new_file(str(unfinished), table.schema, options=_PART_OPTIONS) as part:
-        part.write_table(table)
-    unfinished.replace(file)
+def write_settled(settled: Settled, folder: Path) -> None:
+    """Keep the tables of a part in its folder."""
+    evaluated = settled.requests - sum(settled.not_evaluated.values())
+    counts = Counts(settled.requests, evaluated, dict(sorted(settled.not_evaluated.items())))
+    for name, table in settled.tables._asdict().items():
+        told = {_COUNTS: msgspec.json.encode(counts)} if name == "judged" else None
+        with pa.ipc.new_file(str(_file(folder, name)), table.schema.with_metadata(told)) as file:
+            file.write_table(table.replace_schema_metadata(told))
 
 
-def counts_of(file: Path) -> Counts | None:
+def counts_of(part: Path) -> Counts | None:
     """What a part says of its requests; None if it is not there, damaged, or of other code: then it is to be made."""
+    told: dict[bytes, bytes] = {}
     try:
-        with pa.ipc.open_file(str(file)) as part:
-            stored = part.schema
-        if not stored.equals(ENCODED):
-            return None
-        return msgspec.json.decode((stored.metadata or {})[_COUNTS.encode()], type=Counts)
+        for name, schema in _SCHEMAS.items():
+            with pa.memory_map(str(_file(part, name))) as source, pa.ipc.open_file(source) as file:
+                if not file.schema.equals(schema):
+                    return None
+                told |= file.schema.metadata or {}
+        return msgspec.json.decode(told[_COUNTS.encode()], type=Counts)
     except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError):
         return None
 
 
-def read_part(file: Path) -> tuple[Counts, pa.Table]:
-    """A part that was there a moment ago. Raises LakeError if it cannot be read to its end."""
-    counts = counts_of(file)
+def read_settled(part: Path) -> Judged:
+    """The tables of a part that was there a moment ago; they stay in the file. Raises LakeError if one cannot be read."""
     try:
-        if counts is not None:
-            with pa.ipc.open_file(str(file)) as part:
-                return counts, part.read_all().replace_schema_metadata(None)
-    except (OSError, pa.ArrowException):
-        pass
-    raise LakeError(f"{file}: this part of a replay cannot be read", "remove it and run the replay again: it alone is made anew")
+        return Judged(*(_read(_file(part, name)) for name in _SCHEMAS))
+    except (OSError, pa.ArrowException) as error:
+        hint = "remove it and run the replay again: it alone is made again"
+        raise LakeError(f"{part}: this part of a replay cannot be read", hint) from error
+
+
+def _read(file: Path) -> pa.Table:
+    with pa.memory_map(str(file)) as source, pa.ipc.open_file(source) as opened:
+        return opened.read_all().replace_schema_metadata(None)
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.arrow"

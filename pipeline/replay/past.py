@@ -68,16 +68,14 @@ def snapshot_rows(
     kinds: Iterable[tuple[str, str]],
     *,
     cluster: str | None = None,
-    first_namespace: str | None = None,
-    last_namespace: str | None = None,
+    names: Iterable[str] | None = None,
     until: datetime | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of `objects` of some (group, kind), within a range of namespaces (None: without bound)."""
+    """Rows of `objects` of some (group, kind), and with these names (None: all, and lists that were empty)."""
     parameters = {
         "kinds": sorted(f"{group}/{kind}" for group, kind in kinds),
         "cluster": cluster,
-        "first_namespace": first_namespace,
-        "last_namespace": last_namespace,
+        "names": None if names is None else sorted(names),
         "until": until,
     }
     return rows_of_query(reader, "history_objects", parameters)

@@ -1,4 +1,4 @@
-"""A replay, planned: which requests, which policies, in which parts, all of it counted before anything is evaluated.
+"""A replay, planned: which requests and which policies, all of it counted before anything is evaluated.
 
 A plan writes nothing and reads no clock. It can be printed, and its digest names the run: the same policies over the same lake are
 the same run.
@@ -25,7 +25,9 @@ from ..request import GroupVersionResource
 from .verdicts import VERDICTS
 
 # Bumped when the same plan would give other verdicts or another layout, so that older runs are not taken for this one.
-FORMAT = 6
+FORMAT = 7
+# Events per part: as many as a row group of a file has. An interrupted run loses no more than these.
+PART_EVENTS = 50_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -79,35 +81,6 @@ class PlannedBinding:
     requests: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Part:
-    """A contiguous range of objects, in the order (resource, namespace, name); both ends are in it.
-
-    `names` bounds the names within a single namespace that is too large for one part; `last_name` None is without bound.
-    """
-
-    index: int
-    cluster: str
-    first: tuple[str, str]
-    last: tuple[str, str]
-    after_name: str | None
-    last_name: str | None
-    requests: int
-
-    @property
-    def parameters(self) -> dict[str, str | None]:
-        """As named SQL parameters."""
-        return {
-            "cluster": self.cluster,
-            "first_resource": self.first[0],
-            "first_namespace": self.first[1],
-            "last_resource": self.last[0],
-            "last_namespace": self.last[1],
-            "after_name": self.after_name,
-            "last_name": self.last_name,
-        }
-
-
 @dataclass(frozen=True)
 class ReplayPlan:
     """What a replay will do. `excluded` counts requests that will not be evaluated, by reason."""
@@ -119,17 +92,14 @@ class ReplayPlan:
     classes: tuple[RequestClass, ...]
     excluded: tuple[tuple[str, int], ...]
     bindings: tuple[PlannedBinding, ...]
-    parts: tuple[Part, ...]
+    requests: int  # that will be evaluated, or found to be unfit for it while they are
     # Which authorizers each cluster has beside RBAC; empty where no policy asks an authorizer.
     other_authorizers: tuple[tuple[str, OtherAuthorizers], ...] = ()
     change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
+    # How many events a worker reads at a time: it changes no verdict, and names no run.
+    part_events: int = field(default=PART_EVENTS, compare=False, repr=False)
     # What the lake held when this was planned. It names no run: the same events may lie in other files.
     files: LakeFiles | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def requests(self) -> int:
-        """Requests that will be evaluated, or found to be unfit for it while they are."""
-        return sum(part.requests for part in self.parts)
 
     @property
     def words_of_window(self) -> str:
@@ -165,7 +135,6 @@ class ReplayPlan:
             "requests": self.requests,
             "classes": [dataclasses.asdict(item) for item in self.classes],
             "excluded": [{"reason": reason, "requests": count} for reason, count in self.excluded],
-            "parts": [dataclasses.asdict(part) for part in self.parts],
         }
 
     def by_resource(self) -> Counter[tuple[str, str]]:
@@ -179,7 +148,7 @@ class ReplayPlan:
     def __str__(self) -> str:
         """For a person: counts first, then what is left out and why."""
         major, minor = self.kubernetes_version
-        lines = [f"run {self.run_id}: {self.requests:,} requests in {len(self.parts)} parts, Kubernetes {major}.{minor}"]
+        lines = [f"run {self.run_id}: {self.requests:,} requests, Kubernetes {major}.{minor}"]
         by_resource = self.by_resource()
         lines += [f"  {count:>9,}  {operation} {path}" for (operation, path), count in by_resource.most_common()]
         if others := self.requests - by_resource.total():

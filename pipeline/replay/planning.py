@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,26 +17,11 @@ from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
 from .lanes import LaneName
 from .past import horizon
-from .plan import Part, PlannedBinding, ReplayPlan, RequestClass, Window
+from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass, Window
 from .sql import statement
 
-# Requests per part: enough that opening the lake costs little, few enough that a run that was interrupted lost little.
-PART_REQUESTS = 4_000
 # Of requests that are not looked at whatever the policies are.
 _NO_LANE = LaneName("", "", "", "", "", "")
-
-
-class Unit(NamedTuple):
-    """The requests for one resource in one namespace."""
-
-    cluster: str
-    resource: str
-    namespace: str
-    requests: int
-
-    @property
-    def place(self) -> tuple[str, str]:
-        return (self.resource, self.namespace)
 
 
 def plan_replay(
@@ -45,16 +30,16 @@ def plan_replay(
     window: Window | None = None,
     kubernetes_version: tuple[int, int] = (1, 36),
     *,
-    part_requests: int = PART_REQUESTS,
+    part_events: int = PART_EVENTS,
     other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
     """Plan the replay of given policies over what the lake holds now.
 
     Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
-    `part_requests` is how many requests a worker takes at a time. `other_authorizers` is what the clusters
+    `part_events` is how many events a worker reads at a time. `other_authorizers` is what the clusters
     have beside RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
     """
-    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_requests, other_authorizers)
+    return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_events, other_authorizers)
 
 
 def make_plan(
@@ -63,12 +48,13 @@ def make_plan(
     considered: PolicySet,
     window: Window,
     kubernetes_version: tuple[int, int],
-    part_requests: int = PART_REQUESTS,
+    part_events: int = PART_EVENTS,
     other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
     """A plan for `policies`, with the requests that concern any of `considered`."""
     compiled = compile_set(considered, kubernetes_version)
-    concerned, others = _split(_classes(reader, window), compiled)
+    recorded = _classes(reader, window)
+    concerned, others = _split(recorded, compiled)
     return ReplayPlan(
         kubernetes_version=kubernetes_version,
         window=window,
@@ -77,8 +63,9 @@ def make_plan(
         classes=concerned,
         excluded=others,
         bindings=tuple(_bindings(compiled, considered, concerned)),
-        parts=tuple(plan_parts(reader, concerned, window, part_requests)),
+        requests=_requests(recorded, concerned),
         other_authorizers=tuple(_authorizers(reader, window, compiled, other_authorizers)),
+        part_events=part_events,
         files=reader.files,
     )
 
@@ -178,42 +165,10 @@ def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[Requ
         yield PlannedBinding(name, bound, chosen, requests[name])
 
 
-def plan_parts(reader: LakeReader, classes: Iterable[RequestClass], window: Window, part_requests: int) -> Iterator[Part]:
-    """Cut the requests into ranges of whole objects, so that one part holds all that is needed to know an object's history."""
-    register_classes(reader, classes)
-    pending: list[Unit] = []
-    index = 0
-    for row in reader.connection.execute(statement("units"), window.parameters).fetchall():
-        unit = Unit(*row)
-        if pending and (unit.cluster != pending[0].cluster or _requests(pending) + unit.requests > part_requests):
-            yield _part(index, pending)
-            pending, index = [], index + 1
-        if unit.requests <= part_requests:
-            pending.append(unit)
-            continue
-        for part in _split_unit(reader, unit, window, index, part_requests):
-            yield part
-            index += 1
-    if pending:
-        yield _part(index, pending)
-
-
-def _requests(units: Iterable[Unit]) -> int:
-    return sum(unit.requests for unit in units)
-
-
-def _part(index: int, units: Sequence[Unit]) -> Part:
-    return Part(index, units[0].cluster, units[0].place, units[-1].place, None, None, _requests(units))
-
-
-def _split_unit(reader: LakeReader, unit: Unit, window: Window, index: int, part_requests: int) -> Iterator[Part]:
-    parameters = {**window.parameters, "cluster": unit.cluster, "resource": unit.resource, "namespace": unit.namespace}
-    parts = reader.connection.execute(statement("names"), {**parameters, "part": part_requests}).fetchall()
-    after: str | None = None
-    for position, (last, requests) in enumerate(parts):
-        is_last = position == len(parts) - 1
-        yield Part(index + position, unit.cluster, unit.place, unit.place, after, None if is_last else last, requests)
-        after = last
+def _requests(recorded: Iterable[_Recorded], concerned: Iterable[RequestClass]) -> int:
+    """How many requests a run looks at: all finished ones of a resource and verb that some policy concerns."""
+    lanes = set(map(_lane_name, concerned))
+    return sum(each.item.requests for each in recorded if each.is_final and _lane_name(each.item) in lanes)
 
 
 def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> list[LaneName]:

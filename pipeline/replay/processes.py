@@ -28,10 +28,10 @@ from queries.catalog import LakeFiles
 
 from ..cel.syntax import prepare_parser
 from .lifetime import end_with_parent
-from .parts import part_file, take, write_part
-from .plan import Part, ReplayPlan
-from .planning import PART_REQUESTS
+from .parts import take
+from .plan import PART_EVENTS, ReplayPlan
 from .readers import open_for_replay
+from .tasks import Task, work_through
 from .worker import Replayer
 
 # What a replay makes it keeps until its part is done, or drops at once. Looking for cycles among the newest every 700 objects, and
@@ -45,17 +45,17 @@ _held: dict[tuple[str, Path, LakeFiles], Replayer] = {}  # of such a process: on
 
 
 def share_out(
-    processes: int, plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Sequence[Part], folder: Path
+    processes: int, plan: ReplayPlan, reader: LakeReader, lake: Path, tasks: Sequence[Task], folder: Path
 ) -> list[Future[None]]:
-    """Let this many processes take parts; each future is done when there are none left to take."""
+    """Let this many processes take tasks; each future is done when there are none left to take."""
     # They may have started in another folder than this process is in now.
-    task = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), parts, folder.absolute())
+    order = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), tasks, folder.absolute())
     with _lock, _apart():
         try:
-            return [_pool_of(processes).submit(work, *task) for _ in range(processes)]
+            return [_pool_of(processes).submit(work, *order) for _ in range(processes)]
         except BrokenProcessPool:  # one was killed since the last replay
             _drop()
-            return [_pool_of(processes).submit(work, *task) for _ in range(processes)]
+            return [_pool_of(processes).submit(work, *order) for _ in range(processes)]
 
 
 def start_processes(lake: Path, workers: int) -> None:
@@ -64,7 +64,7 @@ def start_processes(lake: Path, workers: int) -> None:
     Raises LakeError when there is no lake.
     """
     events = sum(file.rows for file in Lake.open(lake).manifest.files("events"))
-    processes = min(workers, -(-events // PART_REQUESTS)) - 1
+    processes = min(workers, -(-events // PART_EVENTS)) - 1
     if processes > 0:
         with _lock, _apart(), suppress(BrokenProcessPool):  # whoever needs a broken one makes it anew
             for _ in range(processes):
@@ -85,10 +85,10 @@ def _pool_of(processes: int) -> ProcessPoolExecutor:
     return pool
 
 
-def stop(parts: Iterable[Part], folder: Path) -> None:
-    """Begin none of these parts, and wait for those that were begun. For a replay that was interrupted, or lost a process."""
-    for part in parts:
-        take(folder, part)
+def stop(tasks: Iterable[Task], folder: Path) -> None:
+    """Begin none of these tasks, and wait for those that were begun. For a replay that was interrupted, or lost a process."""
+    for task in tasks:
+        take(folder, task.name)
     with _lock:
         _drop()
 
@@ -138,26 +138,22 @@ def _undisturbed() -> Iterator[None]:
         before[signal.Signals(signaled)](signaled, frame)
 
 
-def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, parts: Sequence[Part], folder: Path) -> None:
-    """Evaluate parts, in such a process, until all are taken.
+def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, tasks: Sequence[Task], folder: Path) -> None:
+    """Do tasks, in such a process, until all are taken.
 
     `files` are those that every process of this replay reads: what they hold may be the same while they are others, merged or
-    made anew.
+    made again.
     """
     key = (run_id, lake, files)
-    if key not in _held:
-        _let_go()
-        _held[key] = Replayer(plan, open_for_replay(lake, files))
-    for _ in work_through(_held[key], parts, folder):
+
+    def replayer() -> Replayer:
+        if key not in _held:
+            _let_go()
+            _held[key] = Replayer(plan, open_for_replay(lake, files))
+        return _held[key]
+
+    for _ in work_through(replayer, tasks, folder):
         pass
-
-
-def work_through(replayer: Replayer, parts: Iterable[Part], folder: Path) -> Iterator[Part]:
-    """Evaluate the parts that nobody else takes; yields each when its file is in place."""
-    for part in parts:
-        if take(folder, part):
-            write_part(replayer.replay(part), part_file(folder, part))
-            yield part
 
 
 def _let_go() -> None:

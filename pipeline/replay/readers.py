@@ -9,8 +9,8 @@ from queries.catalog import LakeFiles
 
 from .sql import statement
 
-_OF_PLANS = ("authorizers", "digest", "horizon", "names", "units")
-_OF_REPLAYS = ("history_events", "history_objects", "planned", "asked", "past_writes", "digest", "horizon", "spans")
+_OF_PLANS = ("authorizers", "digest", "horizon")
+_OF_REPLAYS = ("history_events", "history_objects", "planned", "past_writes", "digest", "horizon", "spans")
 
 
 def open_for_plan(lake: Path, files: LakeFiles | None = None) -> LakeReader:

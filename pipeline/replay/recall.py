@@ -78,15 +78,8 @@ def _add_snapshots(reader: LakeReader, event: Event, key: ObjectKey, versions: L
     if not kind:
         return
     resource = ResourceName(key.group, key.resource)
-    rows = snapshot_rows(
-        reader,
-        [(key.group, kind)],
-        cluster=key.cluster,
-        first_namespace=key.namespace,
-        last_namespace=key.namespace,
-        until=event.stage_ts,
-    )
+    rows = snapshot_rows(reader, [(key.group, kind)], cluster=key.cluster, names=[key.name], until=event.stage_ts)
     # An older one would stand for the object's last version where that is between it and what was looked through.
-    ours = (row for row in rows if row["name"] == key.name and row["observed_ts"] >= since)
+    ours = (row for row in rows if row["observed_ts"] >= since)
     for found, version in snapshot_versions(ours, lambda group, name: resource):
         versions.add(found, version)

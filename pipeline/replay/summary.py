@@ -6,11 +6,11 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 
 from ..cel.defects import DEFECT
+from .merge import Merged
 from .plan import ReplayPlan
 from .sql import statement
 
@@ -69,15 +69,16 @@ def summary_from_json(text: str) -> RunSummary:
     return RunSummary(**fields, bindings=bindings, not_evaluated=not_evaluated, defects=defects)
 
 
-def summarize(
-    plan: ReplayPlan, run_id: str, verdicts: Path, rows: int, evaluated: int, not_evaluated: Mapping[str, int]
-) -> RunSummary:
+def summarize(plan: ReplayPlan, run: Merged, evaluated: int, not_evaluated: Mapping[str, int]) -> RunSummary:
     """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched."""
     with duckdb.connect() as connection:
-        counted = connection.execute(statement("summary"), {"verdicts": str(verdicts)}).fetchall()
-        defects = connection.execute(statement("defects"), {"verdicts": str(verdicts), "defect": DEFECT}).fetchall()
+        for name, table in (("members", run.members()), ("distinct_verdicts", run.numbered_verdicts()), ("passes", run.passes())):
+            connection.register(name, table)
+        counted = connection.execute(statement("summary")).fetchall()
+        defects = connection.execute(statement("defects"), {"defect": DEFECT}).fetchall()
+        rows = connection.execute("SELECT coalesce(sum(passes), 0)::BIGINT FROM members JOIN passes USING (set)").fetchall()[0][0]
     return RunSummary(
-        run_id=run_id,
+        run_id=plan.run_id,
         planned=plan.requests,
         evaluated=evaluated,
         not_evaluated=tuple(sorted(not_evaluated.items(), key=lambda entry: (-entry[1], entry[0]))),

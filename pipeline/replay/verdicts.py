@@ -46,10 +46,26 @@ _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
 ENCODED = pa.schema(
     field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in _TEXTS else field for field in VERDICTS
 )
-# What a table of verdicts is told of each request, and what orders it: requests arrive in the order of `ts`.
+# What a table of verdicts is told of each request.
 IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
-_ARRIVAL: list[tuple[str, Literal["ascending"]]] = [("ts", "ascending"), ("stage_ts", "ascending"), ("audit_id", "ascending")]
-_OF_VERDICT = _FIELDS[5:]  # from `policy` on, in the order of `_values`
+# The tables of a part of a run: one row per distinct verdict, per distinct set of them, and per pass of a request.
+VERDICT_VALUES = pa.schema(_FIELDS[5:])  # from `policy` on, in the order of `_values`
+SETS = pa.schema([pa.field("members", pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False)])
+JUDGED = pa.schema(
+    [
+        *_FIELDS[1:4],
+        pa.field("stage_ts", pa.timestamp("us", tz="UTC"), nullable=False),
+        _FIELDS[4],
+        pa.field("set", pa.int32(), nullable=False),
+    ]
+)
+# Requests arrive in the order of `ts`.
+_ARRIVAL: list[tuple[str, Literal["ascending"]]] = [
+    (name, "ascending") for name in ("ts", "stage_ts", "audit_id", "cluster", "pass")
+]
+
+
+_NOTHING = -1  # stands for the set of no verdicts
 
 
 class Collector(Protocol):
@@ -90,24 +106,30 @@ def rows_in(file: Path) -> int | None:
 
 
 class VerdictBuilder:
-    """Collects the verdicts of the requests of one table, in any order."""
+    """Collects the verdicts of the requests of one part, in any order."""
 
     def __init__(self) -> None:
-        self._passes: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        self._rows: list[int] = []
+        self._passes: list[int] = []
+        self._found: list[int] = []
         self._distinct: list[PolicyVerdict] = []
+        self._sets: dict[tuple[int, ...], int] = {}
         # By identity, which is cheap; what is kept here keeps its identity.
         self._index_of: dict[int, int] = {}
-        self._indices_of: dict[int, tuple[int, ...]] = {}
+        self._set_of: dict[int, int] = {}
         self._kept: list[object] = []
 
     def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
         """Add what the policies say of one pass of the request in a row; nothing if they say nothing."""
-        indices = self._indices_of.get(id(verdicts))
-        if indices is None:
+        found = self._set_of.get(id(verdicts))
+        if found is None:
             self._kept.append(verdicts)
-            indices = self._indices_of[id(verdicts)] = tuple(map(self._index, verdicts))
-        if indices:
-            self._passes.setdefault(row, []).append((pass_index, indices))
+            members = tuple(map(self._index, verdicts))
+            found = self._set_of[id(verdicts)] = self._sets.setdefault(members, len(self._sets)) if members else _NOTHING
+        if found != _NOTHING:
+            self._rows.append(row)
+            self._passes.append(pass_index)
+            self._found.append(found)
 
     def _index(self, verdict: PolicyVerdict) -> int:
         index = self._index_of.get(id(verdict))
@@ -116,32 +138,51 @@ class VerdictBuilder:
             self._distinct.append(verdict)
         return index
 
-    def table(self, run_id: str, requests: pa.Table) -> pa.Table:
-        """The verdicts as a table with the columns VERDICTS, in the order in which the requests arrived.
+    def judged(self, requests: pa.Table) -> pa.Table:
+        """One row per pass with verdicts, with the columns JUDGED, in the order in which the requests arrived.
 
-        `requests` has the columns IDENTITY, row by row as verdicts were added. Texts are dictionary-encoded, so that each is held
-        and written once.
+        `requests` has the columns IDENTITY, row by row as verdicts were added.
         """
-        rows: list[int] = []
-        passes: list[int] = []
-        found: list[int] = []
-        arrived: list[Any] = pc.sort_indices(requests, sort_keys=_ARRIVAL).to_pylist()
-        for row in arrived:
-            for pass_index, indices in self._passes.get(row, ()):
-                found += indices
-                rows += [row] * len(indices)
-                passes += [pass_index] * len(indices)
-        of_request, of_verdict = pa.array(rows, pa.int32()), pa.array(found, pa.int32())
-        columns: dict[str, pa.Array[Any]] = {
-            "run_id": _repeated(pa.array([run_id]), pa.repeat(pa.scalar(0, pa.int32()), len(rows)))
-        }
-        for name in ("cluster", "audit_id", "ts"):
-            columns[name] = _repeated(requests.column(name).combine_chunks(), of_request)
-        columns["pass"] = pa.array(passes, pa.int32())
-        values = list(zip(*map(_values, self._distinct), strict=True)) or [()] * len(_OF_VERDICT)
-        for field, column in zip(_OF_VERDICT, values, strict=True):
-            columns[field.name] = _repeated(pa.array(column, field.type), of_verdict)
-        return pa.Table.from_arrays(list(columns.values()), schema=ENCODED)
+        rows = pa.array(self._rows, pa.int32())
+        found = requests.take(rows)
+        for name, values in (("pass", self._passes), ("set", self._found)):
+            found = found.append_column(name, pa.array(values, pa.int32()))
+        return in_arrival_order(found.select(JUDGED.names).cast(JUDGED))
+
+    def sets(self) -> pa.Table:
+        """The distinct sets of verdicts, with the columns SETS."""
+        return pa.Table.from_arrays([pa.array([list(members) for members in self._sets], SETS.field(0).type)], schema=SETS)
+
+    def verdicts(self) -> pa.Table:
+        """The distinct verdicts, with the columns VERDICT_VALUES."""
+        values = list(zip(*map(_values, self._distinct), strict=True)) or [()] * len(VERDICT_VALUES)
+        columns = [pa.array(column, field.type) for field, column in zip(VERDICT_VALUES, values, strict=True)]
+        return pa.Table.from_arrays(columns, schema=VERDICT_VALUES)
+
+
+def in_arrival_order(judged: pa.Table) -> pa.Table:
+    """Rows with the columns JUDGED in the order in which their requests arrived: the same wherever they lay in the lake."""
+    return judged.take(pc.sort_indices(judged, sort_keys=_ARRIVAL))
+
+
+def expanded(run_id: str, judged: pa.Table, sets: pa.Array[Any], verdicts: pa.Table) -> pa.Table:
+    """Some rows of JUDGED as a table with the columns ENCODED: one row per verdict.
+
+    `sets` has the members of each set by its number: places in `verdicts`, which has the columns VERDICT_VALUES. Texts are
+    dictionary-encoded, so that each is held and written once.
+    """
+    members = sets.take(judged.column("set").combine_chunks())
+    of_request, all_found = pc.list_parent_indices(members).cast(pa.int32()), pc.list_flatten(members)
+    distinct = pc.unique(all_found)
+    of_verdict = pc.index_in(all_found, value_set=distinct)
+    columns: dict[str, pa.Array[Any]] = {
+        "run_id": _repeated(pa.array([run_id]), pa.repeat(pa.scalar(0, pa.int32()), len(of_request)))
+    }
+    for name in ("cluster", "audit_id", "ts", "pass"):
+        columns[name] = _repeated(judged.column(name).combine_chunks(), of_request)
+    for field in VERDICT_VALUES:
+        columns[field.name] = _repeated(verdicts.column(field.name).take(distinct).combine_chunks(), of_verdict)
+    return pa.Table.from_arrays(list(columns.values()), schema=ENCODED)
 
 
 def _repeated(values: pa.Array[Any], indices: pa.Array[Any]) -> pa.Array[Any]:

@@ -1,9 +1,9 @@
-"""One part of a replay: rows of the lake become admission requests, and those become verdicts."""
+"""What a worker does with one part of a replay: rows of the lake become admission requests, and those become verdicts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,6 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from queries import LakeReader
+from queries.catalog import narrow_events
 
 from ..admission.policies import Decision, PolicySet, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
@@ -24,32 +25,27 @@ from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
-from .earlier import EarlierVersions
+from .earlier import ASKED, EarlierVersions, asked_of
+from .parts import Judged, Settled
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
-from .plan import Part, ReplayPlan, Window
+from .plan import ReplayPlan, Window
 from .planning import register_classes
 from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from .remembered import Remembered
+from .shelf import ShelfWriter
+from .slices import Slice, partitions_of
 from .sql import statement
-from .verdicts import IDENTITY, Collector, VerdictBuilder
+from .verdicts import IDENTITY, JUDGED, Collector, VerdictBuilder
 from .worlds import Worlds
 
 # The verdicts of each pass of a request.
-Judged: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
+JudgedPasses: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
 
 # Bodies are read as deep as a stack allows: what a sink had room for may be too deep here.
-_UNREAD: Judged = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
-# Requests wait for the history of their objects until the end of their part, or until they are this large together.
+_UNREAD: JudgedPasses = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
+# Requests that wait for the history of their objects are judged when they are this large together.
 WAITING_BYTES_MAX = 256 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class PartResult:
-    """The verdicts of one part, and how many of its requests were evaluated or not, by reason."""
-
-    verdicts: pa.Table
-    evaluated: int
-    not_evaluated: Mapping[str, int]
+_IDENTITY_SCHEMA = pa.schema([JUDGED.field(name).with_nullable(True) for name in IDENTITY])
 
 
 @dataclass
@@ -57,63 +53,91 @@ class Walk:
     """What is known so far of the requests of one part, which are numbered as they are read."""
 
     builder: Collector
-    schema: pa.Schema  # of `read`
-    not_evaluated: Counter[str]
+    not_evaluated: Counter[str] = field(default_factory=Counter)
     rows: int = 0
+    waiting: int = 0  # of them: those that wait for the history of their objects
     read: list[pa.RecordBatch] = field(default_factory=list)  # of every request what its verdicts are told by
-    waiting: list[tuple[Sequence[int], pa.RecordBatch]] = field(default_factory=list)
-    waiting_bytes: int = 0
 
-    def add(self, batch: pa.RecordBatch, left: Sequence[int]) -> None:
-        """One more batch; the verdicts of the rows `left` are not in the builder."""
-        if left:
-            waiting = batch.take(pa.array(left, pa.int64()))
-            self.waiting.append(([self.rows + index for index in left], waiting))
-            self.waiting_bytes += waiting.nbytes
+    def add(self, batch: pa.RecordBatch) -> int:
+        """One more batch; returns the number of its first request."""
+        first = self.rows
         self.read.append(batch.select(IDENTITY))
         self.rows += batch.num_rows
+        return first
+
+    def settled(self, builder: VerdictBuilder) -> Settled:
+        """What became of the requests, with the tables of the builder."""
+        requests = pa.Table.from_batches(self.read, _IDENTITY_SCHEMA)
+        tables = Judged(builder.judged(requests), builder.sets(), builder.verdicts())
+        return Settled(tables, self.rows - self.waiting, self.not_evaluated)
 
 
 class Replayer:
-    """What one worker holds while it walks parts: the lake, the policies and the history of the cluster."""
+    """What one worker holds while it walks a run: the lake, the policies and the history of the cluster."""
 
     def __init__(
         self, plan: ReplayPlan, reader: LakeReader, around: Callable[[Policies], Policies] = lambda policies: policies
     ) -> None:
         """`around` may put other policies in the place of the plan's, which look at more than the verdicts."""
-        self._run_id = plan.run_id
         self._window = plan.window
+        self._partitions = partitions_of(plan)
         self._reader = reader
         self._history, policies = past_of(reader, plan.policies, plan.kubernetes_version, plan.window, plan.change_delay)
         self._policies = around(policies)
         self._worlds = Worlds(self._history, {CHANGE_DELAY, plan.change_delay})
         self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
-        names = register_classes(reader, plan.classes)
-        self._remembered = Remembered(names, self._policies, self._worlds, self._rbac)
         self._sessions = ExitStack()
+        # It sees the events of one slice; the other readers see those of all.
+        self._narrow = self._sessions.enter_context(reader.session())
+        names = register_classes(self._narrow, plan.classes)
+        self._remembered = Remembered(names, self._policies, self._worlds, self._rbac)
         self._earlier = EarlierVersions(plan, self._sessions.enter_context(reader.session()), self._history)
 
-    def replay(self, part: Part) -> PartResult:
-        """Evaluate the requests of one part."""
-        builder = VerdictBuilder()
-        walk = self.walk(part, builder)
-        verdicts = builder.table(self._run_id, pa.Table.from_batches(walk.read, walk.schema))
-        return PartResult(verdicts, walk.rows - walk.not_evaluated.total(), walk.not_evaluated)
+    def walk_slice(self, part: Slice, builder: Collector, waiting: ShelfWriter) -> tuple[Walk, pa.Table]:
+        """Give the builder what the policies make of the requests of a slice, and put those aside that need more than their record.
 
-    def walk(self, part: Part, builder: Collector) -> Walk:
-        """Give the builder what the policies make of the requests of one part.
-
-        Their bodies are read batch by batch, and are held only of requests that need more than their own record.
+        Returns the objects whose earlier state these ask for, too. Bodies are read batch by batch.
         """
-        planned = self._reader.sql(statement("planned"), {**self._window.parameters, **part.parameters})
-        batches = planned.to_arrow_reader(BATCH_ROWS)
-        schema = pa.schema([batches.schema.field(name) for name in IDENTITY])
-        walk = Walk(builder, schema, Counter())
-        for batch in batches:
-            walk.add(batch, self._remembered.take(batch, walk.builder, walk.rows))
-            if walk.waiting_bytes > WAITING_BYTES_MAX:
-                self._judge_waiting(part, walk)
-        self._judge_waiting(part, walk)
+        walk = Walk(builder)
+        asked = [ASKED.empty_table()]
+        self._show(part)
+        parameters = {**self._window.parameters, "partitions": self._partitions}
+        for batch in self._narrow.sql(statement("planned"), parameters).to_arrow_reader(BATCH_ROWS):
+            left = self._remembered.take(batch, walk.builder, walk.add(batch))
+            if left:
+                put_aside = batch.take(pa.array(left, pa.int64()))
+                waiting.add(put_aside)
+                asked.append(asked_of(put_aside))
+                walk.waiting += len(left)
+        return walk, pa.concat_tables(asked).group_by(ASKED.names).aggregate([])
+
+    def past_writes(self, part: Slice, asked: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The writes in a slice of the objects in `asked`, which has the columns ASKED; with the partitions of these."""
+        self._show(part)
+        self._narrow.connection.register("asked", asked)
+        try:
+            yield from self._narrow.sql(statement("past_writes"), {"until": self._earlier.until}).to_arrow_reader(BATCH_ROWS)
+        finally:
+            self._narrow.connection.unregister("asked")
+
+    def walk_waiting(
+        self, waiting: Iterable[pa.RecordBatch], writes: Callable[[], Iterable[pa.RecordBatch]], builder: Collector
+    ) -> Walk:
+        """Give the builder what the policies make of requests that wait for the history of their objects.
+
+        `writes` are asked for once for every WAITING_BYTES_MAX of requests.
+        """
+        walk = Walk(builder)
+        held: list[pa.RecordBatch] = []
+        held_bytes = 0
+        for batch in waiting:
+            held.append(batch)
+            held_bytes += batch.nbytes
+            if held_bytes > WAITING_BYTES_MAX:
+                self._judge_waiting(held, writes(), walk)
+                held, held_bytes = [], 0
+        if held:
+            self._judge_waiting(held, writes(), walk)
         return walk
 
     def close(self) -> None:
@@ -121,24 +145,23 @@ class Replayer:
         self._sessions.close()
         self._reader.close()
 
-    def _judge_waiting(self, part: Part, walk: Walk) -> None:
-        """Judge the requests that wait for the history of their objects."""
-        if not walk.waiting:
-            return
-        versions = self._earlier.of(part, pa.Table.from_batches([batch for _, batch in walk.waiting]))
-        for indices, batch in walk.waiting:
-            for index, row in zip(indices, rows_of(batch), strict=True):
-                judge: Callable[[], Judged] = partial(self._judge, Event.from_row(row), versions)
+    def _show(self, part: Slice) -> None:
+        narrow_events(self._narrow.connection, part.files, part.rows)
+
+    def _judge_waiting(self, waiting: Sequence[pa.RecordBatch], writes: Iterable[pa.RecordBatch], walk: Walk) -> None:
+        versions = self._earlier.of(waiting, writes)
+        for batch in waiting:
+            first = walk.add(batch)
+            for index, row in enumerate(rows_of(batch), first):
+                judge: Callable[[], JudgedPasses] = partial(self._judge, Event.from_row(row), versions)
                 found = on_fresh_stack(judge, _UNREAD)
                 if isinstance(found, NotReplayed):
                     walk.not_evaluated[found.reason] += 1
                     continue
                 for pass_index, verdicts in found:
                     walk.builder.add(index, verdicts, pass_index)
-        walk.waiting.clear()
-        walk.waiting_bytes = 0
 
-    def _judge(self, event: Event, versions: LogVersions) -> Judged:
+    def _judge(self, event: Event, versions: LogVersions) -> JudgedPasses:
         """What the policies make of each pass of a request.
 
         One with a body that is no object of Kubernetes costs nobody else's verdict, and the errors that it makes are none.
@@ -153,7 +176,7 @@ class Replayer:
                 raise
             return NotReplayed(problem, Admission.UNKNOWN)
 
-    def _passes(self, event: Event, versions: LogVersions) -> Judged:
+    def _passes(self, event: Event, versions: LogVersions) -> JudgedPasses:
         found = admission_requests(event, versions, self._history)
         if isinstance(found, NotReplayed):
             return found
@@ -165,7 +188,7 @@ class Replayer:
         return passes
 
 
-def _has_failures(found: Judged) -> bool:
+def _has_failures(found: JudgedPasses) -> bool:
     """Whether an expression failed in a request that was judged, or Hindcast did."""
     passes = [] if isinstance(found, NotReplayed) else found
     return any(verdict.decision is Decision.ERROR or verdict.is_defect for _, verdicts in passes for verdict in verdicts)

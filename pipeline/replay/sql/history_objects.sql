@@ -4,6 +4,5 @@ FROM lake_objects
 WHERE list_contains($kinds, CASE WHEN contains(api_version, '/') THEN split_part(api_version, '/', 1) ELSE '' END || '/' || kind)
     AND ($cluster IS NULL OR cluster = $cluster)
     AND ($until IS NULL OR observed_ts < $until)
-    AND ($first_namespace IS NULL OR name = '' OR coalesce(namespace, '') >= $first_namespace)
-    AND ($last_namespace IS NULL OR name = '' OR coalesce(namespace, '') <= $last_namespace)
+    AND ($names IS NULL OR name IN (SELECT unnest($names::VARCHAR[])))
 ORDER BY observed_ts, api_version, kind, namespace, name

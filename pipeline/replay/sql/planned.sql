@@ -1,7 +1,8 @@
--- one row per request of a part of a replay, in the order of the files: sorting bodies takes longer than reading them
+-- one row per request of a slice of a replay, in the order of the files: sorting bodies takes longer than reading them
 -- class: the number of its class of requests
 -- is_plain: the write succeeded and its answer may show the object as it was written, with nothing taken out
 -- asks: an earlier state of the object may be asked for, by a policy or because the answer does not show the object
+-- partition: that of its object, which has a name wherever an earlier state is asked for
 SELECT
     planned.class,
     coalesce(
@@ -17,6 +18,7 @@ SELECT
         ),
         false
     ) AS asks,
+    (hash(events.cluster, events.resource, coalesce(namespace, ''), coalesce(events.name, '')) % $partitions)::INTEGER AS partition,
     events.cluster, audit_id, stage, level, coalesce(ts, stage_ts) AS ts, stage_ts, events.verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     events.api_group, events.api_version, events.resource, events.subresource, namespace, events.name,
@@ -24,10 +26,4 @@ SELECT
 FROM events JOIN planned_classes AS planned
     ON planned.cluster = events.cluster AND planned.api_group = events.api_group AND planned.api_version = events.api_version
     AND planned.resource = events.resource AND planned.subresource = coalesce(events.subresource, '') AND planned.verb = events.verb
-WHERE stage = 'ResponseComplete' AND events.cluster = $cluster
-    AND events.resource BETWEEN $first_resource AND $last_resource
-    AND (events.resource > $first_resource OR coalesce(namespace, '') >= $first_namespace)
-    AND (events.resource < $last_resource OR coalesce(namespace, '') <= $last_namespace)
-    AND ($since IS NULL OR events.ts >= $since) AND ($until IS NULL OR events.ts < $until)
-    AND ($after_name IS NULL OR object_name(events.name, events.verb, response_object) > $after_name)
-    AND ($last_name IS NULL OR object_name(events.name, events.verb, response_object) <= $last_name)
+WHERE stage = 'ResponseComplete' AND ($since IS NULL OR events.ts >= $since) AND ($until IS NULL OR events.ts < $until)

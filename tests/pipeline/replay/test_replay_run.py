@@ -60,8 +60,8 @@ def test_a_plan_counts_requests_by_what_rules_see(lake: Path, policies: PolicySe
         ("owner-label", "owner-label-prod", 24),
         ("no-shrink", None, 12),
     ]
-    assert sum(part.requests for part in plan.parts) == plan.requests == 24
-    assert "24 requests in 1 parts, Kubernetes 1.36" in str(plan)
+    assert plan.requests == 24
+    assert "24 requests, Kubernetes 1.36" in str(plan)
 
 
 def test_every_write_is_evaluated_or_told_once(cluster: Cluster, policies: PolicySet, ingest: Ingest) -> None:
@@ -154,8 +154,7 @@ def test_two_runs_over_one_lake_give_equal_bytes(lake: Path, policies: PolicySet
 
 
 def test_workers_change_nothing_but_the_time(lake: Path, policies: PolicySet) -> None:
-    plan = plan_of(lake, policies, part_requests=5)
-    assert len(plan.parts) > 2
+    plan = plan_of(lake, policies, part_events=5)
     run_replay(plan, lake, workers=1)
     folder = runs_folder(lake) / plan.run_id
     first = files(folder)
@@ -164,17 +163,35 @@ def test_workers_change_nothing_but_the_time(lake: Path, policies: PolicySet) ->
     assert files(folder) == first
 
 
-@pytest.mark.parametrize("part_requests", [1, 7])
-def test_parts_change_nothing_but_the_order(lake: Path, policies: PolicySet, part_requests: int) -> None:
-    whole, cut = plan_of(lake, policies), plan_of(lake, policies, part_requests=part_requests)
+@pytest.mark.parametrize("part_events", [1, 2, 7])
+def test_how_a_run_is_cut_up_changes_no_byte(lake: Path, policies: PolicySet, part_events: int) -> None:
+    whole, cut = plan_of(lake, policies), plan_of(lake, policies, part_events=part_events)
+    assert cut.run_id == whole.run_id
     run_replay(whole, lake)
+    folder = runs_folder(lake) / whole.run_id
+    first = files(folder)
+    shutil.rmtree(folder)
     run_replay(cut, lake)
+    assert files(folder) == first
 
-    def rows(plan: ReplayPlan) -> list[str]:
-        return sorted(str({name: value for name, value in row.items() if name != "run_id"}) for row in verdicts(lake, plan))
 
-    assert len(cut.parts) > len(whole.parts)
-    assert rows(cut) == rows(whole)
+def test_in_which_files_events_lie_changes_no_byte(cluster: Cluster, policies: PolicySet, ingest: Ingest) -> None:
+    every = list(cluster.events)
+    for first in range(0, len(every), 7):
+        cluster.events[:] = every[first : first + 7]
+        lake = ingest(cluster)
+    plan = plan_of(lake, policies)
+    assert plan.files is not None
+    assert len(plan.files.events) > 3
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    apart = files(folder)
+    shutil.rmtree(folder)
+    merged(lake)
+    later = plan_of(lake, policies)
+    assert later.run_id == plan.run_id
+    run_replay(later, lake)
+    assert files(folder) == apart
 
 
 def test_how_much_is_held_at_a_time_changes_nothing(lake: Path, policies: PolicySet, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,31 +206,72 @@ def test_how_much_is_held_at_a_time_changes_nothing(lake: Path, policies: Policy
     assert files(folder) == first
 
 
+def interrupt(done: int, planned: int) -> None:
+    raise KeyboardInterrupt
+
+
+def parts_in(folder: Path) -> dict[str, int]:
+    """The parts of an unfinished run that are whole, each with what tells it from one that is made again."""
+    return {part.name: part.stat().st_ino for part in sorted((folder / "parts").iterdir()) if part.is_dir() and not part.suffix}
+
+
 def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: PolicySet) -> None:
-    plan = plan_of(lake, policies, part_requests=5)
+    plan = plan_of(lake, policies, part_events=5)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    whole = files(folder)
+    shutil.rmtree(folder)
+    with pytest.raises(KeyboardInterrupt):
+        run_replay(plan, lake, progress=interrupt)
+    kept = parts_in(folder)
+    assert list(kept) == ["slice-000000"]
+    seen: list[tuple[int, int]] = []
+
+    def look(done: int, planned: int) -> None:
+        seen.append((done, planned))
+        assert kept.items() <= parts_in(folder).items()
+
+    run_replay(plan, lake, progress=look)
+    assert seen == sorted(set(seen))
+    assert seen[-1] == (plan.requests, plan.requests)
+    assert files(folder) == whole
+
+
+@pytest.mark.parametrize("requests", range(2, 24, 3))
+def test_a_run_may_be_interrupted_anywhere(lake: Path, policies: PolicySet, requests: int) -> None:
+    plan = plan_of(lake, policies, part_events=3)
     run_replay(plan, lake)
     folder = runs_folder(lake) / plan.run_id
     whole = files(folder)
     shutil.rmtree(folder)
 
-    def interrupt(done: int, planned: int) -> None:
-        raise KeyboardInterrupt
+    def stop(done: int, planned: int) -> None:
+        if done >= requests:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_replay(plan, lake, progress=interrupt)
-    kept = list((folder / "parts").glob("*.arrow"))
-    assert len(kept) == 1
-    seen: list[tuple[int, int]] = []
-    run_replay(plan, lake, progress=lambda done, planned: seen.append((done, planned)))
-    assert len(seen) == len(plan.parts) - 1
-    assert seen[-1] == (plan.requests, plan.requests)
+        run_replay(plan, lake, progress=stop)
+    run_replay(plan, lake)
+    assert files(folder) == whole
+
+
+def test_parts_of_another_cut_are_made_again(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    run_replay(plan, lake)
+    folder = runs_folder(lake) / plan.run_id
+    whole = files(folder)
+    shutil.rmtree(folder)
+    with pytest.raises(KeyboardInterrupt):
+        run_replay(plan_of(lake, policies, part_events=5), lake, progress=interrupt)
+    assert parts_in(folder)
+    run_replay(plan, lake)
     assert files(folder) == whole
 
 
 def test_other_processes_find_a_lake_that_is_named_from_here(
     lake: Path, policies: PolicySet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_of(lake, policies, part_requests=5)
+    plan = plan_of(lake, policies, part_events=5)
     for folder in (tmp_path, lake.parent):
         monkeypatch.chdir(folder)
         run_replay(plan, os.path.relpath(lake), workers=2)
@@ -221,7 +279,7 @@ def test_other_processes_find_a_lake_that_is_named_from_here(
 
 
 def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, policies: PolicySet) -> None:
-    plan = plan_of(lake, policies, part_requests=1)
+    plan = plan_of(lake, policies, part_events=1)
     run_replay(plan, lake)
     folder = runs_folder(lake) / plan.run_id
     whole = files(folder)
@@ -235,7 +293,7 @@ def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, pol
 
     with pytest.raises(LakeError, match="a process of the replay ended before its part was done"):
         run_replay(plan, lake, workers=2, progress=kill_others)
-    assert list((folder / "parts").glob("*.arrow"))
+    assert parts_in(folder)
     run_replay(plan, lake, workers=2)
     assert files(folder) == whole
     kill_others(0, 0)  # while they have nothing to do
@@ -258,7 +316,7 @@ def end(done, planned):
         os.kill(os.getpid(), 9)
 
 reader = open_lake(sys.argv[1])
-plan = plan_replay(reader, load_policy_set([Path(sys.argv[2])]), part_requests=5)
+plan = plan_replay(reader, load_policy_set([Path(sys.argv[2])]), part_events=5)
 run_replay(plan, sys.argv[1], workers=2, progress=end)
 """
 
@@ -284,10 +342,10 @@ def test_processes_end_without_a_word(lake: Path) -> None:
 
 
 def rewritten(file: Path, metadata: dict[str, str] | None) -> None:
-    """A part as other code may have left it."""
+    """A table of a part as other code may have left it."""
     with pa.ipc.open_file(file.read_bytes()) as part:
         table = part.read_all()
-    table = table.drop_columns(["why"]) if metadata is None else table.replace_schema_metadata(metadata)
+    table = table.drop_columns([table.column_names[0]]) if metadata is None else table.replace_schema_metadata(metadata)
     with pa.ipc.new_file(str(file), table.schema) as part:
         part.write_table(table)
 
@@ -295,30 +353,27 @@ def rewritten(file: Path, metadata: dict[str, str] | None) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(lambda file: rewritten(file, {}), id="without counts"),
-        pytest.param(lambda file: rewritten(file, {"hindcast.counts": '{"requests": 3}'}), id="with other counts"),
-        pytest.param(lambda file: rewritten(file, {"hindcast.counts": "3"}), id="with counts of another kind"),
-        pytest.param(lambda file: rewritten(file, None), id="with other columns"),
-        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-9]), id="torn"),
-        pytest.param(lambda file: file.write_bytes(b""), id="empty"),
+        pytest.param(lambda part: rewritten(part / "judged.arrow", {}), id="without counts"),
+        pytest.param(lambda part: rewritten(part / "judged.arrow", {"hindcast.counts": '{"requests": 3}'}), id="with other counts"),
+        pytest.param(lambda part: rewritten(part / "judged.arrow", {"hindcast.counts": "3"}), id="with counts of another kind"),
+        pytest.param(lambda part: rewritten(part / "judged.arrow", None), id="with other columns"),
+        pytest.param(lambda part: rewritten(part / "verdicts.arrow", None), id="with other verdicts"),
+        pytest.param(lambda part: os.truncate(part / "judged.arrow", 90), id="torn"),
+        pytest.param(lambda part: (part / "sets.arrow").write_bytes(b""), id="with empty sets"),
+        pytest.param(lambda part: (part / "verdicts.arrow").unlink(), id="without verdicts"),
+        pytest.param(lambda part: (part / "waiting.json").write_text("{"), id="with a torn list of what waits"),
+        pytest.param(lambda part: (part / "asked.arrow").unlink(), id="without the objects asked for"),
     ],
 )
-def test_a_part_that_other_code_left_is_made_anew(lake: Path, policies: PolicySet, damage: Callable[[Path], None]) -> None:
-    plan = plan_of(lake, policies, part_requests=5)
+def test_a_part_that_other_code_left_is_made_again(lake: Path, policies: PolicySet, damage: Callable[[Path], None]) -> None:
+    plan = plan_of(lake, policies, part_events=5)
     run_replay(plan, lake)
     folder = runs_folder(lake) / plan.run_id
     whole = files(folder)
     shutil.rmtree(folder)
-
-    def stop_early(done: int, planned: int) -> None:
-        if done > 10:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        run_replay(plan, lake, progress=stop_early)
-    left = sorted((folder / "parts").glob("*.arrow"))
-    assert len(left) > 1
-    damage(left[0])
+        run_replay(plan, lake, progress=interrupt)
+    damage(folder / "parts" / "slice-000000")
     run_replay(plan, lake)
     assert files(folder) == whole
 
@@ -353,15 +408,10 @@ def test_a_run_of_which_something_is_missing_is_made_anew(lake: Path, policies: 
 
 
 def test_other_processes_begin_nothing_after_an_interruption(lake: Path, policies: PolicySet) -> None:
-    plan = plan_of(lake, policies, part_requests=1)
-
-    def interrupt(done: int, planned: int) -> None:
-        raise KeyboardInterrupt
-
+    plan = plan_of(lake, policies, part_events=1)
     with pytest.raises(KeyboardInterrupt):
         run_replay(plan, lake, workers=2, progress=interrupt)
-    kept = list((runs_folder(lake) / plan.run_id / "parts").glob("*.arrow"))
-    assert 1 <= len(kept) < len(plan.parts)
+    assert 1 <= len(parts_in(runs_folder(lake) / plan.run_id)) < 24
     assert run_replay(plan, lake, workers=2).evaluated == 24
 
 
@@ -393,11 +443,11 @@ def one_more_event(cluster: Cluster, ingest: Ingest) -> None:
 def test_what_arrives_after_the_plan_belongs_to_a_later_run(
     cluster: Cluster, lake: Path, policies: PolicySet, ingest: Ingest, workers: int
 ) -> None:
-    plan = plan_of(lake, policies, part_requests=4)
+    plan = plan_of(lake, policies, part_events=4)
     one_more_event(cluster, ingest)
     summary = run_replay(plan, lake, workers)
     assert (summary.planned, summary.evaluated) == (plan.requests, 24)
-    later = plan_of(lake, policies, part_requests=4)
+    later = plan_of(lake, policies, part_events=4)
     assert later.run_id != plan.run_id
     assert run_replay(later, lake, workers).evaluated == 25
 

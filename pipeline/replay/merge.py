@@ -1,0 +1,74 @@
+"""The parts of a run put together, in the order in which the requests arrived: so it does not matter how the lake was cut up."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .parts import Judged
+from .verdicts import JUDGED, SETS, VERDICT_VALUES, expanded, in_arrival_order
+
+# Passes that are put in order at a time. More are cut into stretches of time with about as many each.
+_ORDERED_MAX = 500_000
+# Passes per row group of the table of verdicts: few enough that its dictionary of audit IDs stays one.
+_WRITTEN_MAX = 16_000
+
+
+class Merged:
+    """The judgements of all parts, and the sets and verdicts that they refer to."""
+
+    def __init__(self, parts: Sequence[Judged]) -> None:
+        self.verdicts = pa.concat_tables([VERDICT_VALUES.empty_table(), *(part.verdicts for part in parts)])
+        judged, sets = [], [pa.array([], SETS.field(0).type)]
+        first_verdict = first_set = 0
+        for part in parts:
+            numbers = pc.add(part.judged["set"], pa.scalar(first_set, pa.int32()))
+            judged.append(part.judged.set_column(JUDGED.get_field_index("set"), JUDGED.field("set"), numbers))
+            members: Any = part.sets["members"].combine_chunks()
+            values = pc.add(members.flatten(), pa.scalar(first_verdict, pa.int32()))
+            sets.append(pa.ListArray.from_arrays(members.offsets, values, type=SETS.field(0).type))
+            first_verdict += part.verdicts.num_rows
+            first_set += part.sets.num_rows
+        self._judged = judged
+        self.sets: pa.Array[Any] = pa.concat_arrays(sets)
+
+    def passes(self) -> pa.Table:
+        """How many passes got each set: columns set, passes."""
+        found = [JUDGED.empty_table(), *self._judged]
+        return pa.concat_tables(found).group_by("set").aggregate([([], "count_all")]).rename_columns(["set", "passes"])
+
+    def members(self) -> pa.Table:
+        """Which verdicts each set holds: columns set, verdict."""
+        return pa.table({"set": pc.list_parent_indices(self.sets).cast(pa.int32()), "verdict": pc.list_flatten(self.sets)})
+
+    def numbered_verdicts(self) -> pa.Table:
+        """The columns of VERDICT_VALUES that counts are made of, with the number of each verdict."""
+        numbers = pa.array(range(self.verdicts.num_rows), pa.int32())
+        return self.verdicts.select(["policy", "binding", "decision", "effect", "why"]).append_column("verdict", numbers)
+
+    def tables(self, run_id: str) -> Iterator[pa.Table]:
+        """All verdicts in the order of arrival, as tables with the columns ENCODED."""
+        for judged in self._stretches():
+            for first in range(0, judged.num_rows, _WRITTEN_MAX):
+                yield expanded(run_id, judged.slice(first, _WRITTEN_MAX), self.sets, self.verdicts)
+
+    def _stretches(self) -> Iterator[pa.Table]:
+        """The judgements in the order of arrival, a stretch of time each."""
+        moments = [part["ts"].cast(pa.int64()).combine_chunks() for part in self._judged]
+        every = pc.array_sort_indices(whole := pa.chunked_array(moments, pa.int64()))
+        ends = sorted({whole[every[index].as_py()].as_py() for index in range(_ORDERED_MAX, len(every), _ORDERED_MAX)})
+        places = [0] * len(moments)
+        for end in [*ends, None]:
+            until = [len(each) if end is None else bisect_left(each, end, key=_number) for each in moments]
+            stretch = [part.slice(first, last - first) for part, first, last in zip(self._judged, places, until, strict=True)]
+            places = until
+            yield in_arrival_order(pa.concat_tables([JUDGED.empty_table(), *stretch]).combine_chunks())
+
+
+def _number(value: Any) -> int:
+    number: int = value.as_py()
+    return number

@@ -1,0 +1,87 @@
+"""Rows that are put aside by partition, in a file: whoever wants some partitions reads no more than these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# Rows are held until they are this large together: one write per partition then has more than a few of them.
+_HELD_BYTES_MAX = 64 * 1024 * 1024
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+PARTITION = "partition"
+
+
+class Entry(NamedTuple):
+    """One batch of a file: the rows of one partition."""
+
+    partition: int
+    rows: int
+
+
+class ShelfWriter:
+    """Puts tables with a column `partition` aside; a context, at whose end the file is whole."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._file, self._index = _files(folder, name)
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
+        self._writer: pa.ipc.RecordBatchFileWriter | None = None
+        self._entries: list[Entry] = []
+
+    def __enter__(self) -> ShelfWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not any(error):
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+        if not any(error):
+            self._index.write_bytes(msgspec.json.encode(self._entries))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Put rows aside; they are copied where their batch holds others too."""
+        self._held.append(batch)
+        self._held_bytes += batch.nbytes
+        if self._held_bytes > _HELD_BYTES_MAX:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        table = pa.Table.from_batches(self._held)
+        self._held.clear()
+        self._held_bytes = 0
+        partitions: Any = table[PARTITION]
+        for partition in sorted(set(partitions.to_pylist())):
+            self._write(partition, table.filter(pc.equal(partitions, partition)))
+
+    def _write(self, partition: int, table: pa.Table) -> None:
+        if self._writer is None:
+            self._writer = pa.ipc.new_file(str(self._file), table.schema, options=_OPTIONS)
+        for batch in table.combine_chunks().to_batches():
+            self._writer.write_batch(batch)
+            self._entries.append(Entry(partition, batch.num_rows))
+
+
+def entries(folder: Path, name: str) -> list[Entry]:
+    """What a file holds, batch by batch."""
+    return msgspec.json.decode(_files(folder, name)[1].read_bytes(), type=list[Entry])
+
+
+def read_shelf(folder: Path, name: str, first: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The batches of the partitions from `first` up to `end`, which is not among them."""
+    wanted = [number for number, entry in enumerate(entries(folder, name)) if first <= entry.partition < end]
+    if wanted:
+        with pa.memory_map(str(_files(folder, name)[0])) as source, pa.ipc.open_file(source) as file:
+            for number in wanted:
+                yield file.get_batch(number)
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.arrow", folder / f"{name}.json"

@@ -1,0 +1,199 @@
+"""What the processes of a run do, task by task: each makes one part, in a folder of its own.
+
+First every slice is judged as far as its records tell. Then, slice by slice, the writes are found of those objects whose history is
+asked for. Last the requests that wait for this history are judged, bucket by bucket.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+
+from queries import LakeReader
+
+from .earlier import ASKED
+from .parts import Counts, counts_of, making, take, write_settled
+from .plan import ReplayPlan, Window
+from .shelf import ShelfWriter, entries, read_shelf
+from .slices import Bucket, Slice, bucket_requests, buckets_of, partitions_of, slices_of
+from .verdicts import Collector, VerdictBuilder
+from .worker import Replayer, Walk
+
+_SLICE, _PAST, _BUCKET = "slice-", "past-", "bucket-"  # names of parts, before their numbers
+_WAITING, _WRITES, _ASKED = "waiting", "writes", "asked.arrow"
+
+
+class Task(Protocol):
+    """One part to be made."""
+
+    @property
+    def name(self) -> str:
+        """That of the part's folder."""
+        ...
+
+    def done(self, parts: Path) -> Counts | None:
+        """What became of how many requests in it; None where it is to be made."""
+        ...
+
+    def do(self, replayer: Replayer, parts: Path) -> None:
+        """Make the part."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSlice:
+    """Judges those requests of a slice that need no more than their own record."""
+
+    slice: Slice
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return f"{_SLICE}{self.slice.index:06}"
+
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        part = parts / self.name
+        return counts_of(part) if _is_shelf(part, _WAITING) and (part / _ASKED).exists() else None
+
+    def do(self, replayer: Replayer, parts: Path) -> None:
+        """See Task."""
+        builder = VerdictBuilder()
+        with making(parts, self.name) as folder:
+            walk = self.walk(replayer, builder, folder)
+            write_settled(walk.settled(builder), folder)
+
+    def walk(self, replayer: Replayer, collector: Collector, folder: Path) -> Walk:
+        """Give the collector what is found, and keep in a folder what waits."""
+        with ShelfWriter(folder, _WAITING) as shelf:
+            walk, asked = replayer.walk_slice(self.slice, collector, shelf)
+        _write_asked(folder, asked)
+        return walk
+
+
+@dataclass(frozen=True, slots=True)
+class LookBack:
+    """Finds the writes in a slice of the objects whose earlier state is asked for: see `look_back_tasks`."""
+
+    slice: Slice
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return f"{_PAST}{self.slice.index:06}"
+
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        return Counts(0, 0, {}) if _is_shelf(parts / self.name, _WRITES) else None
+
+    def do(self, replayer: Replayer, parts: Path) -> None:
+        """See Task."""
+        with making(parts, self.name) as folder, ShelfWriter(folder, _WRITES) as shelf:
+            for batch in replayer.past_writes(self.slice, _read_asked(parts)):
+                shelf.add(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeBucket:
+    """Judges the requests of a bucket that wait, with the writes that were found."""
+
+    bucket: Bucket
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return f"{_BUCKET}{self.bucket.first:06}"
+
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        return counts_of(parts / self.name)
+
+    def do(self, replayer: Replayer, parts: Path) -> None:
+        """See Task."""
+        builder = VerdictBuilder()
+        with making(parts, self.name) as folder:
+            write_settled(self.walk(replayer, builder, parts).settled(builder), folder)
+
+    def walk(self, replayer: Replayer, collector: Collector, parts: Path) -> Walk:
+        """Give the collector what is found."""
+        return replayer.walk_waiting(self._read(parts, _SLICE, _WAITING), lambda: self._read(parts, _PAST, _WRITES), collector)
+
+    def _read(self, parts: Path, kind: str, shelf: str) -> Iterator[pa.RecordBatch]:
+        for part in parts_of(parts, kind):
+            yield from read_shelf(part, shelf, self.bucket.first, self.bucket.end)
+
+
+def look_back_tasks(parts: Path, every: Iterable[Slice]) -> list[LookBack]:
+    """One task for each slice of the lake's past, if any object of it is asked for by the slices that were judged."""
+    found = [ASKED.empty_table()]
+    for part in parts_of(parts, _SLICE):
+        found.append(_read_asked(part))
+    asked = pa.concat_tables(found).group_by(ASKED.names).aggregate([])
+    _write_asked(parts, asked)
+    return [LookBack(each) for each in every] if asked.num_rows else []
+
+
+def bucket_tasks(parts: Path, partitions: int, requests_max: int) -> list[JudgeBucket]:
+    """The tasks for what waits in the slices that were judged."""
+    waiting = [0] * partitions
+    for part in parts_of(parts, _SLICE):
+        for entry in entries(part, _WAITING):
+            waiting[entry.partition] += entry.rows
+    return [JudgeBucket(bucket) for bucket in buckets_of(waiting, requests_max)]
+
+
+def walk_all(replayer: Replayer, plan: ReplayPlan, reader: LakeReader, collector: Collector) -> Iterator[Walk]:
+    """Give a collector what the policies make of all requests of a plan, one task after the other; nothing of it is kept."""
+    with tempfile.TemporaryDirectory(prefix="hindcast-") as folder:
+        parts, files = Path(folder), reader.files.events
+        for part in slices_of(files, plan.window, plan.part_events):
+            task = JudgeSlice(part)
+            (parts / task.name).mkdir()
+            yield task.walk(replayer, collector, parts / task.name)
+        for past in look_back_tasks(parts, slices_of(files, Window(), plan.part_events)):
+            past.do(replayer, parts)
+        for bucket in bucket_tasks(parts, partitions_of(plan), bucket_requests(plan)):
+            yield bucket.walk(replayer, collector, parts)
+
+
+def parts_of(parts: Path, kind: str = "") -> list[Path]:
+    """The parts that are made, in their order; of one kind, or all."""
+    return sorted(part for part in parts.glob(f"{kind}*") if part.is_dir() and not part.suffix)
+
+
+def settled_parts(parts: Path) -> list[Path]:
+    """The parts that hold verdicts, in their order."""
+    return [*parts_of(parts, _BUCKET), *parts_of(parts, _SLICE)]
+
+
+def _read_asked(folder: Path) -> pa.Table:
+    with pa.ipc.open_file(str(folder / _ASKED)) as file:
+        return file.read_all()
+
+
+def _write_asked(folder: Path, asked: pa.Table) -> None:
+    unfinished = folder / f"{_ASKED}.tmp"
+    with pa.ipc.new_file(str(unfinished), ASKED) as file:
+        file.write_table(asked)
+    unfinished.replace(folder / _ASKED)
+
+
+def work_through(replayer: Callable[[], Replayer], tasks: Iterable[Task], parts: Path) -> Iterator[Task]:
+    """Do the tasks that nobody else takes; yields each when its part is in place."""
+    for task in tasks:
+        if take(parts, task.name):
+            task.do(replayer(), parts)
+            yield task
+
+
+def _is_shelf(part: Path, name: str) -> bool:
+    try:
+        entries(part, name)
+    except (OSError, ValueError):
+        return False
+    return True
