@@ -28,7 +28,7 @@ from .errors import InputError, LakeError
 from .redact_event import TEXT_NOTES, EventCleaning, person_needs_a_look
 from .redact_objects import clean_embedded, may_embed_secret, resources_of
 from .redact_paths import BodyPath, clean_body, parse_body_path
-from .redact_rules import DEFAULT_RESOURCES, Reference, Rule, parse_rule
+from .redact_rules import DEFAULT_PATHS, DEFAULT_RESOURCES, NAMED_BY_TOKEN, Reference, Rule, parse_rule
 
 __all__ = ["ANNOTATION", "DEFAULT_RESOURCES", "KEY_BYTES", "Redactor", "is_withheld", "load_or_create_key", "tells_of_request"]
 
@@ -44,7 +44,7 @@ _HEAD = re.compile(
     rb'"stage":"[^"]*+(?<!\\)","requestURI":"([^"]*+)(?<!\\)","verb":"[a-z]*+",(?="user":)'
 )
 _REF, _REF_KEY = b'"objectRef":{"resource":"', b'Ref":{"'  # few letters and rare ones are found in half the time
-_SUBRESOURCE = b'"subresource":"'
+_SUBRESOURCE, _EXEC = b'"subresource":"', b'"subresource":"exec"'
 _NO_MESSAGE, _NO_MESSAGE_BYTES = b'},"responseStatus":{"metadata":{},"code":', 60  # to the end of `"requestObject`
 _BODY = b'Object":'  # the end of `requestObject` and `responseObject`
 _AFTER_BODIES = b'"requestReceivedTimestamp":'
@@ -131,8 +131,8 @@ def load_or_create_key(path: Path) -> bytes:
 class Redactor:
     """Takes credentials out of raw events; the same event always gives the same bytes, so a repeated event is still a duplicate.
 
-    `resources` is a table like DEFAULT_RESOURCES, whose bodies go as a whole; `paths` name values in bodies (see redact_paths.py).
-    Raises InputError for an entry that is none.
+    `resources` is a table like DEFAULT_RESOURCES, whose bodies go as a whole; `paths` name values in bodies (see redact_paths.py),
+    beside DEFAULT_PATHS. Raises InputError for an entry that is none.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Redactor:
         for rule in rules:
             self._rules.setdefault(rule.resource, []).append(rule)
         self._paths: dict[str, list[tuple[Rule, BodyPath]]] = {}
-        for path in map(parse_body_path, paths):
+        for path in map(parse_body_path, (*DEFAULT_PATHS, *paths)):
             rule = parse_rule(path.resource)
             self._paths.setdefault(rule.resource, []).append((rule, path))
         self._names = frozenset(name.encode() for name in (*self._rules, *self._paths))
@@ -216,7 +216,7 @@ class Redactor:
             name not in self._answers_only or (body >= 0 and line.find(_SUBRESOURCE, name_start, before_body) >= 0)
         ):
             return True
-        if not name or b"\\" in name:
+        if not name or b"\\" in name or (name == b"pods" and body >= 0 and line.find(_EXEC, name_start, before_body) >= 0):
             return True
         is_plain_status = line.find(_NO_MESSAGE, before_body - _NO_MESSAGE_BYTES, before_body) >= 0
         return not is_plain_status and may_hold_by_form(line[name_start:before_body])
@@ -275,7 +275,13 @@ class Redactor:
         paths = [path for rule, path in self._paths.get(ref.resource or "", ()) if rule.matches(ref)] if ref is not None else []
         texts = hides and (ref is None or (ref.resource, ref.subresource) not in _ANSWERS_ONLY)
         cleaning = EventCleaning(
-            event, hides=hides, hides_texts=texts, paths=paths, replace=self._replacement, body_note=self._body_note
+            event,
+            hides=hides,
+            hides_texts=texts,
+            hides_name=hides and ref is not None and ref.resource in NAMED_BY_TOKEN,
+            paths=paths,
+            replace=self._replacement,
+            body_note=self._body_note,
         )
         try:
             return self._cleaned(line, cleaning)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
-from .credentials import clean_text, clean_uri, is_secret_name, may_hold_by_form, uri_needs_a_look
+from .credentials import clean_command, clean_text, clean_uri, is_secret_name, may_hold_by_form, uri_needs_a_look
 from .event import FIELDS, VALIDATION_FAILURE
 from .redact_objects import clean_embedded, clean_texts
 from .redact_paths import BodyPath, clean_body, clean_patch
@@ -40,8 +41,14 @@ TEXT_NOTES = frozenset(("annotations", "responseStatus", "userAgent", "user", "i
 _QUOTED_LENGTH_MIN = 3
 _MEMBER_NAME = re.compile(rb'"([^"]*+)"\s*+:')
 
+
+class _Named(msgspec.Struct):
+    name: str | None = None
+
+
 _texts = msgspec.json.Decoder(dict[str, str] | None)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_named = msgspec.json.Decoder(_Named)
 _anything = msgspec.json.Decoder()
 _text = msgspec.json.Decoder(str)
 _encoder = msgspec.json.Encoder()
@@ -52,7 +59,8 @@ Fields = dict[str, msgspec.Raw]
 class EventCleaning:
     """The cleaning of one event, whose `fields` it changes; `notes` say what went, in the words of the annotation.
 
-    `hides`: a body is a credential; `hides_texts`: one that admission saw, so that texts may quote it. `paths` name values in it.
+    `hides`: a body is a credential; `hides_texts`: one that admission saw, so that texts may quote it; `hides_name`: the object's
+    name is a credential, too. `paths` name values in a body.
     `replace` gives what takes the place of a JSON value.
     `body_note` makes the note on a body that went whole. `clean` raises ValueError or RecursionError for what does not decode.
     """
@@ -63,6 +71,7 @@ class EventCleaning:
         *,
         hides: bool,
         hides_texts: bool,
+        hides_name: bool,
         paths: Sequence[BodyPath],
         replace: Callable[[bytes], bytes],
         body_note: Callable[[str, bytes], str],
@@ -71,6 +80,7 @@ class EventCleaning:
         self.notes: list[str] = []
         self._hides = hides
         self._hides_texts = hides_texts
+        self._hides_name = hides_name
         self._paths = paths
         self._replace = replace
         self._body_note = body_note
@@ -85,6 +95,8 @@ class EventCleaning:
         self._status()
         self._uri()
         self._others()
+        if self._hides_name:
+            self._name(annotations)
 
     def _bodies(self) -> None:
         if not self._hides and self._paths:
@@ -100,6 +112,10 @@ class EventCleaning:
                 self._body(field, body)
 
     def _body(self, field: str, body: bytes) -> None:
+        if body[:1] == b"{" and self._is_exec() and (commanded := _clean_exec(body)) is not body:
+            self.notes.append(f"{field}:command")
+            self.fields[field] = msgspec.Raw(commanded)
+            body = commanded
         embedded = clean_embedded(body)
         cleaned, found = clean_body(embedded, self._paths, self._take) if self._paths else (embedded, [])
         if cleaned is None:
@@ -112,6 +128,30 @@ class EventCleaning:
         if cleaned is not body:
             self.fields[field] = msgspec.Raw(cleaned)
         self.notes += [f"{field}:{path}" for path in found]
+
+    def _is_exec(self) -> bool:
+        reference = _fields.decode(self.fields.get("objectRef", b"{}"))
+        return bytes(reference.get("subresource", b"")) == b'"exec"'
+
+    def _name(self, annotations: dict[str, str]) -> None:
+        """The name stands in the reference, in the URI and in what the server said of the object."""
+        name = _named.decode(self.fields.get("objectRef", b"{}")).name
+        if not name or name == REDACTED:
+            return
+        changed = False
+        for text in sorted({name, quote(name, safe=""), quote(name)}, key=len, reverse=True):
+            inside = _encoder.encode(text)[1:-1]
+            for field in ("objectRef", "requestURI", "responseStatus"):
+                raw = bytes(self.fields.get(field, b""))
+                if inside in raw:
+                    self.fields[field] = msgspec.Raw(raw.replace(inside, REDACTED.encode()))
+                    changed = True
+            for key, value in annotations.items():
+                if text in value:
+                    annotations[key] = value.replace(text, REDACTED)
+                    changed = True
+        if changed:
+            self.notes.append("objectRef")
 
     def _drop(self, field: str, body: bytes) -> None:
         del self.fields[field]
@@ -219,6 +259,16 @@ class EventCleaning:
 
 _PERSONS = ("user", "impersonatedUser")
 _CLEANED_ELSEWHERE = frozenset((*_BODIES, "requestURI", "responseStatus", "annotations", "auditID", "level", "stage", "objectRef"))
+
+
+def _clean_exec(body: bytes) -> bytes:
+    """PodExecOptions without the credentials in its command, as a managed cluster logs it; the same object where there are none."""
+    options = _anything.decode(body)
+    command = options.get("command")
+    if not isinstance(command, list):
+        return body
+    cleaned = clean_command([argument if isinstance(argument, str) else str(argument) for argument in command])
+    return body if cleaned == command else _encoder.encode(options | {"command": cleaned})
 
 
 def _clean(text: str) -> str:

@@ -20,6 +20,15 @@ DEFAULT_RESOURCES = (
     "oauthauthorizetokens",
 )
 
+# Single values that are credentials by what their kind is, as RESOURCE.GROUP:PATH (redact_paths.py). The rest of the object stays.
+DEFAULT_PATHS = (
+    "oauthclients.oauth.openshift.io:secret",
+    "oauthclients.oauth.openshift.io:additionalSecrets",
+    "buildconfigs.build.openshift.io:spec.triggers.*.*.secret",  # who knows it, may start a build
+)
+# Of these the name is made from the token, or is the token itself (openshift/oauth-server pkg/osinserver/registrystorage).
+NAMED_BY_TOKEN = frozenset(("oauthaccesstokens", "oauthauthorizetokens"))
+
 _RULE = re.compile(r"(?P<resource>[a-z0-9-]+)(?:\.(?P<group>[a-z0-9.-]+))?(?:/(?P<subresource>[a-z0-9*-]+))?")
 
 

@@ -34,7 +34,13 @@ CANARY = "CANARY7f3a9c51"
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/ingest/credentials.yaml").read_text())
 DEMO_LOG = Path(__file__).parents[2] / "api/demo/audit.jsonl.zst"
 AT = datetime(2026, 11, 1, tzinfo=UTC)
-GROUPS = {"tokenreviews": "authentication.k8s.io", "certificatesigningrequests": "certificates.k8s.io", "works": "work.example.com"}
+GROUPS = {
+    "tokenreviews": "authentication.k8s.io",
+    "certificatesigningrequests": "certificates.k8s.io",
+    "works": "work.example.com",
+    "oauthclients": "oauth.openshift.io",
+    "buildconfigs": "build.openshift.io",
+}
 
 
 def build(case: dict[str, Any], number: int = 0) -> dict[str, Any]:
