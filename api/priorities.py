@@ -4,8 +4,8 @@ Acknowledging comes first and is not niced. Storing comes next: the views show o
 without end. Questions take what is left, because one question can use every core. At a difference of seven, the drain gets nearly
 five times the processor time of one thread that answers (sched(7)). On an idle machine these values cost no process anything.
 
-Loading is bounded, some two seconds of a processor, so a process that answers questions gives way only once it is up. Niced from
-its first line on, it took 26 s to load on a busy machine.
+Loading is bounded, some two seconds of a processor, and so is the first page. So a process that answers questions gives way only
+after that. Niced from its first line on, it took 26 s to load on a busy machine.
 """
 
 import os

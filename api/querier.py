@@ -1,19 +1,22 @@
 """The process that answers questions: the read API and the pages, beside a sink or alone.
 
 Beside a sink, the supervisor starts it as `python -m api.querier`; whatever it is asked, it then costs the sink nothing but
-processor time that the sink does not want. It ends when it is told to, and at once when the server is gone.
+processor time that the sink does not want. It ends when it is told to, and at once when the server is gone. What it loads stays
+loaded when the process that answers is killed (preloaded.py).
 
 It answers "starting" before it loads the application: so this module imports little, and the application only when it listens.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvicorn
@@ -21,6 +24,7 @@ import uvicorn
 from ingest.errors import HindcastError
 
 from . import logs, priorities
+from .preloaded import RESTARTED, serve_in_forks
 from .settings import Settings
 from .sockets import QUERY_OPTIONS, listen, quiet_signals
 from .starting import StartingAnswers
@@ -33,14 +37,16 @@ _CONNECTIONS_MAX = 256
 _CERTIFICATE_CHECK_SECONDS = 2
 _KEEP_ALIVE_SECONDS = 30
 _SHUTDOWN_SECONDS = 5
+_FIRST_PAGE_SECONDS_MAX = 20.0
 
 _log = structlog.get_logger("hindcast.query")
 
 
-def serve_queries(settings: Settings, listener: socket.socket | None = None, nice: int = 0) -> int:
+def serve_queries(settings: Settings, listener: socket.socket | None = None, nice: int = 0, made: FastAPI | None = None) -> int:
     """Answer until a termination signal; returns 0 after an orderly end and 1 when the lake could not be opened.
 
-    `listener` is a listening socket that somebody else opened; without it, one is opened here. Once everything is loaded, the
+    `listener` is a listening socket that somebody else opened; without it, one is opened here. `made` is the application, where it
+    was made before. Once the first page is there, the
     process gives way by `nice`. Raises HindcastError when it cannot start: there is no lake, the address is taken, a file cannot
     be read.
     """
@@ -54,13 +60,12 @@ def serve_queries(settings: Settings, listener: socket.socket | None = None, nic
 
     def started() -> None:
         starting.close()
-        priorities.give_way(nice)
-        _log.info("query_listening", url=url, lake=str(settings.lake))
+        _log.info("query_listening", url=url, lake=str(settings.lake), pid=os.getpid())
         if sys.stderr.isatty():
             sys.stderr.write(f"open {url}/\n")
 
     try:
-        server = _Server(_config(_application(settings), certificate), started)
+        server = _Server(_config(_GivesWay(_application(settings, made), nice), certificate), started)
     except BaseException:
         starting.close()
         listener.close()
@@ -70,7 +75,7 @@ def serve_queries(settings: Settings, listener: socket.socket | None = None, nic
     return 0 if server.started else 1
 
 
-def _application(settings: Settings) -> FastAPI:
+def _application(settings: Settings, made: FastAPI | None) -> FastAPI:
     """The application, which takes most of the time that a start takes."""
     from ingest.lake import Lake
 
@@ -78,7 +83,28 @@ def _application(settings: Settings) -> FastAPI:
 
     # The sink made the lake when it started; made here again, it would hide that its folder was deleted.
     Lake.open(settings.lake).close()
-    return create_query_app(settings)
+    return made or create_query_app(settings)
+
+
+class _GivesWay:
+    """Lets the process give way once it has given an answer of its own, or has run for a while: the first page needs most."""
+
+    def __init__(self, app: FastAPI, nice: int) -> None:
+        self._app = app
+        self._nice = nice
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer by the application."""
+        if scope["type"] == "lifespan":
+            asyncio.get_running_loop().call_later(_FIRST_PAGE_SECONDS_MAX, self._give_way)
+        await self._app(scope, receive, send)
+        if scope["type"] == "http" and scope["path"] != "/healthz":
+            self._give_way()
+
+    def _give_way(self) -> None:
+        nice, self._nice = self._nice, 0
+        if nice:
+            priorities.give_way(nice)
 
 
 class _Server(uvicorn.Server):
@@ -94,7 +120,7 @@ class _Server(uvicorn.Server):
         self._on_started()
 
 
-def _config(app: FastAPI, certificate: ServerCertificate | None) -> uvicorn.Config:
+def _config(app: _GivesWay, certificate: ServerCertificate | None) -> uvicorn.Config:
     async def renew_certificate() -> None:
         if certificate is not None:
             certificate.reload_if_changed()
@@ -121,13 +147,40 @@ def _config(app: FastAPI, certificate: ServerCertificate | None) -> uvicorn.Conf
 def main() -> int:
     """Answer beside a sink, on the listening socket whose number is the first argument; returns an exit code."""
     settings = Settings.read(os.environ)
-    threading.Thread(target=_end_with_server, daemon=True).start()
+    listener = socket.socket(fileno=int(sys.argv[1]))
     try:
-        return serve_queries(settings, socket.socket(fileno=int(sys.argv[1])), priorities.QUERY)
+        if sys.platform == "linux":
+            logs.configure(settings.log_level, as_json=settings.log_json)
+            app = _load(settings, listener)
+            return serve_in_forks(partial(serve_queries, settings, listener, priorities.QUERY, app), _tell_restart)
+        else:
+            threading.Thread(target=_end_with_server, daemon=True).start()
+            return serve_queries(settings, listener, priorities.QUERY)
     except HindcastError as error:
         logs.configure(settings.log_level, as_json=settings.log_json)
         _log.error("query_cannot_start", error=str(error))
         return error.exit_code
+
+
+def _load(settings: Settings, listener: socket.socket) -> FastAPI:
+    """Make the application, and answer "starting" meanwhile. No thread is left."""
+    certificate = ServerCertificate.of(settings)
+    starting = StartingAnswers(listener, certificate.context if certificate else None)
+    try:
+        from .query_app import create_query_app, prepare
+
+        app = create_query_app(settings)
+        prepare(app)
+        return app
+    finally:
+        starting.close()
+        starting.wait()
+
+
+def _tell_restart() -> None:
+    """Tell the supervisor that the process that answers is another one, for its metrics."""
+    sys.stdout.write(f"{RESTARTED}\n")
+    sys.stdout.flush()
 
 
 def _end_with_server() -> None:

@@ -17,6 +17,7 @@ from .heads import HeadAsGet
 from .jobs import Jobs
 from .logs import RequestIds
 from .pages.errors import for_reader
+from .pages.html import compile_templates
 from .pages.routes import router as pages
 from .readers import Readers, readers_of
 from .routes import jobs, policies, readiness, runs, views
@@ -67,6 +68,12 @@ def create_query_app(settings: Settings) -> FastAPI:
     app.add_api_route("/healthz", alive, include_in_schema=False)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign]
     return app
+
+
+def prepare(app: FastAPI) -> None:
+    """Make what the first answers need, before anybody asks. It starts no thread."""
+    _description(app)
+    compile_templates()
 
 
 async def alive() -> dict[str, bool]:

@@ -43,6 +43,10 @@ class StartingAnswers:
         """Take no more connections, and return at once; those that were taken get their answer within some seconds."""
         self._end()
 
+    def wait(self) -> None:
+        """After `close`: return once those that were taken have their answer, which takes some seconds at most."""
+        self._thread.join()
+
     async def _serve(self) -> None:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -24,6 +24,7 @@ from ingest.errors import HindcastError
 from ingest.segment_files import sealed_segments
 from ingest.telemetry import DRAIN_RESULTS, SinkMetrics
 
+from .preloaded import RESTARTED
 from .settings import Settings
 from .sockets import QUERY_OPTIONS, listen
 
@@ -191,6 +192,11 @@ class QuerySupervisor(ProcessSupervisor):
         await super().stop()
         if self._listener is not None:
             self._listener.close()
+
+    def _hear(self, line: bytes) -> None:
+        """Whether the process that answers was started again, without loading anything (preloaded.py)."""
+        if line.strip() == RESTARTED.encode():
+            self._count(up=True, restarted=True)
 
     def _handed(self) -> tuple[int, ...]:
         """The listening socket. Raises InputError when the address is taken."""

@@ -112,6 +112,12 @@ def _static(name: str) -> bytes:
     return files("api.pages").joinpath("static", name).read_bytes()
 
 
+def compile_templates() -> None:
+    """Make every template ready; they stay so."""
+    for name in _environment().list_templates():
+        _environment().get_template(name)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(

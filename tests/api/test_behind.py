@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -80,13 +82,21 @@ def test_the_lag_is_told_over_a_restart_until_all_is_stored(tmp_path: Path) -> N
         assert server.stop() == 0
 
 
+def _status(port: int, path: str) -> int:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
 @pytest.mark.server
 def test_storing_comes_after_acknowledging_and_before_answering(tmp_path: Path) -> None:
     """With the drain behind the readers, four of them left it a tenth of a core (issue 12, number 11)."""
     settings = Settings(lake=tmp_path / "lake", port=0, query_port=0)
     with RunningServer(settings, tmp_path / "log") as server:
-        server.wait_for("query_listening")
-        query_pid = int(server.wait_for("query_started")["pid"])
+        query_pid = int(server.wait_for("query_listening")["pid"])
+        # It gives way once it has given an answer.
+        eventually(lambda: _status(server.port_of("query_listening"), "/") == 200)
+        eventually(lambda: os.getpriority(os.PRIO_PROCESS, query_pid) > os.getpriority(os.PRIO_PROCESS, server.drain_pid))
         sink, drain, query = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (server.process.pid, server.drain_pid, query_pid))
         assert sink < drain < query
 

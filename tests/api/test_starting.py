@@ -9,7 +9,7 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -82,16 +82,62 @@ def test_nobody_is_refused_while_the_pages_are_started_again(tmp_path: Path) -> 
     with RunningServer(settings, tmp_path / "server.log") as server:
         port = server.port_of("query_listening")
         pid = int(server.wait_for("query_started")["pid"])
-        assert niceness(pid) == {os.getpriority(os.PRIO_PROCESS, 0) + priorities.QUERY}
         os.kill(pid, signal.SIGKILL)
         server.wait_for("query_ended")
         found: list[int] = []
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while found[-1:] != [200] and time.monotonic() < deadline:
-            with closing(to(port)) as connection:
-                connection.request("GET", "/healthz")
-                found.append(connection.getresponse().status)
+            found.append(_status(port, "/healthz"))
         assert (found[0], set(found)) == (503, {503, 200})
+
+
+@pytest.mark.server
+def test_a_process_that_a_question_ended_is_there_again_without_loading(tmp_path: Path) -> None:
+    settings = Settings(lake=tmp_path / "lake", port=0, query_port=0, drain=False, disk_free_bytes_min=0)
+    with RunningServer(settings, tmp_path / "server.log") as server:
+        port = server.port_of("query_listening")
+        normal = os.getpriority(os.PRIO_PROCESS, 0)
+        loader = int(server.wait_for("query_started")["pid"])
+        pid = int(server.wait_for("query_listening")["pid"])
+        # One that ends at once would end again, so it is not forked again.
+        while time.monotonic() - _started(pid) < 2.5:
+            time.sleep(0.1)
+        assert niceness(pid) == niceness(loader) == {normal}
+        _eventually(lambda: _status(port, "/") == 200)
+        _eventually(lambda: niceness(pid) == {min(normal + priorities.QUERY, 19)})
+        os.kill(pid, signal.SIGKILL)
+        _eventually(lambda: len(server.lines("query_listening")) == 2)
+        _eventually(lambda: _status(port, "/") == 200)
+        again = int(server.wait_for("query_listening")["pid"])
+        assert again not in (pid, loader)
+        assert len(server.lines("query_started")) == 1
+        assert [line["exit_code"] for line in server.lines("query_ended")] == [-signal.SIGKILL]
+        assert b'hindcast_process_restarts_total{process="query"} 1.0' in server.get("/metrics")[1]
+        # What it answers from goes with the process that loaded it, whatever ends that one.
+        os.kill(loader, signal.SIGKILL)
+        _eventually(lambda: len(server.lines("query_listening")) == 3)
+        assert not Path(f"/proc/{again}").exists()
+        assert server.stop() == 0
+        assert not Path(f"/proc/{server.lines('query_listening')[-1]['pid']}").exists()
+
+
+def _status(port: int, path: str) -> int:
+    with closing(to(port)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
+def _started(pid: int) -> float:
+    """When a process was started, on the clock of time.monotonic()."""
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return int(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def _eventually(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def niceness(pid: int) -> set[int]:

@@ -132,8 +132,8 @@ def _rows(
 
 def _processes(server: Any) -> Iterator[tuple[str, int]]:
     yield "sink", server.process.pid
-    for name in ("drain", "query"):
-        if started := server.lines(f"{name}_started"):
+    for name, event in (("drain", "drain_started"), ("query", "query_listening")):
+        if started := server.lines(event):
             yield name, int(started[-1]["pid"])
 
 
