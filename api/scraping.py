@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 import urllib.request
+from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def server_metrics(where: str, token_file: Path | None = None, authority: Path |
     InputError when nothing of the kind is there.
     """
     parts = urlsplit(where)
-    if parts.scheme not in ("http", "https"):
+    if not _is_url(where):
         return read_server_metrics(Path(where))
     if token_file is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise InputError(f"--metrics: {where}: without TLS anybody on the way could read the token", "give an https URL")
@@ -36,6 +37,20 @@ def server_metrics(where: str, token_file: Path | None = None, authority: Path |
         return parse_server_metrics(_fetched(where, token_file, authority), where, time.time())
     except (OSError, HTTPException, ValueError) as error:
         raise InputError(f"--metrics: {where}: {error}", "save `kubectl get --raw /metrics`, and give the file") from None
+
+
+def refuse_unused(places: Sequence[str], token_file: Path | None, authority: Path | None) -> None:
+    """Raise InputError for a token or an authority that no URL among the places of metrics would use."""
+    if any(_is_url(where) for where in places):
+        return
+    found = f"--metrics gives {', '.join(places)}, which is a file" if places else "there is no --metrics"
+    for option, value in (("--metrics-token", token_file), ("--metrics-ca", authority)):
+        if value is not None:
+            raise InputError(f"{option}: found {value}, but {found}", "leave it out, or give the URL of an API server's /metrics")
+
+
+def _is_url(where: str) -> bool:
+    return urlsplit(where).scheme in ("http", "https")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -23,7 +23,7 @@ from api.checkup import (
 )
 from api.context import Context
 from api.output import Column, Format, Table, render
-from api.scraping import server_metrics
+from api.scraping import refuse_unused, server_metrics
 from api.server_findings import failure_findings, metrics_findings
 from ingest.errors import LakeError
 from ingest.lake import Lake
@@ -72,6 +72,7 @@ def command(
     (`--metrics`). Lines `Error in audit plugin` in their logs (`--server-log`) prove losses, but never that there were no others.
     """
     own: Context = context.obj
+    refuse_unused(metrics or (), metrics_token, metrics_ca)
     scraped = [server_metrics(where, metrics_token, metrics_ca) for where in metrics or ()]
     failures = [failure for path in server_log or () for failure in read_server_log(path)]
     lake = Lake.open(own.lake)

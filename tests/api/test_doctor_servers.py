@@ -111,6 +111,17 @@ def test_a_token_does_not_travel_without_tls(lake: Path, tmp_path: Path, capsys:
     assert "without TLS" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--metrics-token", "--metrics-ca"])
+@pytest.mark.parametrize("places", [[], ["saved.txt"]])
+def test_a_token_that_nothing_would_use_is_named(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, places: list[str]
+) -> None:
+    (tmp_path / "saved.txt").write_text(scrape(5))
+    given = [part for name in places for part in ("--metrics", str(tmp_path / name))]
+    assert run(["--lake", str(lake), "doctor", *given, option, str(tmp_path / "token")]) == 2
+    assert f"{option}: found" in capsys.readouterr().err
+
+
 def test_a_log_that_is_not_there_is_named(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--lake", str(lake), "doctor", "--server-log", str(tmp_path / "absent")]) == 2
     assert "absent: the log cannot be read" in capsys.readouterr().err
