@@ -111,6 +111,12 @@ def classify(error: HindcastError) -> tuple[str, int]:
     return next((code, status) for kind, code, status in STATUS_OF if isinstance(error, kind))
 
 
+def error_of(code: str, message: str, hint: str = "") -> HindcastError:
+    """One of our own errors from its code, as another process told of it."""
+    kind = next((kind for kind, known, _ in STATUS_OF if known == code), HindcastError)
+    return kind(message, hint)
+
+
 def install(app: FastAPI, shaped: Shaped | None = None) -> None:
     """Give every route of an application the one error shape. `shaped` may make of it what suits whoever asked."""
 

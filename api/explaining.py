@@ -60,9 +60,10 @@ def _check_names(reader: LakeReader, cluster: str, wanted: Wanted, asked: Asked,
         shown = ", ".join(there[:_NAMES_SHOWN]) or "none"
         which = "were given" if asked.policies is not None else "were in force at the time of the request"
         if missing:
-            raise InputError(f"--policy: {', '.join(missing)} is not among the policies", f"these {which}: {shown}")
+            raise InputError(f"policy: {', '.join(missing)} is not among the policies", f"these {which}: {shown}")
         raise EvidenceError(
-            "the log and snapshots tell of no policy that was in force at the time of the request", "give policies with -f"
+            "the log and snapshots tell of no policy that was in force at the time of the request",
+            "give policies: with -f, over HTTP in the body of a POST",
         )
 
 
@@ -72,7 +73,7 @@ def _request(reader: LakeReader, wanted: Wanted) -> tuple[str, datetime]:
     if not rows:
         raise NotFoundError(
             f"the lake has no request with audit ID {ascii(wanted.audit_id)[:80]}",
-            "`hindcast violations -o wide` and `hindcast gate -o wide` list audit IDs",
+            "`hindcast violations -o wide`, `hindcast gate -o wide` and the lists of requests have audit IDs",
         )
     here = [row for row in rows if wanted.cluster in (None, row["cluster"])]
     if not here:
@@ -84,7 +85,7 @@ def _request(reader: LakeReader, wanted: Wanted) -> tuple[str, datetime]:
     if len(here) != 1:
         times = [f"{row['cluster']}: {row['verb']} {row['resource']} at {_text(row['ts'])}" for row in rows[:_IDS_SHOWN]]
         found = f"{len(here)} requests have audit ID {wanted.audit_id}" if here else f"no request was received at {wanted.at}"
-        raise InputError(found, f"say which with --cluster and --at; there are {'; '.join(times)}")
+        raise InputError(found, f"say which by its cluster and time (at); there are {'; '.join(times)}")
     if not here[0]["finished"]:
         raise EvidenceError(
             f"request {wanted.audit_id} was not replayed: its stage ResponseComplete is not recorded",
@@ -102,7 +103,7 @@ def _moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--at: {text!r} is not a time", "write it as 2026-11-21T03:24:15Z") from None
+        raise InputError(f"at: {text!r} is not a time", "write it as 2026-11-21T03:24:15Z") from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 

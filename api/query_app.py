@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from . import errors
 from .asking import Asker
 from .confinement import memory_bytes
+from .explanations import Explanations
 from .gate import Gate
 from .heads import HeadAsGet
 from .jobs import Jobs
@@ -20,7 +21,7 @@ from .pages.errors import for_reader
 from .pages.html import compile_templates
 from .pages.routes import router as pages
 from .readers import Readers, readers_of
-from .routes import jobs, policies, readiness, runs, views
+from .routes import explain, jobs, policies, readiness, runs, views
 from .routes.answers import PREFIX
 from .routes.examples import explain_routes
 from .settings import Settings, is_loopback
@@ -35,7 +36,7 @@ folded into another answer. Errors have one shape: `{"error": {"code", "message"
 def create_query_app(settings: Settings) -> FastAPI:
     """The application for one lake. Raises InputError for unusable tokens or keys; starting it raises LakeError.
 
-    While it runs, `app.state` has `asker` (asking.Asker) and `jobs` (jobs.Jobs).
+    While it runs, `app.state` has `asker` (asking.Asker), `jobs` (jobs.Jobs) and `explanations` (explanations.Explanations).
     """
     readers = readers_of(settings)
 
@@ -47,10 +48,12 @@ def create_query_app(settings: Settings) -> FastAPI:
         app.state.jobs = Jobs(
             asker.lake, settings.replays_max, settings.replay_seconds_max, memory_bytes_max, settings.replay_output_bytes_max
         )
+        app.state.explanations = Explanations(asker, memory_bytes_max)
         _description(app)  # requests that come together at the start would make it at the same time
         try:
             yield
         finally:
+            await app.state.explanations.close()
             await app.state.jobs.close()
             asker.close()
 
@@ -62,7 +65,7 @@ def create_query_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestIds)
     app.add_middleware(HeadAsGet)
     errors.install(app, for_reader)
-    for module in (views, runs, readiness, policies, jobs):
+    for module in (views, explain, runs, readiness, policies, jobs):
         app.include_router(module.router, responses=errors.DESCRIBED)
     app.include_router(pages)
     app.add_api_route("/healthz", alive, include_in_schema=False)

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -36,7 +35,7 @@ from pipeline.readiness.model import Fidelity
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
 from pipeline.replay.kinds import RunKind, in_use
-from pipeline.replay.lifetime import end_with_parent
+from pipeline.replay.lifetime import end_with_parent, end_with_pipe
 from queries import open_lake
 
 from . import priorities
@@ -62,7 +61,7 @@ def main() -> int:
     os.nice(priorities.REPLAY)
     order = json.loads(sys.stdin.buffer.readline())
     end_with_parent(order["parent"])
-    threading.Thread(target=_end_with_server, daemon=True).start()
+    threading.Thread(target=end_with_pipe, daemon=True).start()
     confine(order["memory_bytes_max"], order["seconds_max"], order["output_bytes_max"])
     try:
         _replay(order)
@@ -246,15 +245,6 @@ def _tell(**values: object) -> None:
 
 def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
-
-
-def _end_with_server() -> None:
-    """Wait for the end of the pipe that the server holds open, and end with it, and with whatever was started here."""
-    while os.read(sys.stdin.fileno(), 1024):
-        pass
-    if os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(0)
 
 
 if __name__ == "__main__":

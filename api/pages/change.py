@@ -10,14 +10,10 @@ from typing import Any
 from pipeline.history.reconstruct import NotReplayed
 from pipeline.request import AdmissionRequest, Grade, Known, Operation, Unknown, worst
 
+from ..explained import grade_words
 from ..reads import RequestDetail
-from .difference import ObjectDifference, object_difference, object_lines
+from .difference import NO_FIELDS, Fields, Line, ObjectDifference, object_difference, object_lines
 
-_GRADES: Mapping[Grade, str] = {
-    Grade.EXACT: "",
-    Grade.INFERRED: " This follows from other recorded requests.",
-    Grade.PARTIAL: " This is the best that is known; parts of it may differ from what the server saw.",
-}
 _HEADINGS: Mapping[Operation, str] = {
     Operation.CREATE: "The object",
     Operation.UPDATE: "The object after the request",
@@ -34,9 +30,20 @@ class Change:
     lines: ObjectDifference | None
     note: str
 
+    @property
+    def has_marks(self) -> bool:
+        """Whether a line is of a field that decided."""
+        blocks = self.lines.blocks if self.lines else ()
+        return any(isinstance(block, Line) and block.decided for block in blocks)
 
-def change_of(detail: RequestDetail, recalled: Sequence[AdmissionRequest] | NotReplayed | None) -> Change:
-    """What the request did to its object, as a replay reconstructs it; where that is not possible, as the bodies were recorded."""
+
+def change_of(
+    detail: RequestDetail, recalled: Sequence[AdmissionRequest] | NotReplayed | None, fields: Fields = NO_FIELDS
+) -> Change:
+    """What the request did to its object, as a replay reconstructs it; where that is not possible, as the bodies were recorded.
+
+    `fields` are those that expressions read: they are never folded.
+    """
     if isinstance(recalled, NotReplayed):
         return _recorded_change(detail, recalled.reason)
     if not recalled:
@@ -45,8 +52,8 @@ def change_of(detail: RequestDetail, recalled: Sequence[AdmissionRequest] | NotR
     more = f" The first of {len(recalled)} objects that it concerned." if len(recalled) > 1 else ""
     old, new = first.old_object, first.object
     if isinstance(old, Known) and isinstance(new, Known) and old.value is not None and new.value is not None:
-        note = f"Before: {old.source}. After: {new.source}.{_GRADES[worst(old.grade, new.grade)]}{more}"
-        return Change("What it changed", object_difference(old.value, new.value), note)
+        note = f"Before: {old.source}. After: {new.source}. {_evidence(worst(old.grade, new.grade))}{more}"
+        return Change("What it changed", object_difference(old.value, new.value, fields), note)
     shown, other = (new, old) if isinstance(new, Known) and new.value is not None else (old, new)
     if not isinstance(shown, Known) or shown.value is None:
         missing = next(side.reason for side in (new, old) if isinstance(side, Unknown)) if _is_unknown(new, old) else "nothing"
@@ -55,7 +62,12 @@ def change_of(detail: RequestDetail, recalled: Sequence[AdmissionRequest] | NotR
     if first.operation is Operation.DELETE:
         heading = _HEADINGS[first.operation]
     gap = f" The other side is not known: {other.reason}." if isinstance(other, Unknown) else ""
-    return Change(heading, object_lines(shown.value), f"From: {shown.source}.{_GRADES[shown.grade]}{gap}{more}")
+    lines = object_lines(shown.value, fields, "object" if shown is new else "oldObject")
+    return Change(heading, lines, f"From: {shown.source}. {_evidence(shown.grade)}{gap}{more}")
+
+
+def _evidence(grade: Grade) -> str:
+    return f"Evidence: {grade_words(str(grade))}."
 
 
 def _is_unknown(*sides: object) -> bool:

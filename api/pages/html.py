@@ -21,6 +21,8 @@ from pipeline.report.figures import FIGURES
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
 
+from ..explained import grade_words
+from .explained import value_text
 from .manifest import source_lines
 from .selection import SPANS
 
@@ -150,6 +152,8 @@ def _environment() -> Environment:
         verdict_sign=lambda status: _STATUSES.get(str(status), ("–", ""))[0],
         verdict_class=lambda status: _STATUSES.get(str(status), ("–", ""))[1],
         counted=counted,
+        grade_words=lambda grade: grade_words(grade or ""),
+        value_text=lambda item: value_text(item.state, item.value),
     )
     environment.globals.update(
         address=address,

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.history.reconstruct import NotReplayed
+from pipeline.readiness.explanation import Explanation
 from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest
 
 from .. import reads, run_reads
 from ..errors import NotFoundError
+from ..explanations import Question
 from ..kept import plan_of
 from ..questions import TimePaging, VerdictFilters
 from ..reads import RequestDetail, Source
 from ..run_reads import Run
 from .change import Change, change_of, decoded
+from .explained import ExplanationView, explanation_view, fields_of
 from .manifest import SourceLine
 from .policy import manifests
 
 _VERDICTS_MAX = 500
+_DECISIONS = ("deny", "error", "unknown", "admit")
 _ANSWERS: Mapping[str, str] = {
     "vap": "denied by a policy",
     "webhook": "denied by a webhook",
@@ -41,9 +45,13 @@ class ExpressionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """One request: who, when, what, the verdicts on it, and what it changed."""
+    """One request: who, when, what, the verdicts on it, why, and what it changed.
+
+    `explained` is empty until the explanation is there (`is_awaited`), and where there is none: then `trouble` says why.
+    """
 
     detail: RequestDetail
+    recalled: Sequence[AdmissionRequest] | NotReplayed | None
     name: str
     answer: str
     verdicts: Sequence[ExpressionVerdict]
@@ -53,6 +61,22 @@ class RequestView:
     source: tuple[SourceLine, ...]
     marks: Mapping[int, str]
     policy: str
+    explained: Sequence[ExplanationView] = ()
+    trouble: str = ""
+    is_awaited: bool = True
+
+    @property
+    def question(self) -> Question:
+        """What to ask for an explanation of this request: with the policies of the replay, or with those in force then."""
+        request = self.detail.request
+        run_id = self.run.run_id if self.run is not None else None
+        return Question(request["cluster"], request["audit_id"], request["ts"].isoformat(), run_id)
+
+
+def with_explanation(view: RequestView, found: Sequence[Explanation]) -> RequestView:
+    """The page with the explanation: the fields that expressions read are shown in what the request changed."""
+    change = change_of(view.detail, view.recalled, fields_of(found))
+    return replace(view, explained=[explanation_view(each) for each in found], change=change, is_awaited=False)
 
 
 def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str) -> list[RequestView]:
@@ -88,9 +112,10 @@ def _view(
     text = manifests(plan, first, None)[0] if plan is not None else ()
     return RequestView(
         detail=detail,
+        recalled=recalled,
         name=_name(detail),
         answer=_ANSWERS.get(request["outcome"], request["outcome"]),
-        verdicts=[ExpressionVerdict(row, _expression(plan, row)) for row in own if _says_something(row, own)],
+        verdicts=[ExpressionVerdict(row, _expression(plan, row)) for row in sorted(own, key=_urgency) if _says_something(row, own)],
         has_more_verdicts=len(rows) >= _VERDICTS_MAX,
         run=run_reads.run(source.lake, run_id) if run_id is not None else None,
         change=change_of(detail, recalled),
@@ -102,6 +127,11 @@ def _view(
         },
         policy=first,
     )
+
+
+def _urgency(row: Mapping[str, Any]) -> int:
+    """What stands against the request comes first."""
+    return _DECISIONS.index(row["decision"]) if row["decision"] in _DECISIONS else len(_DECISIONS)
 
 
 def _says_something(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> bool:

@@ -19,16 +19,17 @@ from ingest.errors import HindcastError, InputError
 
 from .. import run_reads
 from ..asking import Asker
-from ..errors import NotFoundError, classify
+from ..errors import BusyError, NotFoundError, classify
+from ..explanations import Explanations
 from ..jobs import Jobs, State
 from ..kept import report_of
-from ..waiting import in_time
+from ..waiting import PAGE_SECONDS, in_time
 from . import evidence, overview
 from .errors import error_page
 from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
 from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
-from .requests import request_view
+from .requests import RequestView, request_view, with_explanation
 from .selection import Selection, Text, selection_of
 from .tables import Asked, asked_of, file_of
 from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, form_of_run, job_view, problem_of, read_form
@@ -92,7 +93,14 @@ def jobs_of(request: Request) -> Jobs:
     return jobs
 
 
+def explanations_of(request: Request) -> Explanations:
+    """Who explains verdicts for the pages."""
+    found: Explanations = request.app.state.explanations
+    return found
+
+
 Asking = Annotated[Asker, Depends(asker_of)]
+Explaining = Annotated[Explanations, Depends(explanations_of)]
 Working = Annotated[Jobs, Depends(jobs_of)]
 Selected = Annotated[Selection, Depends(selection_of)]
 Asks = Annotated[Asked, Depends(asked_of)]
@@ -208,18 +216,34 @@ async def show_requests(
 
 @router.get("/runs/{run_id}/request")
 async def show_replayed_request(
-    request: Request, asker: Asking, run_id: str, audit_id: Text, cluster: Text = "", policy: Text = ""
+    request: Request, asker: Asking, explaining: Explaining, run_id: str, audit_id: Text, cluster: Text = "", policy: Text = ""
 ) -> Response:
-    """One request with its verdicts in a replay."""
-    views = await asker.ask(request_view, run_id, cluster, audit_id, policy)
+    """One request with its verdicts in a replay, and why."""
+    views = await _explained(explaining, await asker.ask(request_view, run_id, cluster, audit_id, policy))
     return page(request, "request.html.j2", section="/", views=views)
 
 
 @router.get("/request")
-async def show_request(request: Request, asker: Asking, cluster: Text, audit_id: Text) -> Response:
-    """One request as the log has it."""
-    views = await asker.ask(request_view, None, cluster, audit_id, "")
+async def show_request(request: Request, asker: Asking, explaining: Explaining, cluster: Text, audit_id: Text) -> Response:
+    """One request as the log has it, and what the policies in force made of it."""
+    views = await _explained(explaining, await asker.ask(request_view, None, cluster, audit_id, ""))
     return page(request, "request.html.j2", section="/violations", views=views)
+
+
+async def _explained(explaining: Explanations, views: list[RequestView]) -> list[RequestView]:
+    """The requests with their explanations, as far as those are there in time."""
+    return await asyncio.gather(*(_with_explanation(explaining, view) for view in views))
+
+
+async def _with_explanation(explaining: Explanations, view: RequestView) -> RequestView:
+    try:
+        found = await explaining.in_time(view.question, PAGE_SECONDS)
+    except BusyError:
+        return view  # it is asked again at the next look
+    except HindcastError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        return dataclasses.replace(view, trouble=f"There is no explanation: {error.message}{hint}.", is_awaited=False)
+    return view if found is None else await asyncio.to_thread(with_explanation, view, found)
 
 
 @router.get("/violations")

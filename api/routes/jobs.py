@@ -31,7 +31,7 @@ _HEARTBEAT_SECONDS = 15.0
 
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="the name of a replay: 32 hexadecimal digits")]
 _BODY = {"schema": {"type": "string", "description": "manifests of policies, bindings and params, one YAML stream or JSON"}}
-_POSTED = {
+POSTED = {
     "requestBody": {
         "required": True,
         "content": {
@@ -59,7 +59,7 @@ _GATE = {
 }
 
 
-@router.post("/replays", status_code=202, openapi_extra=_POSTED)
+@router.post("/replays", status_code=202, openapi_extra=POSTED)
 async def start_replay(
     request: Request,
     jobs: Working,
@@ -77,7 +77,7 @@ async def start_replay(
     if window[0] is not None and window[1] is not None and window[0] >= window[1]:
         raise InputError(f"since: {since} is not before until={until}", "give an earlier one")
     version = parse_version(kubernetes_version)
-    policies = await _posted(request, _MEDIA_TYPES, BYTES_MAX)
+    policies = await posted(request)
     order = Order(policies, *window, kubernetes_version=version, calibrate=calibrate, exemptions=exemptions)
     return await _started(request, jobs, order)
 
@@ -152,6 +152,11 @@ async def cancel_replay(jobs: Working, job_id: JobId) -> Response:
 async def _told(jobs: Jobs, job: Job) -> AsyncIterator[bytes]:
     async for changed in jobs.changes(job, _HEARTBEAT_SECONDS):
         yield b": still there\n\n" if changed is None else b"event: replay\ndata: " + json_bytes(changed.document()) + b"\n\n"
+
+
+async def posted(request: Request) -> str:
+    """The manifests in the body as text. Raises WrongTypeError, TooLargeError, InputError."""
+    return await _posted(request, _MEDIA_TYPES, BYTES_MAX)
 
 
 async def _posted(request: Request, media_types: tuple[str, ...], bytes_max: int) -> str:

@@ -21,3 +21,15 @@ def end_with_parent(parent: int) -> None:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it went before the kernel was asked
         os._exit(1)
+
+
+def end_with_pipe() -> None:
+    """Wait until whoever started this process closes its standard input, and end with everything that was started here.
+
+    For a thread of its own, on every system.
+    """
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.pages.difference import Change, Fold, Line, ObjectDifference, object_difference, object_lines
+from api.pages.difference import Change, Fields, Fold, Line, ObjectDifference, object_difference, object_lines
 
 SIGNS = {Change.SAME: " ", Change.ADDED: "+", Change.REMOVED: "-"}
 POD = {
@@ -157,3 +157,53 @@ def _ordered(value: Any) -> Any:
     named = all(isinstance(name, (str, int)) and not isinstance(name, bool) for name in names)
     items = [_ordered(item) for item in value]
     return sorted(items, key=lambda item: str(item["name"])) if named and len(set(names)) == len(names) else items
+
+
+def unfolded(found: ObjectDifference) -> list[tuple[str, bool]]:
+    """The lines that stand open, each with whether it is marked."""
+    return [(block.text, block.decided) for block in found.blocks if isinstance(block, Line)]
+
+
+def test_a_field_that_was_read_is_never_folded_and_one_that_decided_is_marked() -> None:
+    fields = Fields(frozenset({"object.spec.nodeName", "object.metadata.labels.app"}), frozenset({"object.spec.nodeName"}))
+    found = object_difference(POD, changed(POD, "spec", "containers", 0, "image", to="web:2"), fields)
+    assert {("nodeName: node-1", True), ("app: web", False)} <= set(unfolded(found))
+    assert [line.text for line in flat(found) if line.decided] == ["nodeName: node-1"]
+
+
+def test_elements_are_named_by_their_index_in_their_own_version() -> None:
+    containers = json.loads(json.dumps(POD))["spec"]["containers"]
+    new = changed(POD, "spec", "containers", to=[{"name": "new", "image": "new:1"}, *containers])
+    for field, line in {
+        "object.spec.containers[1].image": "image: web:1",
+        "oldObject.spec.containers[1].image": "image: log:1",
+        "object.spec.containers[2].name": "- name: log",
+        "object.spec.containers[0].image": "image: new:1",
+    }.items():
+        decided = [
+            each.text for each in flat(object_difference(POD, new, Fields(frozenset({field}), frozenset({field})))) if each.decided
+        ]
+        assert decided == [line], field
+    every = Fields(frozenset({"object.spec.containers[*].image"}))
+    assert [each.text for each in flat(object_difference(POD, new, every)) if each.is_read] == [
+        "image: web:1",
+        "image: log:1",
+        "image: new:1",
+    ]
+
+
+def test_of_an_object_alone_only_what_was_read_stands_open_where_the_rest_is_folded() -> None:
+    fields = Fields(frozenset({'params.data["a.b"]'}), frozenset({'params.data["a.b"]'}))
+    value = {"data": {"a.b": "1", **{f"k{number}": "x" for number in range(5)}}}
+    assert unfolded(object_lines(value, fields, "params", folded=True)) == [("data:", False), ('a.b: "1"', True)]
+    assert len(unfolded(object_lines(value, fields, "params"))) == 7
+
+
+@given(OBJECTS, OBJECTS)
+def test_reading_fields_changes_no_line(old: Any, new: Any) -> None:
+    fields = Fields(frozenset({"object", "oldObject"}), frozenset({"object"}))
+    plain, marked = object_difference(old, new), object_difference(old, new, fields)
+    assert [(line.change, line.indent, line.text) for line in flat(marked)] == [
+        (line.change, line.indent, line.text) for line in flat(plain)
+    ]
+    assert not [block for block in marked.blocks if isinstance(block, Fold) and block.label == "unchanged"]

@@ -233,14 +233,13 @@ def plain(value: Value) -> Any:
 
 def place_text(place: Place) -> str:
     """A place as a person writes it: `object.spec.containers[0].image`, and quotes where a name is no plain one."""
-    text = str(place[0])
-    for step in place[1:]:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        elif step == EVERY:
-            text += "[*]"
-        elif step.replace("_", "a").isalnum():
-            text += f".{step}"
-        else:
-            text += f'["{step}"]'
-    return text
+    return str(place[0]) + "".join(map(step_text, place[1:]))
+
+
+def step_text(step: str | int) -> str:
+    """One step of a place: `.spec`, `[0]`, `[*]`, `["app.kubernetes.io/name"]`."""
+    if isinstance(step, int):
+        return f"[{step}]"
+    if step == EVERY:
+        return "[*]"
+    return f".{step}" if step.replace("_", "a").isalnum() else f'["{step}"]'

@@ -1,0 +1,119 @@
+"""The process of one explanation that is asked for over HTTP: it reads a question, explains, and writes the answer.
+
+It is started as `python -m api.explainer`, with one JSON object on its standard input (see explanations.py). It writes one JSON
+document on its standard output: {"explanations": [...]} or {"error": {...}}. Policies may be posted by anybody. So the kernel
+bounds the memory and the processor time, and the process ends when its standard input closes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from ingest.errors import HindcastError, InputError
+from ingest.holds import hold_files
+from pipeline.admission.policies import PolicySet, parse_policy_set
+from pipeline.readiness.explain import Asked
+from pipeline.replay.lifetime import end_with_parent, end_with_pipe
+from queries import open_lake
+
+from . import priorities
+from .commands.policies import refuse_uncompilable
+from .confinement import confine
+from .errors import TooCostlyError, classify
+from .explained import as_data
+from .explaining import Wanted, explain_one
+from .formats import json_bytes
+from .posted import check_posted
+from .run_policies import policies_of_run
+from .run_reads import stored_plan
+
+ANSWER_BYTES_MAX = 32 * 1024**2
+
+
+def main() -> int:
+    """Answer one question; returns an exit code."""
+    os.nice(priorities.REPLAY)
+    order = json.loads(sys.stdin.buffer.readline())
+    end_with_parent(order["parent"])
+    threading.Thread(target=end_with_pipe, daemon=True).start()
+    confine(order["memory_bytes_max"], order["seconds_max"], ANSWER_BYTES_MAX)
+    try:
+        return _write({"explanations": explanations(order)})
+    except HindcastError as error:
+        return _failed(classify(error)[0], error.message, error.hint)
+    except (MemoryError, RecursionError, duckdb.OutOfMemoryException):
+        mib = order["memory_bytes_max"] // 1024**2
+        return _failed("too_costly", f"the explanation needs more memory than it may take ({mib:,} MiB)", "name fewer policies")
+    except Exception:
+        traceback.print_exc()
+        return _failed("error", "the explanation failed", "see the server's log")
+
+
+def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The explanations of one request, as JSON values. Raises as `explain_one` does, and for what cannot be read or compiled."""
+    lake = Path(order["lake"])
+    asked = _asked(lake, order)
+    with hold_files(lake, time.time()):
+        reader = open_lake(lake)
+        try:
+            found = explain_one(reader, Wanted(order["audit_id"], order["cluster"], order["at"]), asked)
+        finally:
+            reader.close()
+    return [as_data(each) for each in found]
+
+
+def _asked(lake: Path, order: Mapping[str, Any]) -> Asked:
+    """With which policies: those that were posted, those of a run, or (neither) those that were in force at the time."""
+    names = frozenset(order["names"])
+    version = tuple(order["kubernetes_version"]) if order["kubernetes_version"] else None
+    if order["run_id"] is not None:
+        plan = stored_plan(lake, order["run_id"])
+        return Asked(
+            policies_of_run(lake, order["run_id"]),
+            names,
+            version or plan.kubernetes_version,
+            plan.window,
+            plan.change_delay,
+            dict(plan.other_authorizers),
+        )
+    posted = _posted(order["policies"], version or (1, 36)) if order["policies"] is not None else None
+    return Asked(posted, names, version or (1, 36))
+
+
+def _posted(text: str, version: tuple[int, int]) -> PolicySet:
+    check_posted(text)
+    found = parse_policy_set([("policies", text)])
+    if not found.policies:
+        raise InputError(
+            "policies: found no ValidatingAdmissionPolicy", "send manifests of admissionregistration.k8s.io/v1 as YAML or JSON"
+        )
+    refuse_uncompilable(found, version)
+    return found
+
+
+def _write(document: Mapping[str, Any]) -> int:
+    body = json_bytes(document)
+    if len(body) > ANSWER_BYTES_MAX:
+        raise TooCostlyError(f"the explanation is larger than {ANSWER_BYTES_MAX:,} bytes", "name fewer policies")
+    sys.stdout.buffer.write(body)
+    sys.stdout.flush()
+    return 0
+
+
+def _failed(code: str, message: str, hint: str) -> int:
+    _write({"error": {"code": code, "message": message, "hint": hint}})
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

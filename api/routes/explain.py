@@ -1,0 +1,90 @@
+"""/api/v1/requests/{cluster}/{audit_id}/explain: why policies decide as they do about one recorded request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import Response
+
+from pipeline.readiness.explanation import Explanation
+
+from ..commands.options import parse_version
+from ..explanations import Explanations, Question
+from ..formats import MEDIA_TYPES, RowFormat
+from ..questions import Names
+from .answers import PREFIX, known_parameters
+from .jobs import POSTED, posted
+
+router = APIRouter(prefix=PREFIX, tags=["explanations"], dependencies=[Depends(known_parameters)])
+
+Cluster = Annotated[str, Path(max_length=1_000, description="the cluster's name, as its events were ingested")]
+AuditId = Annotated[str, Path(max_length=1_000, description="auditID of the request, as recorded")]
+Policies = Annotated[Names, Query(description="explain only the policy of this name; repeat it")]
+At = Annotated[datetime | None, Query(description="when the request was received, where several have that auditID (RFC 3339)")]
+Version = Annotated[
+    str | None, Query(max_length=20, description="the API server's minor version; without it that of the run, or 1.36")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The explanations of one request: one, or several where it deleted a collection."""
+
+    explanations: list[Explanation]
+
+
+def explanations_of(request: Request) -> Explanations:
+    """Who explains for the server that answers a request."""
+    found: Explanations = request.app.state.explanations
+    return found
+
+
+Explaining = Annotated[Explanations, Depends(explanations_of)]
+
+
+@router.get("/requests/{cluster}/{audit_id}/explain", response_model=Explained)
+async def explain_request(
+    explaining: Explaining,
+    cluster: Cluster,
+    audit_id: AuditId,
+    run: Annotated[
+        str | None,
+        Query(pattern="^[0-9a-f]{16}$", description="explain with the policies of this run; without it, with those in force"),
+    ] = None,
+    policy: Policies = [],  # noqa: B006  # FastAPI copies it
+    at: At = None,
+    kubernetes_version: Version = None,
+) -> Response:
+    """Explain the verdicts on one request. The policies are those of a run, or those that were in force at the time of the request.
+
+    For each policy: the expressions with the value of each operand, the fields that decided, the params, what was unknown and what
+    makes it known, and the nearest change that passes. `pieces` are the object that was judged, the old object and the namespace,
+    each with its source and grade, or the reason why it is unknown.
+    """
+    version = parse_version(kubernetes_version) if kubernetes_version else None
+    question = Question(cluster, audit_id, _moment(at), run, names=tuple(policy), kubernetes_version=version)
+    return Response(await explaining.body(question), media_type=MEDIA_TYPES[RowFormat.JSON])
+
+
+@router.post("/requests/{cluster}/{audit_id}/explain", response_model=Explained, openapi_extra=POSTED)
+async def explain_request_with(
+    request: Request,
+    explaining: Explaining,
+    cluster: Cluster,
+    audit_id: AuditId,
+    policy: Policies = [],  # noqa: B006  # FastAPI copies it
+    at: At = None,
+    kubernetes_version: Version = None,
+) -> Response:
+    """Explain what the policies in the body would decide about one request. The answer is that of GET."""
+    version = parse_version(kubernetes_version) if kubernetes_version else None
+    text = await posted(request)
+    question = Question(cluster, audit_id, _moment(at), policies=text, names=tuple(policy), kubernetes_version=version)
+    return Response(await explaining.body(question), media_type=MEDIA_TYPES[RowFormat.JSON])
+
+
+def _moment(at: datetime | None) -> str | None:
+    return None if at is None else (at.replace(tzinfo=UTC) if at.tzinfo is None else at).isoformat()
