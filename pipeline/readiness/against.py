@@ -61,13 +61,21 @@ class Base:
 
 
 def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules) -> None:
-    """Make the table `outcomes_before`: the base's outcomes under the names that its policies have now."""
+    """Make `outcomes_before` and `over_cost_before`: the base's outcomes, and its requests over a cost limit.
+
+    Its policies have the names that they have now.
+    """
     judge_units(connection, str(base.verdicts), rules)
     names = pa.table({"old": pa.array([*base.renamed], pa.string()), "now": pa.array([*base.renamed.values()], pa.string())})
     connection.register("given_names", names)
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE outcomes_before AS "
         "SELECT o.* REPLACE (coalesce(n.now, o.policy) AS policy) FROM outcomes AS o LEFT JOIN given_names AS n ON n.old = o.policy"
+    )
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE over_cost_before AS "
+        "SELECT o.* REPLACE (coalesce(n.now, o.policy) AS policy) FROM over_cost_requests AS o "
+        "LEFT JOIN given_names AS n ON n.old = o.policy"
     )
     connection.unregister("given_names")
 
@@ -95,7 +103,7 @@ def with_changes(
 ) -> tuple[tuple[PolicyReadiness, ...], tuple[Change, ...]]:
     """The entries with what changes for them and the verdict on that; then the changes of bindings that are no longer there.
 
-    Needs the tables `outcomes` and `outcomes_before`, and leaves the table `changed`.
+    Needs the tables of `keep_before` and `judge_units`, and leaves the table `changed`.
     """
     connection.execute(statement("changed"), {"unbound": sorted(_unbound(plan))})
     changes = _Changes(connection, base, plan, rules)
@@ -121,6 +129,7 @@ class _Changes:
         self._counts: defaultdict[Key, dict[Fate, FateCount]] = defaultdict(dict)
         for row in rows_of(connection, "change_counts"):
             self._counts[_key(row)][Fate(row["fate"])] = FateCount(row["requests"], row["units"])
+        self._over_cost = {_key(row): row["requests"] for row in rows_of(connection, "change_over_cost")}
         self._critical: defaultdict[Key, dict[str, int]] = defaultdict(dict)
         for row in rows_of(connection, "change_critical"):
             self._critical[_key(row)][row["subject"]] = row["requests"]
@@ -143,6 +152,7 @@ class _Changes:
             is_enforced=entry.binding is None or Action.DENY in entry.actions,
             is_same=name is not None and self._is_same(name, entry.policy),
             unit_rate_upper=upper_bound(new.units, judged, self._rules.confidence),
+            over_cost_new=self._over_cost.get((entry.policy, entry.binding), 0),
             latent_new=entry.latent.fates.get(Fate.NEW, 0),
             latent_unsure=entry.latent.fates.get(Fate.UNSURE, 0),
             latent_kept=entry.latent.fates.get(Fate.KEPT, 0),

@@ -90,12 +90,13 @@ def assess(
 
 
 def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: ReadinessRules) -> None:
-    """Make the table `outcomes`, on which every other query of this room stands, and the tables that it is made from.
+    """Make the tables `outcomes` and `over_cost_requests`, on which every other query of this room stands, and what they need.
 
     `verdicts` is the path of the run's verdicts.parquet.
     """
     connection.execute("CREATE OR REPLACE TEMP TABLE verdicts AS FROM read_parquet($path)", {"path": verdicts})
     connection.execute(statement("judged"))
+    connection.execute(statement("over_cost_requests"))
     find_units(connection)
     names = ("break_glass_users", "break_glass_groups", "system_namespaces", "sink_namespaces")
     connection.execute(statement("outcomes"), {name: list(getattr(rules, name)) for name in names})

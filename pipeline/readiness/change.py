@@ -71,6 +71,7 @@ class Change:
     unknown: FateCount = FateCount()
     unit_rate_upper: float = 1.0  # one-sided upper bound on the share of workloads that would meet a new denial
     critical_new: Mapping[str, int] = field(default_factory=dict)  # new denials by critical subject, in words
+    over_cost_new: int = 0  # requests that a CEL cost limit ends under the new version, and did not end under the base
     latent_new: int = 0
     latent_unsure: int = 0
     latent_kept: int = 0

@@ -31,11 +31,12 @@ Row = Mapping[str, Any]
 class Tally:
     """What a stretch of time came to: requests by outcome, and whom denials hit. `critical` counts the denied by (kind, subject).
 
-    `excused` are requests that only an ignored error let pass.
+    `excused` are requests that only an ignored error let pass; of `over_cost` requests a cost limit ended the evaluation.
     """
 
     requests: Counter[str] = field(default_factory=Counter)
     excused: int = 0
+    over_cost: int = 0
     units: set[str] = field(default_factory=set)
     users: set[str] = field(default_factory=set)
     namespaces: set[str] = field(default_factory=set)
@@ -56,6 +57,7 @@ class Tally:
         """Count what another one has, too."""
         self.requests.update(other.requests)
         self.excused += other.excused
+        self.over_cost += other.over_cost
         if not other.units:
             return  # nothing was denied
         self.critical.update(other.critical)
@@ -68,6 +70,7 @@ class Tally:
         whole = {
             "requests": dict(self.requests),
             "excused": self.excused,
+            "over_cost": self.over_cost,
             "units": sorted(self.units),
             "users": sorted(self.users),
             "namespaces": sorted(self.namespaces),
@@ -81,6 +84,7 @@ class Tally:
         return cls(
             requests=Counter(document.get("requests", {})),
             excused=document.get("excused", 0),
+            over_cost=document.get("over_cost", 0),
             units=set(document.get("units", ())),
             users=set(document.get("users", ())),
             namespaces=set(document.get("namespaces", ())),
@@ -134,6 +138,10 @@ class Account:
         self.first_ts = min(self.first_ts or row["first_ts"], row["first_ts"])
         self.last_ts = max(self.last_ts or row["last_ts"], row["last_ts"])
 
+    def add_over_cost(self, row: Row) -> None:
+        """Count one row of sql/watch_over_cost.sql."""
+        self.stretches.setdefault(row["stretch"].isoformat(), Tally()).over_cost += row["requests"]
+
     def fold(self, stretches: Iterable[str]) -> None:
         """Only sum up some stretches from now on."""
         for stretch in stretches:
@@ -156,6 +164,7 @@ class Account:
             requests_judged=requests["admit"] + requests["deny"],
             requests_unknown=requests["unknown"],
             requests_excused=total.excused,
+            requests_over_cost=total.over_cost,
             units_judged=len(self.units),
             users_judged=len(self.users),
             days_span=(self.last_ts - self.first_ts).total_seconds() / 86_400 if self.last_ts and self.first_ts else 0.0,

@@ -62,12 +62,15 @@ def decide_change(
     """The verdict on one (policy, binding) against the version before, and its reasons.
 
     It says whether the change makes new denials, never that the policy may go to Deny. A new denial decides however thin the
-    evidence is. NO NEW DENIALS needs the evidence that READY needs, unless the binding denies nothing or the policy is the same.
+    evidence is. A request that a cost limit ends only under the new version makes it NOT READY. NO NEW DENIALS needs the evidence
+    that READY needs, unless the binding denies nothing or the policy is the same.
     """
     context = [*_base_reasons(change, actions), *_beside_reasons(change)]
-    against = _new_reasons(change, rules)
+    against, costs = _new_reasons(change, rules), _new_cost_reasons(change)
     if against:
-        return Status.NEW_DENIALS, (*against, *context)
+        return Status.NEW_DENIALS, (*against, *costs, *context)
+    if costs:
+        return Status.NOT_READY, (*costs, *context)
     unsure = _unsure_reasons(change)
     if unsure:
         return Status.INSUFFICIENT_EVIDENCE, (*unsure, *context)
@@ -95,6 +98,11 @@ def _new_reasons(change: Change, rules: ReadinessRules) -> list[str]:
             "the window would be denied by this version and not by the base"
         )
     return reasons
+
+
+def _new_cost_reasons(change: Change) -> list[str]:
+    over = change.over_cost_new
+    return [f"{_over_cost(over)}; under the base {'it does' if over == 1 else 'they do'} not"] if over else []
 
 
 def _unsure_reasons(change: Change) -> list[str]:
@@ -235,13 +243,15 @@ def _latent_reasons(latent: Latent, rules: ReadinessRules) -> list[str]:
 
 
 def _cost_reasons(exposure: Exposure) -> list[str]:
-    over = exposure.requests_over_cost
-    if not over:
-        return []
-    return [
-        f"{_count(over, 'request')} {'goes' if over == 1 else 'go'} over a CEL cost limit of the API server, which ends the "
-        "evaluation with an error; `hindcast policy cost` says which expression"
-    ]
+    return [_over_cost(exposure.requests_over_cost)] if exposure.requests_over_cost else []
+
+
+def _over_cost(requests: int) -> str:
+    goes = "goes" if requests == 1 else "go"
+    return (
+        f"{_count(requests, 'request')} {goes} over a CEL cost limit of the API server, which ends the evaluation with an error; "
+        "`hindcast policy cost` says which expression"
+    )
 
 
 def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules) -> list[str]:

@@ -29,7 +29,7 @@ from .rules import ReadinessRules
 from .sql import rows_of, statement
 from .trial import trial_run
 
-FORMAT = 2
+FORMAT = 3
 _STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)
 # A lake that is written to all the time may change between planning and running; the next look comes soon anyway.
 _ATTEMPTS = 5
@@ -197,6 +197,9 @@ class Watch:
                 if row["outcome"] == "deny" and not denied and key not in told:
                     told[key] = _first_denial(row, was)
                 cursor.accounts.setdefault(key, Account()).add(row)
+        for row in rows_of(self.reader.connection, "watch_over_cost", {"stretch_us": _STRETCH_US}):
+            if row["stretch"].isoformat() in stretches:
+                cursor.accounts.setdefault((row["policy"], row["binding"]), Account()).add_over_cost(row)
         cursor.digests |= stretches
         return list(told.values())
 

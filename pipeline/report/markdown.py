@@ -72,7 +72,6 @@ def _policy(entry: PolicyReadiness) -> Iterator[str]:
     yield f"## {outcome.sign} {_text(policy_name(entry))}: {entry.status}"
     yield ""
     yield from (f"- {_text(reason)}" for reason in entry.reasons)
-    yield from (f"- unknown for {count:,} requests: {_text(why)}" for why, count in entry.unknown_reasons)
     yield from ("", f"**Next:** {outcome.next}")
     yield from (f"{number}. {_text(step(found))}" for number, found in enumerate(entry.rollout, start=1))
     for title, body in _details(entry):
@@ -83,7 +82,7 @@ def _policy(entry: PolicyReadiness) -> Iterator[str]:
 def _details(entry: PolicyReadiness) -> Iterator[tuple[str, Sequence[str]]]:
     """The parts of one policy that fold, each with its title; those without rows are left out."""
     yield "Figures", [line for group, rows in figures_by_group(entry) for line in (*_table((group, ""), rows), "")]
-    for part in (_critical, _changed if entry.change else _owners, _exemptions, _latent, _hidden, _fidelity):
+    for part in (_critical, _changed if entry.change else _owners, _exemptions, _latent, _hidden, _unknowns, _fidelity):
         found = part(entry)
         if found.rows:
             shown = found.rows[: found.rows_max]
@@ -146,6 +145,11 @@ def _latent(entry: PolicyReadiness) -> _Part:
 def _hidden(entry: PolicyReadiness) -> _Part:
     rows = [(row.name or row.denier, f"{row.requests:,}", f"{row.units:,}", row.message) for row in entry.hidden]
     return _Part("What the recorded denials hid", ("denied by", "requests", "workloads", "what the client was told"), rows)
+
+
+def _unknowns(entry: PolicyReadiness) -> _Part:
+    rows = [(why, f"{count:,}") for why, count in entry.unknown_reasons]
+    return _Part("What could not be judged, and why", ("missing evidence", "requests"), rows)
 
 
 def _fidelity(entry: PolicyReadiness) -> _Part:

@@ -69,7 +69,7 @@ OUTCOMES: dict[Status, Outcome] = {
         reports="fail",
         severity="high",
         denials="failure",
-        meaning="The policy would deny recorded requests.",
+        meaning="The policy may not go to Deny.",
         next="Keep it on Warn and Audit. Have the owners below change what they send, or exempt them, then replay again.",
     ),
     Status.INSUFFICIENT_EVIDENCE: Outcome(

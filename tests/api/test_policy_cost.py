@@ -120,6 +120,58 @@ def test_readiness_is_withheld_from_what_a_limit_ends(
     assert any(reason.startswith("1 request goes over a CEL cost limit of the API server") for reason in entry["reasons"])
 
 
+CHEAP = POLICY.replace(
+    "object.entries.all(a, object.entries.all(b, a != b || object.entries.exists(c, a == c)))", "size(object.metadata.name) > 0"
+)
+
+
+@pytest.mark.parametrize(("base", "status", "code"), [(CHEAP, "NOT READY", 1), (POLICY, "NO NEW DENIALS", 0)])
+def test_a_change_that_brings_requests_over_a_limit_is_not_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], base: str, status: str, code: int
+) -> None:
+    take_in(tmp_path / "lake", writes([3, 500]))
+    for name, text in (("old", base), ("new", POLICY + " ")):
+        (tmp_path / f"{name}.yaml").write_text(text % "Ignore")
+    command = [
+        "-q",
+        "--lake",
+        str(tmp_path / "lake"),
+        "gate",
+        "-f",
+        str(tmp_path / "new.yaml"),
+        "--against",
+        str(tmp_path / "old.yaml"),
+    ]
+    assert run([*command, "--no-calibrate", "--workers", "1", "-o", "json"]) == code
+    (entry,) = json.loads(capsys.readouterr().out)["policies"]
+    assert entry["status"] == status
+    assert entry["change"]["over_cost_new"] == (1 if code else 0)
+    assert any("goes over a CEL cost limit" in reason for reason in entry["reasons"]) is bool(code)
+
+
+def test_a_watch_withholds_readiness_from_what_a_limit_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    take_in(tmp_path / "lake", writes([3, 500]))
+    (tmp_path / "policy.yaml").write_text(POLICY % "Ignore")
+    command = [
+        "-q",
+        "--lake",
+        str(tmp_path / "lake"),
+        "watch",
+        "-f",
+        str(tmp_path / "policy.yaml"),
+        "--once",
+        "--workers",
+        "1",
+        "-o",
+        "json",
+    ]
+    for _ in range(2):  # the second reads what the first kept
+        assert run(command) == 0
+        told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [each["status"] for each in told] == ["NOT READY"]
+        assert any("goes over a CEL cost limit" in reason for reason in told[0]["reasons"])
+
+
 @given(st.lists(st.integers(0, 50), min_size=1))
 def test_a_quantile_is_the_smallest_cost_that_enough_do_not_exceed(costs: list[int]) -> None:
     for share in (Fraction(1, 2), Fraction(99, 100)):
