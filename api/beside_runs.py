@@ -20,7 +20,7 @@ from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import runs_folder
 from pipeline.report.model import Report
 
-_POLICIES, _FIDELITY, _REPORT = "policies.yaml", "fidelity.json", "report.json"
+_POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "report.json", "costs.json"
 
 
 def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
@@ -69,6 +69,16 @@ def keep_gate(lake: Path, run_id: str, digest: str, answer: bytes) -> None:
 def kept_gate(lake: Path, run_id: str, digest: str) -> bytes | None:
     """The answer to a gate, or None where the run was removed since."""
     return _read(runs_folder(lake) / run_id / f"gate-{digest}.json")
+
+
+def keep_costs(lake: Path, run_id: str, costs: bytes) -> None:
+    """Keep what the policies of a run cost (run_costs.RunCosts as JSON)."""
+    _write(runs_folder(lake) / run_id / _COSTS, costs)
+
+
+def kept_costs(lake: Path, run_id: str) -> bytes | None:
+    """What was kept of the costs of a run; None where they were not counted."""
+    return _read(runs_folder(lake) / run_id / _COSTS)
 
 
 def _read(file: Path) -> bytes | None:

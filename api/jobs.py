@@ -46,6 +46,7 @@ class State(StrEnum):
     CALIBRATING = "calibrating"
     REPORTING = "reporting"
     EXEMPTING = "exempting"
+    COSTING = "costing"
     FINISHED = "finished"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -59,7 +60,8 @@ class Order:
     """What to replay: manifests as text, and over which requests.
 
     For readiness, `calibrate` also compares with the record, and `exemptions` also looks for exemptions and the way to Deny. A gate
-    is one question as JSON (gating.GateQuestion), which says all of this itself.
+    is one question as JSON (gating.GateQuestion), which says all of this itself. With `costs_of`, the name of a run, the costs of
+    its policies are counted in place of a replay.
     """
 
     policies: str = ""
@@ -69,6 +71,7 @@ class Order:
     calibrate: bool = False
     exemptions: bool = True
     gate: bytes = b""
+    costs_of: str = ""
 
     @property
     def gate_digest(self) -> str:
@@ -90,6 +93,7 @@ class Order:
                 "calibrate": self.calibrate,
                 "exemptions": self.exemptions,
                 "gate": self.gate.decode(),
+                "costs_of": self.costs_of,
                 **window,
             }
         ).encode()
@@ -156,6 +160,10 @@ class Jobs:
         if found is None:
             raise NotFoundError(f"there is no replay {ascii(job_id)[:60]} here", "its run may be in the list of runs")
         return found
+
+    def counting(self, run_id: str) -> Job | None:
+        """The newest job that counts the costs of a run; None where there was none."""
+        return next((job for job in self.all() if job.order.costs_of == run_id), None)
 
     def start(self, order: Order, reader: str) -> Job:
         """Begin a replay as soon as there is room for it. Raises BusyError where too many wait."""

@@ -49,6 +49,7 @@ from .errors import TooCostlyError, classify
 from .gating import GateQuestion, answer
 from .jobs import Order, State
 from .posted import check_posted
+from .run_costs import count_costs, plan_costs
 
 _TELL_SECONDS = 0.2
 _MESSAGE_MAX = 20_000
@@ -107,6 +108,10 @@ def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
 
 def _replay(order: dict[str, Any]) -> None:
     lake = Path(order["lake"])
+    if order["costs_of"]:
+        with hold_files(lake, time.time()):
+            _costs(lake, order["costs_of"])
+        return
     if order["gate"]:
         with hold_files(lake, time.time()), ExitStack() as used:
             _gate(lake, order["gate"].encode(), order["output_bytes_max"], used)
@@ -123,6 +128,15 @@ def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple
     with in_use(runs_folder(lake) / summary.run_id):
         _report(lake, policies, plan, summary, order)
     _tell(state=State.FINISHED, done=summary.planned)
+
+
+def _costs(lake: Path, run_id: str) -> None:
+    """Count what the policies of a run cost, and keep it beside the run."""
+    plan = plan_costs(lake, run_id)
+    with in_use(runs_folder(lake) / run_id):
+        _tell(state=State.COSTING, run_id=run_id, planned=plan.requests)
+        count_costs(lake, run_id, plan, lambda done, planned: _tell(done=done))
+    _tell(state=State.FINISHED, done=plan.requests)
 
 
 def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> None:

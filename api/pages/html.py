@@ -153,6 +153,7 @@ def _environment() -> Environment:
         verdict_class=lambda status: _STATUSES.get(str(status), ("–", ""))[1],
         counted=counted,
         grade_words=lambda grade: grade_words(grade or ""),
+        share_of_limit=lambda cost, limit: f"{100 * cost / limit:.2g} %" if cost < limit else f"{100 * cost / limit:,.0f} %",
         value_text=lambda item: value_text(item.state, item.value),
     )
     environment.globals.update(

@@ -21,10 +21,11 @@ from .. import run_reads
 from ..asking import Asker
 from ..errors import BusyError, NotFoundError, classify
 from ..explanations import Explanations
-from ..jobs import Jobs, State
+from ..jobs import Jobs, Order, State
 from ..kept import report_of
 from ..waiting import PAGE_SECONDS, in_time
 from . import evidence, overview
+from .cost import cost_view
 from .errors import error_page
 from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
 from .lists import Wanted, recorded_list, verdict_list
@@ -162,7 +163,14 @@ async def show_run(request: Request, asker: Asking, asked: Asks, selection: Sele
 
 @router.get("/runs/{run_id}/policy")
 async def show_policy(
-    request: Request, asker: Asking, selection: Selected, asked: Asks, run_id: str, policy: Text, binding: Text = ""
+    request: Request,
+    asker: Asking,
+    working: Working,
+    selection: Selected,
+    asked: Asks,
+    run_id: str,
+    policy: Text,
+    binding: Text = "",
 ) -> Response:
     """One (policy, binding) of a replay, with everything behind its verdict."""
     if not await _is_reported(asker, run_id):
@@ -171,7 +179,19 @@ async def show_policy(
     if asked.form:
         return file_of(view.tables, asked)
     values = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
-    return page(request, "policy.html.j2", section="/", choices=await choices(asker, ()), **values)
+    cost = await asyncio.to_thread(cost_view, asker.lake, run_id, policy, binding or None, working.counting(run_id))
+    return page(request, "policy.html.j2", section="/", choices=await choices(asker, ()), cost=cost, **values)
+
+
+@router.post("/runs/{run_id}/costs")
+async def count_costs(request: Request, asker: Asking, working: Working, run_id: str, policy: Text, binding: Text = "") -> Response:
+    """Start to count the costs of a replay's policies, unless that goes on already."""
+    await asyncio.to_thread(run_reads.run, asker.lake, run_id)
+    job = working.counting(run_id)
+    if job is None or job.is_over:
+        reader = request.scope.get("state", {}).get("reader")
+        working.start(Order(costs_of=run_id), reader.name if reader else "anyone")
+    return RedirectResponse(f"{overview.policy_address(run_id, policy, binding or None)}#cost", 303)
 
 
 async def _is_reported(asker: Asker, run_id: str) -> bool:

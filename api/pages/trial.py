@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email import policy
@@ -36,6 +36,7 @@ _WORDS: Mapping[str, str] = {
     "calibrating": "replays the policies in force at the time, to compare with the record",
     "reporting": "works out the verdicts",
     "exempting": "looks for exemptions, and replays with them",
+    "costing": "counts the CEL costs of the recorded requests",
     "finished": "is finished",
     "failed": "failed",
     "cancelled": "was cancelled",
@@ -144,7 +145,7 @@ def job_view(job: Job) -> JobView:
     if job.error is not None:
         problem = problem_of(TrialForm(), job.error["message"], job.error.get("hint", ""))
     # All requests are judged a moment before the step ends: until then the bar only says that something goes on.
-    is_counted = job.state is State.RUNNING and job.done < job.planned
+    is_counted = job.state in (State.RUNNING, State.COSTING) and job.done < job.planned
     counts = f"{job.done:,} of {job.planned:,} requests" if is_counted else ""
     return JobView(
         job,
@@ -159,8 +160,14 @@ def job_view(job: Job) -> JobView:
 
 def _steps(job: Job) -> tuple[Step, ...]:
     """The steps that this replay takes, in order."""
+    if job.order.costs_of:
+        return _named_steps(job, [State.PLANNING, State.COSTING])
     states = [State.PLANNING, State.RUNNING, *([State.CALIBRATING] if job.order.calibrate else []), State.REPORTING]
     states += [State.EXEMPTING] if job.order.exemptions else []
+    return _named_steps(job, states)
+
+
+def _named_steps(job: Job, states: Sequence[State]) -> tuple[Step, ...]:
     at = states.index(job.state) if job.state in states else -1
     named = ("done" if number < at else "now" if number == at else "later" for number in range(len(states)))
     return tuple(Step(_WORDS[state], name) for state, name in zip(states, named, strict=True))

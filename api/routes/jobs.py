@@ -79,7 +79,7 @@ async def start_replay(
     version = parse_version(kubernetes_version)
     policies = await posted(request)
     order = Order(policies, *window, kubernetes_version=version, calibrate=calibrate, exemptions=exemptions)
-    return await _started(request, jobs, order)
+    return await started(request, jobs, order)
 
 
 @router.post("/gates", status_code=202, openapi_extra=_GATE)
@@ -94,7 +94,7 @@ async def start_gate(request: Request, jobs: Working) -> Response:
     question = GateQuestion.from_json(body.encode())
     if not question.policies:
         raise InputError("the question has no policies", "send the name and the text of each file under `policies`")
-    return await _started(request, jobs, Order(gate=question.to_json()))
+    return await started(request, jobs, Order(gate=question.to_json()))
 
 
 @router.get("/gates/{job_id}")
@@ -113,7 +113,7 @@ async def show_gate(asker: Asking, jobs: Working, job_id: JobId) -> Response:
     return Response(found, media_type="application/json")
 
 
-async def _started(request: Request, jobs: Jobs, order: Order) -> Response:
+async def started(request: Request, jobs: Jobs, order: Order) -> Response:
     """The job of an order, or why its policies cannot be replayed."""
     reader = request.scope.get("state", {}).get("reader")
     job = await jobs.settled(jobs.start(order, reader.name if reader else "anyone"), _SETTLE_SECONDS)

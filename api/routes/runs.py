@@ -12,12 +12,16 @@ from fastapi.responses import Response
 from pipeline.replay import VERDICTS
 
 from .. import reads
+from ..errors import NotFoundError
 from ..formats import json_response, page_response
+from ..jobs import Order
 from ..questions import TimePaging, VerdictFilters, VerdictGrain
+from ..run_costs import RunCosts, costs_of_run
 from ..run_reads import REQUEST_COLUMNS
 from ..run_removal import in_use_error, remove_runs
-from .answers import PREFIX, Asking, Form, known_parameters
+from .answers import PREFIX, Asking, Form, Working, known_parameters
 from .described import page_described, schema_of
+from .jobs import started
 
 router = APIRouter(prefix=PREFIX, tags=["runs"], dependencies=[Depends(known_parameters)])
 
@@ -46,6 +50,31 @@ async def remove_run(asker: Asking, run_id: RunId) -> Response:
     if kept:
         raise in_use_error(kept)
     return json_response(dataclasses.asdict(removed[0]))
+
+
+@router.post("/runs/{run_id}/costs", status_code=202)
+async def count_costs(request: Request, asker: Asking, jobs: Working, run_id: RunId) -> Response:
+    """Start to count what the policies of a run cost over the recorded requests.
+
+    The answer names a replay. Follow and cancel it under `/replays/{job_id}`.
+    """
+    await asyncio.to_thread(reads.run, asker.lake, run_id)
+    return await started(request, jobs, Order(costs_of=run_id))
+
+
+@router.get("/runs/{run_id}/costs", response_model=RunCosts)
+async def show_costs(asker: Asking, run_id: RunId) -> Response:
+    """Show what the policies of a run cost, as `hindcast policy cost` counts it, once it was counted.
+
+    `figures` have the median, the 99th percentile and the most of each expression, and of all that share a budget, with the `limit`
+    of the API server. A cost above its limit is a lower bound. `nearest` are the requests that come nearest to a limit. `grown` and
+    `grown_cost` are estimates for objects whose lists are `growth` times as long.
+    """
+    await asyncio.to_thread(reads.run, asker.lake, run_id)
+    found = await asyncio.to_thread(costs_of_run, asker.lake, run_id)
+    if found is None:
+        raise NotFoundError(f"the costs of run {run_id} were not counted", "POST to the same address starts that")
+    return json_response(dataclasses.asdict(found))
 
 
 @router.get("/runs/{run_id}/plan")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from pipeline.readiness.change import Fate
+from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 
 from .cells import visible
@@ -148,8 +149,9 @@ def _hidden(entry: PolicyReadiness) -> _Part:
 
 
 def _unknowns(entry: PolicyReadiness) -> _Part:
-    rows = [(why, f"{count:,}") for why, count in entry.unknown_reasons]
-    return _Part("What could not be judged, and why", ("missing evidence", "requests"), rows)
+    # The most frequent ones are among the reasons of the verdict.
+    rows = [(why, f"{count:,}") for why, count in entry.unknown_reasons[SHOWN_MAX:]]
+    return _Part("More that could not be judged", ("missing evidence", "requests"), rows)
 
 
 def _fidelity(entry: PolicyReadiness) -> _Part:
