@@ -7,11 +7,15 @@ xunit plugin's (`junit-10.xsd`) allow.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from xml.etree import ElementTree as Xml
 
-from pipeline.readiness.model import PolicyReadiness
+import yaml
 
+from pipeline.readiness.model import Counterexample, PolicyReadiness
+
+from .data import plain
 from .model import Report
 from .outcomes import OUTCOMES, findings
 from .words import fate_count, fates, policy_name, workload
@@ -59,9 +63,18 @@ def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
     for key, value in facts:
         Xml.SubElement(properties, "property", name=key, value=_text(value))
     suite.extend(cases)
-    Xml.SubElement(suite, "system-out").text = _text("\n".join(entry.reasons))
+    shown = (*entry.reasons, *(line for found in entry.counterexamples for line in _counterexample(found)))
+    Xml.SubElement(suite, "system-out").text = _text("\n".join(shown))
     Xml.SubElement(suite, "system-err").text = _text("\n".join(report.caveats))
     return suite
+
+
+def _counterexample(found: Counterexample) -> Iterator[str]:
+    """One denied request, with the part of the judged object that the denial depends on."""
+    what = f"{found.verb} {found.resource} {found.namespace}/{found.name}"
+    yield f"counterexample: {what} by {found.user}, audit ID {found.audit_id}: {found.message}"
+    text = yaml.safe_dump(plain(found.object), sort_keys=False, allow_unicode=True)
+    yield from (f"    {line}" for line in text.splitlines())
 
 
 def _case(entry: PolicyReadiness, name: str, element: str | None, kind: str, words: tuple[str, ...]) -> Xml.Element:

@@ -57,6 +57,8 @@ def _results(report: Report, entry: PolicyReadiness) -> list[dict[str, Any]]:
         "requestsDenied": entry.denials.requests,
         "requestsUnknown": entry.exposure.requests_unknown,
     }
+    if entry.counterexamples:
+        verdict["properties"]["counterexamples"] = plain(entry.counterexamples)
     if entry.change is not None:
         verdict["properties"]["denials"] = {str(fate): plain(count) for fate, count in fates(entry.change)}
     return [verdict, *(_denied(entry, found, source) for found in findings(entry))]

@@ -199,3 +199,25 @@ def test_the_page_says_what_was_not_known_and_what_would_make_it_known(asked: Qu
 def test_the_page_says_why_there_is_no_explanation(asked: QueryClient) -> None:
     text = next(request_page(asked, "/request?cluster=lab&audit_id=grown").all("main")).words()
     assert "There is no explanation: the log and snapshots tell of no policy that was in force" in text
+
+
+def test_the_costs_of_a_run_are_counted_by_a_job_and_shown_on_the_page_of_the_policy(asked: QueryClient, run_id: str) -> None:
+    path = f"{ORIGIN}/runs/{run_id}/policy?policy=replicas&binding=replicas-all"
+    assert asked.send("GET", f"/runs/{run_id}/costs").status_code == 404
+    assert "Count the costs" in asked.send("GET", path).text
+    started = asked.send("POST", f"{ORIGIN}/runs/{run_id}/costs?policy=replicas&binding=replicas-all")
+    assert (started.status_code, started.headers["location"]) == (303, f"{path.removeprefix(ORIGIN)}#cost")
+    while "are being counted" in (text := asked.send("GET", path).text):
+        assert faults(read_page(text)) == []
+    page = read_page(text)
+    assert faults(page) == []
+    found = asked.get(f"/runs/{run_id}/costs")
+    (cost,) = [each for each in found["policies"] if each["policy"] == "replicas"]
+    assert cost["evaluations"] > cost["unknown"] > 0
+    figures = {row["what"]: row for row in cost["figures"]}
+    assert 0 < figures["validations[0]"]["median"] <= figures["validations[0]"]["most"] < figures["validations[0]"]["limit"]
+    section = next(part for part in page.all("section") if part.attributes.get("id") == "cost")
+    rows = {row.children[0].words(): [cell.words() for cell in row.children[1:]] for row in section.all("tr")}
+    assert rows["validations[0]"][2:4] == [f"{figures['validations[0]'][name]:,}" for name in ("most", "limit")]
+    near = cost["nearest"][0]
+    assert any(near["audit_id"] in link.attributes["href"] for link in section.all("a") if "/request?" in link.attributes["href"])

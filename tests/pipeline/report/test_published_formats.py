@@ -22,6 +22,7 @@ from pipeline.report.openreports import to_openreports, to_policyreport
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.sarif import to_sarif
 from pipeline.report.schema import report_schema, schema_of_model
+from tests.pipeline.report.conftest import HOSTILE
 
 CASES = Path(__file__).parents[2] / "cases" / "report"
 Strict = jsonschema.Draft202012Validator
@@ -71,6 +72,13 @@ def test_sarif_is_valid(any_report: Report) -> None:
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert all(rules[result["ruleIndex"]]["id"] == result["ruleId"] for result in run["results"])
+
+
+def test_every_format_of_ci_shows_the_object_of_a_counterexample(report: Report) -> None:
+    verdict = json.loads(to_sarif(report))["runs"][0]["results"][0]
+    assert [shown["object"] for shown in verdict["properties"]["counterexamples"]] == [{"spec": {"image": HOSTILE}}]
+    printed = [suite.findtext("system-out", "") for suite in Xml.fromstring(to_junit(report)).findall("testsuite")]
+    assert any("counterexample: create pods pay-prod/cart-9" in text and "image: " in text for text in printed)
 
 
 def test_sarif_points_at_the_policy_and_keeps_its_fingerprints(report: Report, report_with: Callable[..., Report]) -> None:
