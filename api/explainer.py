@@ -51,12 +51,19 @@ def main() -> int:
         return _write({"explanations": explanations(order)})
     except HindcastError as error:
         return _failed(classify(error)[0], error.message, error.hint)
-    except (MemoryError, RecursionError, duckdb.OutOfMemoryException):
-        mib = order["memory_bytes_max"] // 1024**2
-        return _failed("too_costly", f"the explanation needs more memory than it may take ({mib:,} MiB)", "name fewer policies")
-    except Exception:
+    except Exception as error:
+        if _wants_memory(error):
+            mib = order["memory_bytes_max"] // 1024**2
+            return _failed("too_costly", f"the explanation needs more memory than it may take ({mib:,} MiB)", "name fewer policies")
         traceback.print_exc()
         return _failed("error", "the explanation failed", "see the server's log")
+
+
+def _wants_memory(error: Exception) -> bool:
+    """Whether an error comes of the bound on the memory. Where an allocation fails, not everybody raises a MemoryError."""
+    if isinstance(error, (MemoryError, RecursionError, duckdb.OutOfMemoryException)):
+        return True
+    return any(words in str(error).lower() for words in ("memory", "allocat", "can't start new thread"))
 
 
 def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:
