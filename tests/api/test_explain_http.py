@@ -204,7 +204,7 @@ def test_the_page_says_why_there_is_no_explanation(asked: QueryClient) -> None:
 def test_the_costs_of_a_run_are_counted_by_a_job_and_shown_on_the_page_of_the_policy(asked: QueryClient, run_id: str) -> None:
     path = f"{ORIGIN}/runs/{run_id}/policy?policy=replicas&binding=replicas-all"
     assert asked.send("GET", f"/runs/{run_id}/costs").status_code == 404
-    while "The verdicts are being worked out" in (text := asked.send("GET", path).text):
+    while "works out the verdicts" in (text := asked.send("GET", path).text):
         pass
     assert "Count the costs" in text
     started = asked.send("POST", f"{ORIGIN}/runs/{run_id}/costs?policy=replicas&binding=replicas-all")
