@@ -141,7 +141,7 @@ class EventCleaning:
         changed = False
         for text in sorted({name, quote(name, safe=""), quote(name)}, key=len, reverse=True):
             inside = _encoder.encode(text)[1:-1]
-            for field in ("objectRef", "requestURI", "responseStatus"):
+            for field in ("objectRef", "requestURI", "responseStatus", "logEntry"):
                 raw = bytes(self.fields.get(field, b""))
                 if inside in raw:
                     self.fields[field] = msgspec.Raw(raw.replace(inside, REDACTED.encode()))

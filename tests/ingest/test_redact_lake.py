@@ -184,6 +184,8 @@ GKE = [
     ("io.k8s.core.v1.secrets.create", "core/v1/namespaces/n/secrets/s", {"stringData": {"k": CANARY}}, "denied: " + CANARY),
     ("io.k8s.core.v1.secrets.create", "", {"kind": "Secret", "data": {"k": CANARY}}, ""),
     ("io.k8s.authentication.v1.tokenreviews.create", "", {"kind": "TokenReview", "spec": {"token": CANARY}}, ""),
+    ("io.openshift.oauth.v1.oauthaccesstokens.delete", f"oauth.openshift.io/v1/oauthaccesstokens/sha256~{CANARY}", {}, ""),
+    ("io.k8s.core.v1.pods.exec.create", "core/v1/namespaces/n/pods/p/exec", {"command": ["mysql", f"-p{CANARY}"]}, ""),
 ]
 
 
