@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from ingest.recommended import Coverage
 from pipeline.admission.policies import PolicySet
 from pipeline.admission.policies.model import ParamKind, Policy
-from pipeline.history.kinds import CONNECT_SUBRESOURCES, by_kind
+from pipeline.history.kinds import by_kind
+from queries.reach_rules import CONNECT_SUBRESOURCES
 
 # Two resources that are one storage: a rule on either also matches the other (see pipeline/matching/equivalence.py).
 _EVENTS = ("", "events.k8s.io")

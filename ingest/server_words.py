@@ -14,7 +14,7 @@ REDACTED = "REDACTED"
 _NAME = r'"[a-z0-9][a-z0-9.:-]{0,252}+"'
 _KIND = r"[A-Za-z0-9./-]{1,300}+"
 _POLICY = r"'[a-z0-9][a-z0-9.-]{0,252}+'"
-# Every wording that pipeline/history/outcome.py and queries/macros/refused_by.sql ask for. No repetition is without a bound, or it
+# Every wording that queries/reach_rules.py asks for. No repetition is without a bound, or it
 # is tried at the beginning alone, so that the search takes linear time.
 _WORDS = re.compile(
     "|".join(
@@ -38,7 +38,10 @@ _WORDS = re.compile(
             r'violates PodSecurity "[a-z]{1,20}+:[a-z0-9.]{1,20}+"',
             r"(?:exceeded|insufficient|failed|status unknown for) quota",
             r"not yet ready to handle request",
-            r"failed to create typed patch object",
+            r"failed to create (?:manager|typed patch object)",
+            r'\A "" is invalid: patch: ',
+            r"\Athe server rejected our request due to an error in our request",
+            r"\Athe server could not find the requested resource",
             r"strict decoding error: ",
             r"compilation error: |failed messageExpression: ",
             r"validation failed due to running out of cost budget, no further validation rules will be run",

@@ -1,5 +1,7 @@
 """The SQL of this room: views, table and scalar macros, and checks, read from their files and installed in dependency order.
 
+The macros about how far a request came are made from the table of queries/reach_rules.py.
+
 A file's leading comment is its documentation and is kept in the database. Its first line is the grain of a view, the promise of a
 macro, or `fail:`/`warn:` with the meaning of a check; lines `name: text` speak of a column or argument; what follows an empty
 comment line is a remark.
@@ -24,12 +26,15 @@ from ingest.errors import LakeError
 from ingest.quarantine import HEADS, quarantine_heads
 from ingest.schema import EVENTS, OBJECTS, REPEATS
 
+from .reach_sql import macros
+
 Kind = Literal["view", "macro", "check"]
 
 _FOLDERS: Mapping[Kind, str] = {"view": "views", "macro": "macros", "check": "checks"}
 _NAMED_LINE = re.compile(r"([a-z_]+): (.+)")
 _WORD = re.compile(r"[a-z_]+")
 _COMMENT = re.compile(r"--[^\n]*")
+_COMMENT_OR_TEXT = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +55,15 @@ class Statement:
 
     @property
     def words(self) -> frozenset[str]:
-        """Every lower-case word of the statement: what it may depend on."""
-        return frozenset(_WORD.findall(_COMMENT.sub("", self.body)))
+        """Every lower-case word of the statement outside comments and texts: what it may depend on."""
+        return frozenset(_WORD.findall(_COMMENT_OR_TEXT.sub("", self.body)))
 
 
 @cache
 def statements() -> tuple[Statement, ...]:
     """All views, macros and checks, each after those that it names. Raises graphlib.CycleError when two name each other."""
     found = {statement.name: statement for kind in _FOLDERS for statement in _read_folder(kind)}
+    found |= {name: parse_statement("macro", name, text) for name, text in macros().items()}
     graph = {name: sorted((found.keys() & statement.words) - {name}) for name, statement in sorted(found.items())}
     return tuple(found[name] for name in TopologicalSorter(graph).static_order())
 

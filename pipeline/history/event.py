@@ -22,8 +22,6 @@ decode_json: Decode = decode
 # Why an object is unknown that was recorded, and that nobody could read.
 TOO_DEEP = "an object nests deeper than can be read"
 
-WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-
 
 class BodyKind(StrEnum):
     """What a recorded body is. Only OBJECT and LIST are objects of the resource that the request names."""

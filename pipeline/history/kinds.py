@@ -90,8 +90,6 @@ _VERSIONS: dict[str, frozenset[str]] = {
     "extensions": frozenset(),
 }
 
-CONNECT_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy"})
-
 
 def _rows() -> Iterator[Resource]:
     for line in _TABLE.strip().splitlines():

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
+from queries.reach_rules import WRITE_VERBS
+
 from ..request import Grade, Object
-from .event import WRITE_VERBS, BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of, moment_of
+from .event import BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of, moment_of
 from .kinds import by_resource
 from .options import delete_options, is_dry_run, query_of
 from .outcome import Admission, outcome_of

@@ -5,12 +5,11 @@
 
 from .equivalence import Conversion, Equivalent, equivalents
 from .match import Match, Matcher, MatchResources, match
-from .rules import EXCLUDED_RESOURCES, Rule, Target, is_excluded
+from .rules import Rule, Target, is_excluded
 from .selectors import EVERYTHING, LabelSelector, Requirement, SelectorError, labels_of, selector_from_object
 
 __all__ = [
     "EVERYTHING",
-    "EXCLUDED_RESOURCES",
     "Conversion",
     "Equivalent",
     "LabelSelector",

@@ -5,33 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from queries.reach import is_exempt
+
 from ..request import AdmissionRequest, Evidence, GroupVersionResource, Known, Unknown
 
-_POLICY_RESOURCES = (
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-)
-_REVIEWS = {
-    "authentication.k8s.io": ("selfsubjectreviews", "tokenreviews"),
-    "authorization.k8s.io": (
-        "localsubjectaccessreviews",
-        "selfsubjectaccessreviews",
-        "selfsubjectrulesreviews",
-        "subjectaccessreviews",
-    ),
-}
-# No policy that lives in the API ever sees these (group, resource), whatever its rules: generic/plugin.go keeps admins from locking
-# themselves out, kubernetes pkg/kubeapiserver/admission/exclusion/resources.go lists what is never stored.
-EXCLUDED_REVIEWS = frozenset((group, resource) for group, resources in _REVIEWS.items() for resource in resources)
-EXCLUDED_RESOURCES = EXCLUDED_REVIEWS | {("admissionregistration.k8s.io", resource) for resource in _POLICY_RESOURCES}
 NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 
 
 def is_excluded(resource: GroupVersionResource) -> bool:
     """Whether validating admission policies are never asked about a resource."""
-    return (resource.group, resource.resource) in EXCLUDED_RESOURCES
+    return is_exempt(resource.group, resource.resource)
 
 
 class Target(NamedTuple):

@@ -16,6 +16,7 @@ from itertools import groupby
 import msgspec
 
 from ingest.redact import is_withheld
+from queries.reach_rules import DENIAL_PREFIX
 
 from ..admission.policies.compile import CompiledPolicy
 from ..admission.policies.evaluate import OUT_OF_BUDGET
@@ -31,7 +32,7 @@ from ..admission.policies.model import Action, FailurePolicy
 from ..admission.policies.reads import reads_of
 from ..admission.policies.verdict import NO_ANNOTATIONS, RECORDED, Decision, PolicyVerdict
 from ..history.event import Event
-from ..history.outcome import DENIAL_PREFIX, Admission, outcome_of
+from ..history.outcome import Admission, outcome_of
 
 DECISION_ANNOTATION = "authorization.k8s.io/decision"
 _DENIAL = re.compile(

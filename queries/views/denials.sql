@@ -1,6 +1,6 @@
 -- one row per request that somebody refused on purpose: (cluster, audit_id, ts)
 -- denier: vap, map, webhook, webhook_failure, authentication, authorization, podsecurity, quota, not_ready, disruption_budget,
---   admission or invalid: see macro refused_by
+--   admission or invalid: see `FROM reach_rules()`
 -- policy: of a vap or map denial
 -- binding: of a vap or map denial; null where the policy itself could not be configured
 -- webhook: name of the webhook that refused or could not be called

@@ -5,61 +5,19 @@
 -- user_name: effective user: the impersonated one where the request impersonated
 -- user_groups: groups of the effective user
 -- impersonator: the authenticated user where the request impersonated, else null
--- outcome: `allowed`, `open` (no answer recorded yet), or what refused the request: see macro refused_by
+-- outcome: `allowed`, `open` (no answer recorded yet), or what refused the request: see `FROM reach_rules()`
 --
--- The two final stages exclude each other (kubernetes/apiserver pkg/endpoints/filters/audit.go), so the final rows need no
--- folding; only rows of earlier stages are joined, and of those most audit policies omit the bulk.
--- NOT MATERIALIZED lets filters and columns of the question reach the files. How many earlier stages there were is asked by a subquery:
--- of a LEFT JOIN, DuckDB may hash the larger side, which is every final event with its bodies. Requests without a final stage are looked
--- for among the events of the times at which there is an earlier one; a bound on `ts` reaches both sides of that join.
-WITH early AS NOT MATERIALIZED (
-    SELECT cluster, audit_id, ts, count(*) AS stages
-    FROM events
-    WHERE stage NOT IN ('ResponseComplete', 'Panic')
-    GROUP BY ALL
-),
-final AS NOT MATERIALIZED (
-    SELECT
-        *,
-        true AS complete,
-        1 + coalesce((
-            SELECT stages FROM early
-            WHERE early.cluster = events.cluster AND early.audit_id = events.audit_id AND early.ts = events.ts
-        ), 0) AS stages
-    FROM events
-    WHERE stage IN ('ResponseComplete', 'Panic')
-),
-open AS NOT MATERIALIZED (
-    SELECT cluster, audit_id, ts, count(*) AS stages
-    FROM events JOIN (SELECT DISTINCT ts FROM events WHERE stage NOT IN ('ResponseComplete', 'Panic')) USING (ts)
-    GROUP BY ALL
-    HAVING count(*) FILTER (stage IN ('ResponseComplete', 'Panic')) = 0
-),
-unfinished AS NOT MATERIALIZED (
-    SELECT events.*, false AS complete, open.stages
-    FROM events JOIN open USING (cluster, audit_id, ts)
-    WHERE stage NOT IN ('ResponseComplete', 'Panic')
-    QUALIFY row_number() OVER (PARTITION BY cluster, audit_id, ts ORDER BY stage_ts DESC, stage DESC) = 1
-),
-folded AS (
-    FROM final
-    UNION ALL
-    FROM unfinished
+-- The rules that tell outcomes are those of `reach`.
+WITH on_their_way AS NOT MATERIALIZED (
+    SELECT *, request_way(verb, resource, subresource, code, NULL) AS way FROM folded_requests
 )
 SELECT
     cluster, audit_id, ts, stage, stage_ts, complete, stages, level, verb, request_uri,
-    coalesce(impersonated_user ->> '$.username', user_name) AS user_name,
-    CASE
-        WHEN impersonated_user IS NULL THEN user_groups
-        ELSE coalesce(from_json(impersonated_user -> '$.groups', '["VARCHAR"]'), [])
-    END AS user_groups,
-    CASE WHEN impersonated_user IS NOT NULL THEN user_name END AS impersonator,
+    user_name, user_groups, impersonator,
     source_ips, user_agent, api_group, api_version, resource, subresource, namespace, name, obj_uid, obj_rv,
     code, status_reason, status_message,
-    CASE
-        WHEN code IS NULL THEN 'open'
-        WHEN code < 400 THEN 'allowed'
-        ELSE refused_by(code, status_reason, status_message, annotations['authorization.k8s.io/decision'], subresource)
-    END AS outcome,
+    reach_outcome(
+        reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, annotations, NULL)
+    ) AS outcome,
     annotations, vap_failures, request_object, response_object, flags
-FROM folded
+FROM on_their_way

@@ -371,7 +371,7 @@ def test_no_recorded_event_that_would_change_passes_undecoded() -> None:
     assert all(one._apply_slowly(line) == line for line in passed)
 
 
-# Wordings of kubernetes/apiserver and kubernetes/apimachinery, for each rule of pipeline/history/outcome.py and refused_by.sql.
+# Wordings of kubernetes/apiserver and kubernetes/apimachinery, for each rule of queries/reach_rules.py.
 MESSAGES = [
     "",
     "Unauthorized",
@@ -395,6 +395,13 @@ MESSAGES = [
     "failed to create typed patch object (n/s; /v1, Kind=Secret): .x: field not declared in schema",
     'Secret "s" is invalid: data[k]: Invalid value: "v": bad',
     'pods "p" not found',
+    'secrets "s" is forbidden: status unknown for quota: q, resources: count/secrets',
+    ' "" is invalid: patch: Invalid value: "map[data:map[a:b]]": strict decoding error: unknown field "x"',
+    "the server rejected our request due to an error in our request",
+    "the server could not find the requested resource",
+    'CreateOptions.meta.k8s.io "" is invalid: fieldManager: Required value',
+    "failed to create manager for existing fields: x",
+    "secrets \"s\" is forbidden: expression 'object.data.k' resulted in error: no such key: k",
 ]
 
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from queries.reach_rules import EXEMPT_REVIEWS
+
 from ...cel import ReadSet
 from ...cel.defects import defect_of
 from ...matching import Matcher, Target, is_excluded, labels_of
-from ...matching.rules import EXCLUDED_REVIEWS
 from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
 from ...world import World
 from .compile import CompiledPolicy, compile_policy
@@ -82,7 +83,7 @@ class CompiledSet:
         resource = target.resource
         for entry in self.entries:
             is_static = entry.policy.policy.is_static
-            if (resource.group, resource.resource) in EXCLUDED_REVIEWS or (is_excluded(resource) and not is_static):
+            if (resource.group, resource.resource) in EXEMPT_REVIEWS or (is_excluded(resource) and not is_static):
                 continue
             if entry.bound and (entry.matcher is None or entry.matcher.is_candidate(target)):
                 yield entry

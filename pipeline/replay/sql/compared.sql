@@ -38,7 +38,8 @@ recorded AS (
         denials.policy AS denied_by_policy, denials.binding AS denied_by_binding, denials.message AS denied_message
     FROM admission_writes AS writes LEFT JOIN denials
         ON denials.cluster = writes.cluster AND denials.audit_id = writes.audit_id AND denials.ts = writes.ts AND denials.denier = 'vap'
-    WHERE writes.ran = 'yes'
+    -- Of policies that were asked, and whose answer is not known, nothing is recorded to compare.
+    WHERE writes.policies IN ('admitted', 'denied')
 ),
 joined AS (
     SELECT

@@ -1,0 +1,234 @@
+"""Reads the table of queries/reach_rules.py for one event; `queries/reach_sql.py` reads it for the view `reach`.
+
+    reach_of(Answered(...)).policies     # an Answer
+    SELECT policies FROM reach           # the same word, one row per recorded request
+
+A test holds one against the other. A request whose `policies` are `not reached` or `unknown` is evaluated by no policy, and
+`policies_why` says why: nothing else has to be looked up for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+import re2
+
+from .reach_rules import (
+    ASKED_BY_FAILURE,
+    AUTHORIZER_REASON,
+    CONNECT,
+    CONNECT_SUBRESOURCES,
+    DECISION,
+    EMPTY,
+    EXEMPT,
+    FAILURE,
+    MUTATION_PREFIX,
+    NOTHING,
+    PROVEN_BY_DECISION,
+    PROVEN_BY_FAILURE,
+    READ,
+    RULES,
+    STAGES,
+    URL,
+    WEBHOOK_NAME,
+    WRITE,
+    WRITE_VERBS,
+    Rule,
+)
+
+NUMBERS = {stage.name: number for number, stage in enumerate(STAGES, 1)}
+# The number of the stage before, on each way; stages that do not stand on a way are not in it.
+BEFORE = {
+    (way, stage.name): max((NUMBERS[other.name] for other in STAGES[:index] if way in other.ways), default=0)
+    for index, stage in enumerate(STAGES)
+    for way in stage.ways
+}
+NO_ADMISSION = {
+    READ: "reads pass no admission",
+    URL: "requests without a resource pass no admission",
+    EMPTY: "there was nothing to delete",
+}
+EXEMPT_WHY = "policies are never asked about this resource"
+
+
+class Answer(StrEnum):
+    """What is known of one stage and one request."""
+
+    ADMITTED = "admitted"
+    DENIED = "denied"
+    ASKED = "asked"  # the stage was reached, and the answer does not tell what it said
+    NOT_REACHED = "not reached"
+    UNKNOWN = "unknown"
+
+
+class Answered(NamedTuple):
+    """What the rules look at of an event; `code` is 0 without an answer, texts are empty where nothing was recorded.
+
+    `listed` is UNRECORDED or NOTHING for a deletecollection whose answer shows no objects, or an empty list of them.
+    """
+
+    verb: str
+    api_group: str
+    resource: str
+    subresource: str
+    code: int
+    reason: str
+    message: str
+    annotations: Mapping[str, str]
+    listed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far one request came; stages by name, None where no stage was passed, or where none refused it or nobody knows which."""
+
+    way: str
+    outcome: str
+    passed: str | None
+    stopped: str | None
+    why: str
+    is_exempt: bool
+    is_proven: bool  # that policies were asked is proven by a recorded failure alone
+
+    def at(self, stage: str) -> Answer:
+        """What is known of a stage. Raises KeyError for a stage that does not exist."""
+        number, before = NUMBERS[stage], BEFORE.get((self.way, stage))
+        if before is None:
+            return Answer.NOT_REACHED
+        passed = NUMBERS[self.passed] if self.passed else 0
+        if passed >= number:
+            return Answer.ADMITTED
+        if passed >= before:
+            return Answer.DENIED if self.stopped == stage else Answer.ASKED
+        return Answer.NOT_REACHED if self.stopped and NUMBERS[self.stopped] < number else Answer.UNKNOWN
+
+    @property
+    def policies(self) -> Answer:
+        """What is known of policies, of which some resources are exempt."""
+        return Answer.NOT_REACHED if self.is_exempt else self.at("policies")
+
+    @property
+    def policies_why(self) -> str:
+        """Why policies were asked, or not, or why that is not known."""
+        return EXEMPT_WHY if self.is_exempt and self.way not in NO_ADMISSION else self.admission_why
+
+    @property
+    def admission_why(self) -> str:
+        """As `policies_why`, without the exemption."""
+        return NO_ADMISSION.get(self.way) or (ASKED_BY_FAILURE if self.is_proven else self.why)
+
+
+def is_exempt(api_group: str, resource: str) -> bool:
+    """Whether policies are never asked about a resource, whatever their rules say."""
+    return (api_group, resource) in EXEMPT
+
+
+def way_of(answered: Answered) -> str:
+    """The way of a request through the API server: one of those in reach_rules."""
+    if not answered.resource:
+        return URL
+    if answered.subresource in CONNECT_SUBRESOURCES:
+        return CONNECT
+    if answered.verb not in WRITE_VERBS:
+        return READ
+    is_empty = answered.verb == "deletecollection" and answered.listed == NOTHING and 200 <= answered.code < 300
+    return EMPTY if is_empty else WRITE
+
+
+def reach_of(answered: Answered) -> Reach:
+    """How far a request came, by the first rule that applies to it."""
+    way = way_of(answered)
+    rule = next(rule for rule, applies in _rules_for(answered.code) if applies(answered, way))
+    proven = _proven(answered)
+    if proven is None or (rule.passed is not None and NUMBERS[rule.passed] >= NUMBERS[proven]):
+        proven = None
+    return Reach(
+        way,
+        rule.outcome,
+        proven or rule.passed,
+        rule.stopped,
+        rule.why,
+        is_exempt(answered.api_group, answered.resource),
+        proven == PROVEN_BY_FAILURE,
+    )
+
+
+def _proven(answered: Answered) -> str | None:
+    """The stage that annotations prove to have been passed."""
+    if FAILURE in answered.annotations:
+        return PROVEN_BY_FAILURE
+    return PROVEN_BY_DECISION if answered.annotations.get(DECISION) == "allow" else None
+
+
+def dotall(pattern: str) -> str:
+    """A pattern of the table as RE2 reads it, whatever line breaks a message has."""
+    return f"(?s){pattern}"
+
+
+_Applies = Callable[[Answered, str], bool]
+
+
+@lru_cache(maxsize=1024)
+def _rules_for(code: int) -> tuple[tuple[Rule, _Applies], ...]:
+    return tuple((rule, _applies(rule)) for rule in RULES if code in rule.codes)
+
+
+@lru_cache(maxsize=1024)
+def _applies(rule: Rule) -> _Applies:
+    """The conditions of a rule other than its codes, the cheapest first."""
+    tests: list[_Applies] = []
+    if rule.ways:
+        tests.append(lambda answered, way: way in rule.ways)
+    if rule.verbs:
+        tests.append(lambda answered, way: answered.verb in rule.verbs)
+    if rule.subresources:
+        tests.append(lambda answered, way: answered.subresource in rule.subresources)
+    if rule.resources:
+        tests.append(lambda answered, way: (answered.api_group, answered.resource) in rule.resources)
+    if rule.reason:
+        tests.append(lambda answered, way: answered.reason == rule.reason)
+    if rule.listed:
+        tests.append(lambda answered, way: answered.listed == rule.listed)
+    if rule.is_silent:
+        tests.append(lambda answered, way: not answered.message)
+    if rule.decision is not None:
+        tests.append(lambda answered, way: answered.annotations.get(DECISION, "") == rule.decision)
+    if rule.authorizer_reason:
+        tests.append(lambda answered, way: answered.annotations.get(AUTHORIZER_REASON) == rule.authorizer_reason)
+    if rule.says:
+        says = re2.compile(dotall(rule.says))
+        tests.append(lambda answered, way: says.search(answered.message) is not None)
+    if rule.by_mutating_webhook:
+        tests.append(lambda answered, way: _named_webhook(answered.message) in _called_mutating(answered.annotations))
+    return lambda answered, way: all(test(answered, way) for test in tests)
+
+
+_WEBHOOK = re2.compile(WEBHOOK_NAME)
+
+
+class _Mutation(msgspec.Struct):
+    webhook: str = ""
+
+
+_MUTATION = msgspec.json.Decoder(_Mutation)
+
+
+def _named_webhook(message: str) -> str | None:
+    found = _WEBHOOK.search(message)
+    return found[1] if found else None
+
+
+def _called_mutating(annotations: Mapping[str, str]) -> set[str]:
+    found = set()
+    for key, value in annotations.items():
+        if key.startswith(MUTATION_PREFIX):
+            try:
+                found.add(_MUTATION.decode(value).webhook)
+            except msgspec.DecodeError:
+                continue
+    return found - {""}

@@ -1,0 +1,294 @@
+"""How far a recorded request came in the API server, by what was answered: one table of rules, read by SQL and by Python alike.
+
+A request passes the stages of STAGES in their order, and the first refusal ends it. No event says where that was; the code, the
+wording and the annotations of the answer do. Each rule says which stage the request surely passed, which one refused it, and why.
+Where several stages answer alike, the rule names the last that may have refused: what lies between is not known.
+`queries/reach.py` and `queries/reach_sql.py` read the table.
+
+The order of the stages follows kubernetes/apiserver pkg/server/config.go (filters), pkg/endpoints/handlers/*.go,
+pkg/registry/generic/registry/store.go and kubernetes/kubernetes pkg/kubeapiserver/options/plugins.go. Requests that another API
+server served on behalf of this one pass that server's admission, and nothing in the log tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
+
+# The ways through the API server. A deletecollection that finds no object is EMPTY: admission is asked once per object.
+WRITE, CONNECT, READ, EMPTY, URL = "write", "connect", "read", "empty", "url"
+CONNECT_SUBRESOURCES = frozenset({"attach", "exec", "portforward", "proxy"})
+WRITE_VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_ALL = frozenset({WRITE, CONNECT, READ, EMPTY, URL})
+_ADMITTED = frozenset({WRITE, CONNECT})
+
+
+class Stage(NamedTuple):
+    """One stage: its name, the ways on which it stands, and what happens there."""
+
+    name: str
+    ways: frozenset[str]
+    does: str
+
+
+STAGES = (
+    Stage("authentication", _ALL, "finds the user"),
+    Stage("impersonation", _ALL, "lets the user act as another"),
+    Stage("flow_control", _ALL, "queues the request, or refuses it under load (priority and fairness)"),
+    Stage("authorization", _ALL, "asks the authorizers"),
+    Stage("decoding", _ALL - {URL}, "finds the resource and the verb, reads options and body"),
+    Stage("target", frozenset({WRITE}), "reads the stored object, holds preconditions against it and applies a patch to it"),
+    Stage("mutating", _ADMITTED, "mutating admission: built-in plugins, MutatingAdmissionPolicies, webhooks"),
+    Stage("strategy", frozenset({WRITE}), "holds the sent version against the stored one, prepares and validates the object"),
+    Stage("plugins", _ADMITTED, "validating admission of the built-in plugins before policies, such as Pod Security"),
+    Stage("policies", _ADMITTED, "ValidatingAdmissionPolicies"),
+    Stage("webhooks", _ADMITTED, "validating webhooks"),
+    Stage("quota", _ADMITTED, "ResourceQuota"),
+    Stage("storage", _ALL, "carries the request out: reads, writes, opens the connection"),
+)
+
+# Kinds that ValidatingAdmissionPolicies are never asked about, whatever their rules say: what configures them
+# (kubernetes/apiserver pkg/admission/plugin/policy/generic/plugin.go), and reviews, which are never stored
+# (kubernetes/kubernetes pkg/kubeapiserver/admission/exclusion/resources.go).
+EXEMPT_CONFIGURATION = frozenset(
+    ("admissionregistration.k8s.io", resource)
+    for resource in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    )
+)
+EXEMPT_REVIEWS = frozenset(
+    (
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    )
+)
+EXEMPT = EXEMPT_CONFIGURATION | EXEMPT_REVIEWS
+
+DECISION = "authorization.k8s.io/decision"
+AUTHORIZER_REASON = "authorization.k8s.io/reason"
+FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+MUTATION_PREFIX = "mutation.webhook.admission.k8s.io/"
+
+# What an annotation proves whatever was answered: the stage that was passed for sure. The first that applies counts. Admission may
+# run again for the same request, so that a recorded failure proves only that policies were asked.
+ASKED_BY_FAILURE = "policies recorded a failure, and it failed for another reason"
+PROVEN_BY_FAILURE = "plugins"
+PROVEN_BY_DECISION = "authorization"
+
+# What stands before the words of a refusal (apimachinery pkg/api/errors/errors.go, NewForbidden). Other deniers may quote one, and
+# names of objects are quoted with %q, hence the escapes.
+DENIAL_PREFIX = r'^(?:[^ "]+ (?:"(?:[^"\\]|\\.)*" )?is )?forbidden: '
+# Which webhook refused (apiserver pkg/admission/plugin/webhook/errors/statuserror.go) or could not be called
+# (pkg/util/webhook/error.go).
+WEBHOOK_NAME = r'^(?:Internal error occurred: failed calling|admission) webhook "([^"]*)"'
+
+# What a deletecollection answered.
+UNRECORDED, NOTHING = "unrecorded", "nothing"
+# Codes; 0 stands for an event without an answer.
+NO_ANSWER = range(-(2**31), 1)
+BELOW_400 = range(1, 400)
+SUCCESS = range(200, 300)
+REFUSED = range(400, 2**31)
+SERVER_ERROR = range(500, 600)
+_UPDATES = ("update", "patch")
+_FORBIDDEN, _NOT_FOUND, _CONFLICT, _TOO_MANY = (403,), (404,), (409,), (429,)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What an answer says of its request. Every condition that is given must hold; `says` is an RE2 search in the status message.
+
+    `outcome` is the word of `requests.outcome`. `passed` is the last stage that surely let the request pass, None for not one.
+    `stopped` is the stage that refused it, or the last that may have; None where nothing refused it, or nobody knows.
+    `decision` is the authorizer's annotation, empty for none. `by_mutating_webhook`: the webhook that the message names left a
+    mutation annotation, which only mutating ones do, also when they refuse (apiserver
+    pkg/admission/plugin/webhook/mutating/dispatcher.go).
+    """
+
+    outcome: str
+    passed: str | None
+    stopped: str | None
+    why: str
+    codes: range | tuple[int, ...]
+    _: KW_ONLY
+    ways: Collection[str] = ()
+    verbs: Collection[str] = ()
+    subresources: Collection[str] = ()
+    resources: Collection[tuple[str, str]] = ()
+    reason: str = ""
+    says: str = ""
+    is_silent: bool = False
+    decision: str | None = None
+    authorizer_reason: str = ""
+    by_mutating_webhook: bool = False
+    listed: str = ""
+
+
+# fmt: off
+_ANSWERED = (
+    Rule("open", "authentication", None, "no answer is recorded", NO_ANSWER),
+    # The record of a request whose client left before anything was written (apiserver pkg/endpoints/filters/audit.go).
+    Rule("allowed", "authentication", None, "the handler answered nothing, so that its success was made up", BELOW_400,
+         ways=(WRITE, READ, URL), says=r"^Connection closed early\z"),
+    Rule("allowed", "decoding", None, "the deleted objects were not recorded", SUCCESS, verbs=("deletecollection",),
+         listed=UNRECORDED),
+    Rule("allowed", "storage", None, "it succeeded", SUCCESS),
+    Rule("allowed", "storage", None, "it succeeded", (101,)),
+    Rule("allowed", "storage", None, "it was answered", BELOW_400, ways=(CONNECT, READ, EMPTY, URL)),
+    Rule("allowed", "authentication", None, "no write of this API server is answered so", BELOW_400),
+)
+
+# A policy's denial has any of four codes, so wordings are asked first. They are anchored: names of objects and the texts of other
+# deniers may contain them.
+_DENIED = (
+    Rule("vap", "plugins", "policies", "a policy refused it", REFUSED,
+         says=DENIAL_PREFIX + r"ValidatingAdmissionPolicy '[^']*'(?: with binding '[^']*')? denied request: "),
+    Rule("map", "target", "mutating", "a mutating policy refused it", REFUSED,
+         says=r"^policy '[^']*' with binding '[^']*' denied request: "),
+    Rule("webhook", "target", "mutating", "a mutating webhook refused it", REFUSED,
+         says=r'^admission webhook "[^"]*" denied the request', by_mutating_webhook=True),
+    Rule("webhook", "policies", "webhooks", "validating webhooks are called after policies", REFUSED,
+         says=r'^admission webhook "[^"]*" denied the request'),
+    Rule("webhook_failure", "target", "mutating", "a mutating webhook failed", REFUSED,
+         says=r"^Internal error occurred: failed calling webhook ", by_mutating_webhook=True),
+    Rule("webhook_failure", "policies", "webhooks", "validating webhooks are called after policies", REFUSED,
+         says=r"^Internal error occurred: failed calling webhook "),
+    # A proxied server's own answer has no Status. The authorizer's word tells it from a refusal of this server.
+    Rule("backend", "quota", "storage", "the connection was tried after admission", REFUSED, ways=(CONNECT,), is_silent=True,
+         decision="allow"),
+)
+
+_BEFORE_DECODING = (
+    Rule("authentication", None, "authentication", "authentication failed", (401,)),
+    Rule("authorization", "flow_control", "authorization", "the authorizer refused it", REFUSED, decision="forbid"),
+    # pkg/endpoints/filters/impersonation: it asks the authorizer, and leaves no annotation.
+    Rule("authorization", "authentication", "impersonation", "the user may not impersonate", _FORBIDDEN,
+         says=DENIAL_PREFIX + r'User "(?:[^"\\]|\\.)*" cannot impersonate', decision=""),
+    # A second question, whether the user may create the subresource, is asked where the connection is opened, from 1.35
+    # (kubernetes/kubernetes pkg/registry/core/pod/rest/authorize.go). Its words are those of the authorizer, mostly none.
+    Rule("admission", "quota", "storage", "the user may not create this connection, which is asked after admission", _FORBIDDEN,
+         subresources=("attach", "exec", "portforward"), verbs=("get",), says=r'^pods "[^"]*" is forbidden: (?:\z|RBAC: )',
+         decision="allow"),
+    # An update or patch that creates asks for `create` before validating admission (pkg/endpoints/handlers/{update,patch}.go).
+    Rule("authorization", "decoding", "plugins", "the authorizer refused what the request needs beside its own verb", _FORBIDDEN,
+         says=DENIAL_PREFIX + 'User "', decision="allow"),
+    Rule("authorization", "authentication", "authorization", "the authorizer refused it", _FORBIDDEN,
+         says=DENIAL_PREFIX + 'User "'),
+    # An authorizer that failed leaves its reason, and no decision (pkg/endpoints/filters/authorization.go).
+    Rule("error", "flow_control", "authorization", "the authorizer failed", SERVER_ERROR, decision="",
+         authorizer_reason="internal error"),
+)
+
+_BY_PLUGIN = (
+    Rule("podsecurity", "strategy", "plugins", "Pod Security is asked before policies", _FORBIDDEN,
+         says=DENIAL_PREFIX + 'violates PodSecurity "'),
+    # kubernetes/apiserver pkg/admission/plugin/resourcequota/controller.go.
+    Rule("quota", "webhooks", "quota", "quota is checked after policies", _FORBIDDEN,
+         says=DENIAL_PREFIX + "(?:(?:exceeded|failed|insufficient) quota|status unknown for quota)"),
+    # Policies say this where they are not synchronized (pkg/admission/plugin/policy/generic/plugin.go). So do built-in plugins
+    # before them and webhooks on either side (pkg/admission/plugin/webhook/generic/webhook.go), in the same words.
+    Rule("not_ready", "decoding", "webhooks",
+         "some admission plugin was not ready, and the answer does not tell whether it stands before policies", _FORBIDDEN,
+         says="not yet ready to handle request"),
+    # An Eviction is admitted before its pod is looked up and its budget asked (core/pod/storage/eviction.go, Create). A 429 of
+    # priority and fairness comes before authorization.
+    Rule("disruption_budget", "quota", "storage", "the budget is asked after admission", _TOO_MANY, subresources=("eviction",),
+         says="disruption budget"),
+    Rule("disruption_budget", "quota", "storage", "the budget is asked after admission", _TOO_MANY, subresources=("eviction",),
+         decision="allow"),
+    Rule("not_found", "quota", "storage", "the pod to evict is looked up after admission", _NOT_FOUND, says="^pods ",
+         subresources=("eviction",)),
+    Rule("conflict", "quota", "storage", "the pod to evict is looked up after admission", _CONFLICT, says="^pods ",
+         subresources=("eviction",)),
+    # core/pod/storage/storage.go (BindingREST, LegacyBindingREST) and core/serviceaccount/storage/token.go.
+    Rule("not_found", "quota", "storage", "the pod to bind is looked up after admission", _NOT_FOUND,
+         says="^(?:pods |Operation cannot be fulfilled on pods)", subresources=("binding",), verbs=("create",)),
+    Rule("conflict", "quota", "storage", "the pod to bind is looked up after admission", _CONFLICT,
+         says="^(?:pods |Operation cannot be fulfilled on pods)", subresources=("binding",), verbs=("create",)),
+    Rule("not_found", "quota", "storage", "the pod to bind is looked up after admission", _NOT_FOUND,
+         says="^(?:pods |Operation cannot be fulfilled on pods)", resources=(("", "bindings"),), verbs=("create",)),
+    Rule("conflict", "quota", "storage", "the pod to bind is looked up after admission", _CONFLICT,
+         says="^(?:pods |Operation cannot be fulfilled on pods)", resources=(("", "bindings"),), verbs=("create",)),
+    Rule("not_found", "quota", "storage", "what the token is bound to is looked up after admission", _NOT_FOUND,
+         says="^(?:pods|nodes|secrets) ", subresources=("token",), verbs=("create",)),
+    Rule("conflict", "quota", "storage", "what the token is bound to is looked up after admission", _CONFLICT,
+         says="^(?:pods|nodes|secrets) ", subresources=("token",), verbs=("create",)),
+    Rule("throttled", "decoding", "plugins", "the server, or a plugin before policies, limits such requests", _TOO_MANY,
+         ways=(WRITE, CONNECT), decision="allow"),
+    Rule("throttled", "authorization", "storage", "the storage limits requests", _TOO_MANY, decision="allow"),
+    Rule("throttled", "authentication", "flow_control", "priority and fairness refused it", _TOO_MANY),
+)
+
+# The target of a connection is looked up where the connection is opened, after admission (pkg/endpoints/handlers/rest.go,
+# ConnectResource; kubernetes/kubernetes pkg/registry/core/pod/strategy.go, services and nodes alike).
+_CONNECTED = (
+    Rule("backend", "quota", "storage", "the connection was tried after admission", REFUSED, ways=(CONNECT,), is_silent=True),
+    Rule("not_found", "quota", "storage", "the target of the connection is looked up after admission", _NOT_FOUND, ways=(CONNECT,),
+         says='^(?:pods|services|nodes|endpoints) "'),
+    Rule("unsupported", "quota", "storage", "the connection was prepared after admission", (400,), ways=(CONNECT,),
+         says=r"^Upgrade request required\z|^a container name must be specified for pod |^container .* is not valid for pod "
+              r"|^pod .* does not have a host assigned\z|^address not allowed\z"),
+    Rule("timeout", "authentication", None, "it timed out", (504,), ways=(CONNECT,)),
+    Rule("backend", "quota", "storage", "the connection was tried after admission", SERVER_ERROR, ways=(CONNECT,)),
+    Rule("backend", "decoding", "storage", "the kubelet did not answer", (*range(500, 504), *range(505, 600)),
+         subresources=("log",)),
+)
+
+_BY_TARGET = (
+    # An apply patch that does not fit the schema (apimachinery pkg/util/managedfields).
+    Rule("error", "decoding", "target", "the body could not be applied", SERVER_ERROR,
+         says="^failed to create (?:manager|typed patch)"),
+    Rule("conflict", "decoding", "target", "another manager owns what was applied", _CONFLICT, says="^Apply failed with "),
+    # pkg/registry/rest/delete.go, BeforeDelete.
+    Rule("conflict", "decoding", "target", "a precondition did not hold", _CONFLICT, says="in the precondition"),
+    Rule("exists", "quota", "storage", "the write found the name taken", _CONFLICT, verbs=("create",), reason="AlreadyExists"),
+    Rule("exists", "decoding", "storage", "the object appeared meanwhile; the answer does not tell whether policies ran", _CONFLICT,
+         reason="AlreadyExists"),
+    Rule("conflict", "mutating", "storage", "a stale version is found before policies run, a lost race afterwards", _CONFLICT,
+         verbs=_UPDATES, says="the object has been modified; please apply your changes to the latest version and try again"),
+    Rule("conflict", "decoding", "storage", "a stale version is found before policies run, a lost race afterwards", _CONFLICT),
+)
+
+_OTHERS = (
+    # A matchCondition that fails refuses without a call, on either side of policies (apiserver
+    # pkg/admission/plugin/webhook/generic/webhook.go).
+    Rule("admission", "decoding", "webhooks",
+         "a webhook's match condition failed, and the answer does not tell whether that webhook stands before policies", _FORBIDDEN,
+         ways=(WRITE, CONNECT), says=DENIAL_PREFIX + r"\[?expression '"),
+    Rule("admission", "decoding", "plugins", "an admission plugin before policies refused it", _FORBIDDEN, ways=(WRITE, CONNECT)),
+    Rule("admission", "authentication", "storage", "it was forbidden, and the answer does not tell by what", _FORBIDDEN),
+    Rule("invalid", "authorization", "decoding", "the options of the request are not valid", (422,),
+         says=r'^[A-Za-z]*Options\.meta\.k8s\.io "'),
+    # pkg/endpoints/handlers/patch.go.
+    Rule("invalid", "decoding", "target", "the patch does not fit the object", (422,), verbs=("patch",),
+         says='^(?: "" is invalid: patch: |the server rejected our request due to an error in our request)'),
+    Rule("invalid", "mutating", "strategy", "the API server found the object invalid", (422,),
+         says=r'^[A-Za-z0-9.-]+ "[^"]*" is invalid: '),
+    Rule("invalid", "decoding", "strategy", "the API server found the object invalid", (422,)),
+    Rule("unsupported", "authorization", "strategy", "the API server could not read the request", (400,)),
+    Rule("unsupported", "authorization", "decoding", "the API server could not read the request", (406, 413, 415)),
+    Rule("unsupported", "authorization", "decoding", "the resource does not allow this verb", (405,)),
+    Rule("not_found", "authorization", "decoding", "the resource is not served", _NOT_FOUND,
+         says=r"^the server could not find the requested resource\z|^404 page not found"),
+    # plugin/pkg/admission/namespace/lifecycle: a mutating plugin, though it changes nothing.
+    Rule("not_found", "decoding", "mutating", "the namespace was not there", _NOT_FOUND, ways=(WRITE,), verbs=("create",),
+         says='^namespaces "'),
+    Rule("not_found", "decoding", "plugins", "what the request is about was not there", _NOT_FOUND, ways=(WRITE,),
+         verbs=("create",)),
+    Rule("not_found", "decoding", "storage", "the object was not there, or went meanwhile", (404, 410), verbs=WRITE_VERBS),
+    Rule("not_found", "authentication", "storage", "what was asked for was not there", (404, 410)),
+    Rule("timeout", "authentication", None, "it timed out", (408, 504)),
+    Rule("error", "authentication", "storage", "the server failed", REFUSED),
+)
+# fmt: on
+
+# The first rule that applies counts; the last one applies to whatever the others leave.
+RULES = (*_ANSWERED, *_DENIED, *_BEFORE_DECODING, *_BY_PLUGIN, *_CONNECTED, *_BY_TARGET, *_OTHERS)

@@ -1,0 +1,70 @@
+-- one row per recorded request: (cluster, audit_id, ts), with how far it came in the API server; the columns of `requests`, and
+-- way: `write`, `connect`, `read`, `empty` (a deletecollection that found nothing) or `url` (no resource)
+-- operation: CREATE, UPDATE, DELETE or CONNECT, null without admission; a refused update or patch reads UPDATE, though the object may
+--   not have existed
+-- dry_run: whether the request asked for no effect
+-- rule: number of the rule that says so, in reach_rules()
+-- passed: the last stage that the request surely passed, in the order of reach_stages(); null where none is sure
+-- stopped: the stage that refused it, or the last that may have; null where nothing refused it, or that is not known
+-- why: why it came so far, or why that is not known
+-- policies: `admitted`, `denied`, `asked` (and what they said is not known), `not reached` or `unknown`
+-- policies_why: why policies were asked, or not, or why that is not known
+--
+-- The other stages: `stage_answer(way, passed_number, stopped_number, 'webhooks')`. What only a body tells is asked of deletes alone, in
+-- branches of their own: whoever does not ask for bodies then reads few of them.
+WITH recorded AS (
+    SELECT *, NULL::VARCHAR AS listed, false AS dry_delete FROM folded_requests
+    WHERE verb IS NULL OR verb NOT IN ('delete', 'deletecollection')
+    UNION ALL
+    SELECT *, NULL, coalesce(json_array_length(request_object, '$.dryRun'), 0) > 0 FROM folded_requests WHERE verb = 'delete'
+    UNION ALL
+    SELECT
+        *,
+        CASE
+            WHEN response_object IS NULL OR coalesce(response_object ->> '$.kind', '') NOT LIKE '%List'
+                OR starts_with(response_object ->> '$.apiVersion', 'meta.k8s.io/') THEN 'unrecorded'
+            WHEN coalesce(json_array_length(response_object, '$.items'), 0) = 0 THEN 'nothing'
+        END,
+        coalesce(json_array_length(request_object, '$.dryRun'), 0) > 0
+    FROM folded_requests
+    WHERE verb = 'deletecollection'
+),
+on_their_way AS (
+    SELECT *, request_way(verb, resource, subresource, code, listed) AS way FROM recorded
+),
+found AS (
+    SELECT
+        *,
+        reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, annotations, listed) AS rule
+    FROM on_their_way
+),
+numbered AS (
+    SELECT
+        *,
+        CASE way
+            WHEN 'connect' THEN 'CONNECT'
+            WHEN 'empty' THEN 'DELETE'
+            WHEN 'write' THEN CASE
+                WHEN verb = 'create' OR (verb IN ('update', 'patch') AND code = 201) THEN 'CREATE'
+                WHEN verb IN ('update', 'patch') THEN 'UPDATE'
+                ELSE 'DELETE'
+            END
+        END AS operation,
+        exempt_from_policies(api_group, resource) AS is_exempt,
+        reach_passed(rule, annotations) AS passed_number,
+        reach_stopped(rule) AS stopped_number
+    FROM found
+)
+SELECT
+    * EXCLUDE (listed, dry_delete, way, rule, operation, is_exempt, passed_number, stopped_number),
+    way, operation,
+    reach_outcome(rule) AS outcome,
+    regexp_matches(request_uri, '[?&]dryRun=[^&]') OR (operation = 'DELETE' AND dry_delete) AS dry_run,
+    rule,
+    stage_name(passed_number) AS passed,
+    stage_name(stopped_number) AS stopped,
+    reach_why(rule) AS why,
+    policies_answer(way, is_exempt, passed_number, stopped_number) AS policies,
+    policies_why(way, is_exempt, passed_number, stopped_number, rule) AS policies_why,
+    passed_number, stopped_number
+FROM numbered
