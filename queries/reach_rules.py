@@ -168,7 +168,7 @@ _DENIED = (
 
 _BEFORE_DECODING = (
     Rule("authentication", None, "authentication", "authentication failed", (401,)),
-    Rule("authorization", "flow_control", "authorization", "the authorizer refused it", REFUSED, decision="forbid"),
+    Rule("authorization", "flow_control", "authorization", "the authorizer refused the request", REFUSED, decision="forbid"),
     # pkg/endpoints/filters/impersonation: it asks the authorizer, and leaves no annotation.
     Rule("authorization", "authentication", "impersonation", "the user may not impersonate", _FORBIDDEN,
          says=DENIAL_PREFIX + r'User "(?:[^"\\]|\\.)*" cannot impersonate', decision=""),
@@ -180,7 +180,7 @@ _BEFORE_DECODING = (
     # An update or patch that creates asks for `create` before validating admission (pkg/endpoints/handlers/{update,patch}.go).
     Rule("authorization", "decoding", "plugins", "the authorizer refused what the request needs beside its own verb", _FORBIDDEN,
          says=DENIAL_PREFIX + 'User "', decision="allow"),
-    Rule("authorization", "authentication", "authorization", "the authorizer refused it", _FORBIDDEN,
+    Rule("authorization", "authentication", "authorization", "the authorizer refused the request", _FORBIDDEN,
          says=DENIAL_PREFIX + 'User "'),
     # An authorizer that failed leaves its reason, and no decision (pkg/endpoints/filters/authorization.go).
     Rule("error", "flow_control", "authorization", "the authorizer failed", SERVER_ERROR, decision="",

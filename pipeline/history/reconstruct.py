@@ -64,19 +64,13 @@ def admission_requests(
 
 
 def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome:
-    """What an earlier version adds: whether the target was there, and whether the client's version was stale, before admission."""
-    if event.code not in (404, 409) or outcome.admission not in (Admission.NOT_REACHED, Admission.UNKNOWN):
-        return outcome
-    if event.verb not in ("update", "patch", "delete"):
+    """What an earlier version adds: whether the version that the client sent was stale, which is found before policies run."""
+    if event.code != 409 or event.verb != "update" or outcome.admission is not Admission.UNKNOWN:
         return outcome
     key = key_of(event, event.response_head)
-    if event.code == 404:
-        if versions.changed_between(key, event.ts, event.stage_ts):
-            return Outcome(Admission.UNKNOWN, "the target went away meanwhile")
-        return outcome
-    sent = event.request_head.meta.resource_version if event.verb == "update" else ""
+    sent = event.request_head.meta.resource_version
     settled = versions.current(key, event.ts - _CACHE_LAG_MAX)
-    if outcome.admission is Admission.UNKNOWN and sent.isdigit() and _number_at_least(settled) > int(sent):
+    if sent.isdigit() and _number_at_least(settled) > int(sent):
         return Outcome(Admission.NOT_REACHED, "the object had changed before")
     return outcome
 
