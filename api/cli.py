@@ -1,7 +1,7 @@
 """The command line: options become library calls, results become tables, errors become one line and an exit code.
 
-Exit codes, the same everywhere: 0 done, 1 a gate said no, 2 bad usage or bad input, 3 not enough evidence, 4 finished in part,
-130 interrupted (what was committed stays).
+Exit codes, the same everywhere: 0 done, 1 a gate failed, 2 bad usage or bad input, 3 not enough evidence, 4 finished in part,
+130 interrupted (finished parts stay).
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
 _DISTRIBUTION = "kube-hindcast"
 
-# In the order in which `--help` lists them, each with its line there. Each is the function `command` of a module of api/commands,
-# which is imported when that command is run: to load them all takes longer than most of them run.
+# In the order of `--help`, each with its line there. Each is the function `command` of a module of api/commands.
+# Only the module of the given command is imported, because importing all takes longer than most commands run.
 COMMANDS = {
-    "demo": "The whole way on a bundled audit log",
-    "init": "Write an audit policy fit for replay, and the webhook's kubeconfig",
-    "ingest": "Take audit logs and object snapshots into the lake",
-    "serve": "Receive audit events; serve the pages and the HTTP API",
-    "doctor": "Say what evidence was lost, and what that means for verdicts",
-    "compact": "Merge small files into sorted ones",
-    "expire": "Drop events, or only their bodies, of days before a time",
-    "violations": "What the cluster recorded, by policy, workload, user or day",
-    "runs": "List, show and remove the replays that the lake keeps",
-    "replay": "What policies would have decided on the recorded requests",
-    "calibrate": "How far the replay agrees with what the cluster recorded",
-    "explain": "Why policies decide as they do about one recorded request",
-    "readiness": "May these policies go to Deny? The verdict with its figures",
-    "exemptions": "The fewest, narrowest exemptions that leave no denial",
-    "gate": "For CI: exit code 0 when every policy may deny",
-    "policy": "The CEL cost of policies over recorded requests",
-    "watch": "Replay events as they arrive; report the first would-be denial",
+    "demo": "Try everything on a bundled audit log",
+    "init": "Write an audit policy and the kubeconfig of the webhook",
+    "ingest": "Read audit logs and object snapshots into the lake",
+    "serve": "Run the webhook sink, the pages and the HTTP API",
+    "doctor": "Report lost evidence and the health of the lake",
+    "compact": "Merge small files",
+    "expire": "Delete old events, or only their bodies",
+    "violations": "Count the failures that the cluster recorded",
+    "runs": "List, show and remove stored replays",
+    "replay": "Count the decisions that policies would have made",
+    "calibrate": "Compare the replay with the recorded outcomes",
+    "explain": "Explain the verdict on one recorded request",
+    "readiness": "Decide whether policies may deny, with the figures",
+    "exemptions": "Find narrow exemptions, or review existing ones",
+    "gate": "Decide in CI, with an exit code",
+    "policy": "Measure the CEL cost of policies",
+    "watch": "Replay events as they arrive",
 }
 _LAKE_HELP = "The folder that keeps the events."
-_QUIET_HELP = "No progress, only results and errors."
-_MEMORY_HELP = "Memory of each process that evaluates policies; 0: three quarters of the machine's."
+_QUIET_HELP = "Hide progress."
+_MEMORY_HELP = "Memory limit of each process that evaluates policies; 0: three quarters of the machine."
 _DEFAULT_LAKE = Path("hindcast-lake")
 
-# These ask a lake several times over, and every time about what it held when they began.
+# These ask a lake several times, and always about the files that it held at their start.
 _REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate", "policy")
-# What policies may take here has a bound.
+# These evaluate policies under a memory limit.
 _EVALUATING = (*_REPLAYING, "watch")
 
 
@@ -74,7 +74,7 @@ class _Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, with its options; None where there is none."""
+        """The command of that name with its options, or None."""
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in self.commands:
@@ -97,7 +97,7 @@ def application() -> typer.Typer:
     return typer.Typer(
         name="hindcast",
         cls=_Commands,
-        help="Say whether a Kubernetes admission policy can go from Warn/Audit to Deny, from the audit log of your own cluster.",
+        help="Replay Kubernetes admission policies over your audit log, and decide whether they may go from Warn or Audit to Deny.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # boxes cut the names of options on a narrow terminal
@@ -187,9 +187,7 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
         try:
             code = command(*arguments, **options)
         except RecursionError as error:
-            raise InputError(
-                "what was given is nested too deep, or refers to itself", "look for a YAML alias inside itself"
-            ) from error
+            raise InputError("the input is nested too deep, or refers to itself", "look for a YAML alias inside itself") from error
         except BrokenPipeError:
             raise
         except MemoryError as error:
@@ -231,7 +229,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             else:
                 raise
     if code == EXIT_INTERRUPTED:
-        _complain("interrupted; what was committed before stays, run the command again to go on")
+        _complain("interrupted; finished parts stay: run the command again to go on")
     return code
 
 
@@ -241,14 +239,14 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:
-        # The reader of our output went away (`| head`); that is no error of ours. Keep Python from flushing into the closed pipe.
+        # The reader of our output went away (`| head`); that is not an error. Keep Python from flushing into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 @contextmanager
 def _interruptions() -> Iterator[list[int]]:
-    """Collects the interruptions that arrive: Ctrl-C, and what a scheduler ends a job with."""
+    """Collects interruptions: Ctrl-C, and SIGTERM of a scheduler."""
     arrived: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:

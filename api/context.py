@@ -1,4 +1,4 @@
-"""What every command is given: where the lake is, and how to show that work goes on."""
+"""The context of every command: the lake, and how to show progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Step(Protocol):
-    """Called with what is done so far and the total, in the same unit; total is 0 while it is not known."""
+    """Called with the finished part and the total, in the same unit; the total is 0 while it is unknown."""
 
     def __call__(self, done: int, total: int) -> None: ...
 

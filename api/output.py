@@ -1,4 +1,4 @@
-"""What a command prints: one `Table` (or several), rendered as kubectl users expect with `-o`.
+"""The output of a command: one `Table` or several, rendered as kubectl users expect with `-o`.
 
 A command builds tables and knows nothing of formats; a renderer computes nothing. Results go to standard output, everything else
 (progress, notes on the way, errors) to standard error.
@@ -22,7 +22,7 @@ from pipeline.report.cells import spreadsheet_text, visible
 from .tables import Column, Table, text
 
 __all__ = ["Column", "Format", "Table", "render", "text"]
-# What a terminal shows of a long table, where nobody asked for another number.
+# Rows of a long table on a terminal, without --limit.
 LIMIT = 40
 
 

@@ -55,10 +55,12 @@ _ENDINGS = ", ".join(ending for found in TEXT_FORMATS.values() for ending in fou
 Output = Annotated[ReportFormat, typer.Option("-o", "--output", help="How to print the report.")]
 Files = Annotated[
     list[Path] | None,
-    typer.Option("--report-file", help=f"Write the report there as well, as its name ends ({_ENDINGS}); repeat it."),
+    typer.Option(
+        "--report-file", help=f"Also write the report to this file. The ending decides the format ({_ENDINGS}); repeatable."
+    ),
 ]
 Export = Annotated[
-    Path | None, typer.Option("--export", help="Write the report's tables, and the rows they are counted on, into this folder.")
+    Path | None, typer.Option("--export", help="Write the report's tables, and the rows behind them, into this folder.")
 ]
 
 
@@ -72,7 +74,7 @@ def check_outputs(paths: Sequence[Path] | None, folder: Path | None = None) -> N
 
 
 def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | None = None) -> None:
-    """Write the report to standard output; `tables` are what a terminal shows of it, by default `report_tables`."""
+    """Write the report to standard output; `tables` are its tables for a terminal, by default `report_tables`."""
     if form in (ReportFormat.TABLE, ReportFormat.WIDE, ReportFormat.CSV):
         render(report_tables(report, wide=form is not ReportFormat.TABLE) if tables is None else tables, Format(form))
     else:
@@ -80,7 +82,7 @@ def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | N
 
 
 def write_report(report: Report, paths: Sequence[Path] | None, folder: Path | None = None) -> list[Path]:
-    """Write the report into files and its tables into a folder; returns what was written. Raises InputError where it cannot be."""
+    """Write the report into files and its tables into a folder; returns their paths. Raises InputError where that fails."""
     written: list[Path] = []
     for path in paths or ():
         text = TEXT_FORMATS[_format_of(path)].render(report)
@@ -99,7 +101,7 @@ def write_report(report: Report, paths: Sequence[Path] | None, folder: Path | No
 
 
 def write_outcomes(reader: LakeReader, folder: Path) -> None:
-    """Write the rows that a report's figures are counted on beside its tables. Raises InputError where they cannot be."""
+    """Write the rows behind a report's figures next to its tables. Raises InputError where they cannot be."""
     try:
         export_outcomes(reader.connection, folder)
     except OSError as error:
@@ -114,7 +116,7 @@ def _format_of(path: Path) -> str:
 
 
 def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
-    """What a terminal shows: the verdicts, then for each policy why, and whom it would have denied; more of all if `wide`."""
+    """The report for a terminal: the verdicts, then for each policy the reasons and whom it would deny; more of all if `wide`."""
     columns = [
         Column("policy"),
         Column("binding"),
@@ -133,7 +135,7 @@ def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
 
 
 def _changes(report: Report) -> Iterator[Table]:
-    """New, kept and gone denials side by side; nothing where there is no version before."""
+    """New, kept and gone denials side by side; empty without a version before."""
     changes = [
         *((entry.change, str(entry.status)) for entry in report.policies if entry.change),
         *((each, "") for each in report.removed),
@@ -157,7 +159,7 @@ def _changes(report: Report) -> Iterator[Table]:
 
 
 def _agreement(fidelity: Fidelity) -> str:
-    """The share of recorded outcomes that the replay reproduces, or why there is none."""
+    """The share of recorded outcomes that the replay reproduces, or `not compared`, or `unknown`."""
     if not fidelity.is_compared:
         return "not compared"
     return "unknown" if fidelity.agreement is None else percent(fidelity.agreement)
@@ -182,14 +184,14 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
 
 
 def _policy_tables(entry: PolicyReadiness, wide: bool) -> Iterator[Table]:
-    """Of one policy: why, who would be hit, what could be exempted, and what to do next."""
+    """Of one policy: the reasons, whom it would deny, exemptions, and the next steps."""
     title = f"{policy_name(entry)}: {entry.status}"
     why = [[reason] for reason in entry.reasons]
     notes = [*_latent(entry)]
-    # A list of exemptions that may not be used hides what decides.
+    # A list of exemptions that do not help would hide the reasons.
     lists_exemptions = wide or entry.status is not Status.NOT_READY
     if entry.exemptions and not lists_exemptions:
-        notes.append(f"{len(entry.exemptions):,} exemptions were found that would not make it ready: -o wide lists them")
+        notes.append(f"{len(entry.exemptions):,} exemptions would not make it ready: -o wide lists them")
     columns = [Column("reason", "WHY")]
     yield Table("reasons", columns, why, title, tuple(notes), VERDICT_STYLES.get(str(entry.status), ""))
     if entry.change is not None:
@@ -204,18 +206,18 @@ def _policy_tables(entry: PolicyReadiness, wide: bool) -> Iterator[Table]:
 
 
 def _latent(entry: PolicyReadiness) -> Iterator[str]:
-    """What exists without having been tried, in a sentence; nothing where nothing does, or where the reasons of READY say it."""
+    """A sentence about objects that exist and were not written; nothing where the reasons of READY say it."""
     latent = entry.latent
     if latent.is_assessed and (latent.objects or latent.templates) and entry.status is not Status.READY:
         yield (
-            f"{latent.objects:,} objects and {latent.templates:,} pod templates exist that were not tried in the window: "
+            f"{latent.objects:,} objects and {latent.templates:,} pod templates exist that were not written in the window: "
             f"{latent.objects_denied + latent.templates_denied:,} would be denied, "
-            f"{latent.objects_unknown + latent.templates_unknown:,} cannot be judged"
+            f"{latent.objects_unknown + latent.templates_unknown:,} are unknown"
         )
 
 
 def _changed(change: Change, wide: bool) -> Iterator[Table]:
-    """Whom the change hits, by what becomes of their denials; gone and kept ones are counted in the table of changes."""
+    """Whom the change would deny; the table of changes counts gone and kept denials."""
     found = change.units_of(Fate.NEW, Fate.UNSURE)
     if not found:
         return
@@ -269,7 +271,8 @@ def _owners(entry: PolicyReadiness, wide: bool) -> Table:
         for owner in entry.owners[: _OWNERS_SHOWN_WIDE if wide else _OWNERS_SHOWN]
     ]
     more = max(entry.owners_total, len(entry.owners)) - len(rows)
-    return Table("owners", columns, rows, "Who would have been denied", _more(more, wide))
+    explain = f"`hindcast explain {entry.owners[0].audit_id} -f POLICIES` explains the first of these denials"
+    return Table("owners", columns, rows, "Whom it would have denied", (*_more(more, wide), explain))
 
 
 def _exemptions(entry: PolicyReadiness) -> Table:

@@ -1,4 +1,4 @@
-"""Every setting of the server, read in this one place: what was given on the command line, else the environment, else the default.
+"""Every setting of the server, read in this one place: the command line, else the environment, else the default.
 
 The environment variable of a setting is `HINDCAST_` and its name in capitals; lists are separated by commas.
 """
@@ -78,12 +78,12 @@ class Settings:
     replay_memory_bytes_max: Annotated[
         int, "the memory that a replay started over HTTP may take; 0 takes half of the machine's, at most 4 GiB"
     ] = 0
-    replay_output_bytes_max: Annotated[int, "what a replay started over HTTP may write to the lake"] = 4 * 1024**3
+    replay_output_bytes_max: Annotated[int, "bytes that a replay started over HTTP may write to the lake"] = 4 * 1024**3
     redact: Annotated[bool, "take credentials out of events before they reach the disk"] = True
-    redact_mode: Annotated[str, "what becomes of a credential's body: drop, or hash with the key of this lake"] = "drop"
+    redact_mode: Annotated[str, "how to remove the body of a credential: drop it, or hash it with the key of this lake"] = "drop"
     redact_resources: Annotated[tuple[str, ...], "the resources whose bodies hold credentials"] = DEFAULT_RESOURCES
     redact_paths: Annotated[tuple[str, ...], "values in bodies to take out, as pods:spec.containers.env.value"] = ()
-    drain: Annotated[bool, "store what the spool holds in the lake, in a second process"] = True
+    drain: Annotated[bool, "store the events of the spool in the lake, in a second process"] = True
     drain_interval_seconds: Annotated[float, "how long an event waits in the spool at most before the views may show it"] = 10.0
     drain_stuck_seconds: Annotated[
         float, "`/readyz` warns when the drain has stored nothing for so long although segments wait"
@@ -117,7 +117,7 @@ class Settings:
 
     @property
     def quarantine(self) -> Path:
-        """Where records that are no events are kept."""
+        """The folder of records that are not events."""
         return self.lake / "quarantine"
 
     @property
@@ -218,7 +218,7 @@ def _check(settings: Settings) -> None:
 
 
 def _check_reach(settings: Settings, host: str, danger: str, needed: Mapping[str, object]) -> None:
-    """Raise InputError for an address that others can reach without what keeps strangers out."""
+    """Raise InputError for an address that others can reach, without TLS and credentials."""
     missing = [option for option, value in needed.items() if not value]
     if missing and not is_loopback(host) and not settings.insecure:
         raise InputError(

@@ -38,8 +38,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def console_commands() -> list[str]:
-    lines = [line for block in blocks("console") for line in block.splitlines()]
-    return [line.replace(".venv/bin/", "") for line in lines if "hindcast" in line and "serve" not in line]
+    lines = [line for block in blocks("console") for line in block.replace("\\\n", " ").splitlines()]
+    return [line.replace(".venv/bin/", "") for line in lines if "hindcast " in line and "serve" not in line.split()]
 
 
 @pytest.mark.parametrize("line", console_commands())
@@ -110,6 +110,12 @@ def test_the_options_of_the_ci_page_exist(capsys: pytest.CaptureFixture[str]) ->
     others = set(re.findall(r"--[a-z][a-z-]+", " ".join(line for line in CI.splitlines() if "curl" in line)))
     others |= {"--edit-last", "--create-if-none", "--body-file"}
     assert set(re.findall(r"--[a-z][a-z-]+", CI)) - others <= known
+
+
+@pytest.mark.parametrize("language", ["console", "python", "toml"])
+def test_code_fits_a_terminal_of_80_columns(language: str) -> None:
+    code = blocks(language) + (blocks(language, CI) if language == "console" else [])
+    assert [line for block in code for line in block.splitlines() if len(line) > 80] == []
 
 
 def test_every_command_is_documented() -> None:

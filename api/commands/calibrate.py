@@ -1,4 +1,4 @@
-"""`hindcast calibrate`: how far the replay of what was bound agrees with what the cluster recorded."""
+"""`hindcast calibrate`: how far the replay of the bound policies agrees with the recorded outcomes."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ _DISAGREEMENTS_SHOWN = 20
 
 @dataclass(frozen=True)
 class Calibration:
-    """A finished comparison: the run, agreement by (policy, binding), outcomes by (policy, resource), and what disagrees."""
+    """A finished comparison: the run, agreement by (policy, binding), outcomes by (policy, resource), and the disagreements."""
 
     summary: RunSummary
     agreements: tuple[Agreement, ...]
     confusion: tuple[Confusion, ...]
     disagreements: tuple[dict[str, Any], ...]
-    fidelity: dict[str, Fidelity]  # of each policy of which something is recorded, by resource
-    hint: str  # that another version of Kubernetes would fit the record better
-    window: str  # which requests were taken
+    fidelity: dict[str, Fidelity]  # by policy, where the log recorded an outcome
+    hint: str  # says if another version of Kubernetes would fit the record better
+    window: str  # the window of the requests, in words
 
 
 def command(
@@ -72,7 +72,7 @@ def command(
     confused, agreed = confusion_table(found.confusion), agreement_table(found.agreements, found.hint)
     disagreeing = disagreement_table(found.disagreements, shown)
     if output is Format.TABLE:
-        # What disagrees is why a person calibrates; -o wide has every cell.
+        # A person calibrates to see disagreements; -o wide has every cell.
         render([disagreeing, agreed], output, limit=limit)
     else:
         render([confused, agreed, disagreeing], output, limit=limit)
@@ -89,12 +89,12 @@ def calibrate(
     other_authorizers: OtherAuthorizers | None = None,
     files: LakeFiles | None = None,
 ) -> Calibration:
-    """Replay what was in force and compare, over what the lake holds, or these files of it. Raises LakeError."""
+    """Replay the policies in force and compare, over the whole lake or these files of it. Raises LakeError."""
     start_processes(own.lake, replay.workers_or_default(workers))
     reader = open_lake(own.lake, files=files)
     try:
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
-        with own.progress("replaying what was bound") as step:
+        with own.progress("replaying the bound policies") as step:
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
         replay.note_defects(own, summary)
         agreements = compare_with_log(reader, runs_folder(own.lake) / summary.run_id / "verdicts.parquet", version)
@@ -122,11 +122,11 @@ def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
     agreements = sorted(agreements, key=lambda item: (-item.disagreed, -item.unknown))
     rows = [[item.policy, item.binding, *(getattr(item, name) for name in names)] for item in agreements]
     agreed, compared = sum(item.agreed for item in agreements), sum(item.compared for item in agreements)
-    record = (
-        f"{agreed:,} of {compared:,} recorded outcomes are replayed alike" if compared else "nothing is recorded to compare with"
+    record = f"{agreed:,} of {compared:,} recorded outcomes agree" if compared else "the log recorded no outcome to compare with"
+    silent = "silent: the log could not record an outcome; annotations are counted by policy, once for each of its bindings"
+    return Table(
+        "agreement", columns, rows, f"Replay of the bound policies, compared with the record: {record}", (silent, *_given(hint))
     )
-    silent = "silent: the log could not have recorded an outcome; annotations are counted by policy, once for each of its bindings"
-    return Table("agreement", columns, rows, f"Replay of what was bound, against the record: {record}", (silent, *_given(hint)))
 
 
 def _given(hint: str) -> tuple[str, ...]:
@@ -142,11 +142,11 @@ def confusion_table(rows: Iterable[Confusion]) -> Table:
         for recorded in Outcome
         if any(row.requests[recorded, replayed] for replayed in Outcome)
     ]
-    one = "deny: this binding rejected the request; a cluster reports one denial, so of a second one it has a failure, or nothing"
+    one = "deny: this binding rejected the request; a cluster reports one denial, so a second one is a failure or missing"
     unknown = (
-        "recorded unknown: the log cannot have recorded it; as unknown: the replay does not say, or has it from the record alone"
+        "recorded unknown: the log cannot have recorded it; as unknown: the replay cannot judge, or knows it from the record alone"
     )
-    return Table("confusion", columns, cells, "What is recorded, and as what it is replayed", (one, unknown))
+    return Table("confusion", columns, cells, "Recorded outcomes and their replay", (one, unknown))
 
 
 def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None = _DISAGREEMENTS_SHOWN) -> Table:

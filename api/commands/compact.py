@@ -24,7 +24,7 @@ def command(
     ] = _FILES_MIN,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Merge small files into sorted ones, unit by unit, and delete files that nobody reads any more; safe to interrupt."""
+    """Merge small files into sorted ones, unit by unit, and delete files without readers; safe to interrupt."""
     own: Context = context.obj
     lake = Lake.open(own.lake)
     try:

@@ -49,10 +49,12 @@ _FIELDS = ("requestReceivedTimestamp", "stageTimestamp")
 
 def command(
     context: typer.Context,
-    out: Annotated[Path, typer.Option(help="The folder for the lake and the report; it is made anew.")] = Path("demo-out"),
+    out: Annotated[
+        Path, typer.Option(help="The folder for the lake and the report; an earlier demonstration in it is replaced.")
+    ] = Path("demo-out"),
     lake_only: Annotated[bool, typer.Option("--lake-only", help="Fill the lake and stop.")] = False,
     stretch: Annotated[bool, typer.Option(help="Stretch the recording's five minutes to three weeks.")] = True,
-    details: Annotated[bool, typer.Option("--details", help="Also print what was recorded, and the whole report.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Also print the recorded failures, and the whole report.")] = False,
 ) -> int:
     """Ingest a real audit log, replay four policies over it, print their verdicts and write a readiness report."""
     own: Context = context.obj
@@ -159,7 +161,7 @@ def _totals_table(reader: LakeReader) -> Table:
 
 
 def _recorded_tables(reader: LakeReader) -> list[Table]:
-    """What the policies that were in force reported."""
+    """The failures and denials that the bound policies made."""
     rollup = reader.violation_rollup(["policy", "binding"])
     rows = [dict(zip(rollup.columns, row, strict=True)) for row in rollup.fetchall()]
     return [violations.failures(["policy", "binding"], rows), *violations.recorded(reader)]

@@ -1,4 +1,4 @@
-"""`hindcast doctor`: what evidence was lost, what that means for verdicts, and how the lake is."""
+"""`hindcast doctor`: lost evidence, its effect on verdicts, and the health of the lake."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
         )
     if not verified:
         notes.append("files were not read again; --verify compares each with its checksum")
-    return Table("findings", columns, rows, "What is missing or doubtful", notes)
+    return Table("findings", columns, rows, "Missing or doubtful evidence", notes)
 
 
 def _cell(value: object) -> object:

@@ -1,4 +1,4 @@
-"""`hindcast exemptions`: what to exempt so that nothing would be denied, and which exemptions are there for nothing."""
+"""`hindcast exemptions`: exemptions that leave no denial, and a review of existing ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Expires = Annotated[
     typer.Option(
         "--review-by",
         "--expires",
-        help="The day by which exemptions are to be looked at again: YYYY-MM-DD, or days from now. A note: no cluster enforces it.",
+        help="The day to review exemptions by: YYYY-MM-DD, or 90d from now. A note: no cluster enforces it.",
     ),
 ]
 _DAYS = re.compile(r"(\d+)d\Z")
@@ -61,24 +61,24 @@ def command(
     expires: Expires = "90d",
     check: Annotated[
         bool,
-        typer.Option("--check", "--check-exemptions", help="Instead, say which of the exemptions that are there should go."),
+        typer.Option("--check", "--check-exemptions", help="Review the existing exemptions instead."),
     ] = False,
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     output: Annotated[
         ExemptionFormat,
-        typer.Option("-o", "--output", help="Tables; or the whole manifests, or what changes in them, to apply with kubectl."),
+        typer.Option("-o", "--output", help="Print tables, or manifests or patches for kubectl."),
     ] = ExemptionFormat.TABLE,
     exit_code: Annotated[
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with 1 when denials remain, also in the later half of the time with exemptions from the earlier half; "
-            "or with --check when an exemption should go.",
+            help="Exit with 1 when denials remain, also in the later half of the window. "
+            "With --check: when an exemption should go.",
         ),
     ] = False,
 ) -> int:
-    """Find the fewest and narrowest exemptions with which a replay denies nothing, try them, and print them as patches."""
+    """Find the fewest and narrowest exemptions that leave no denial, try them in a replay, and print them."""
     own: Context = context.obj
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
     check_window(own, window)
@@ -155,15 +155,15 @@ def exemption_table(proposal: Proposal) -> Table:
         for item in choice.chosen
     ]
     notes = (
-        "denied, passing and unknown are the requests that an exemption exempts, overlaps counted in each",
+        "denied, passing and unknown count the requests that an exemption exempts; overlaps count in each",
         "an exemption on the policy is a match condition, and holds for all of its bindings",
-        "review by: a note in an annotation; nothing in a cluster enforces it",
+        "review by: a note in an annotation; no cluster enforces it",
     )
-    return Table("exemptions", columns, rows, "Exemptions with which nothing in this window would be denied", notes if rows else ())
+    return Table("exemptions", columns, rows, "Exemptions that leave no denial in this window", notes if rows else ())
 
 
 def later_table(proposal: Proposal) -> Table:
-    """What exemptions that were found in the earlier half of the time come to in the later half."""
+    """How exemptions from the earlier half of the window do in the later half."""
     names = ("exemptions", "workloads", "workloads_denied", "new_workloads", "new_workloads_denied")
     columns = [Column("policy"), *(Column(name, number=True) for name in names), Column("new_rate_upper", "AT MOST", number=True)]
     rows = [
@@ -172,14 +172,14 @@ def later_table(proposal: Proposal) -> Table:
         if choice.later is not None
     ]
     notes = (
-        "exemptions are looked for in the earlier half of the time; the other columns count workloads of the later half",
-        "at most: the chance that a new workload of the next period is denied although they are applied (95% confidence)",
+        "exemptions come from the earlier half of the window; the other columns count workloads of the later half",
+        "at most: the chance that a new workload is denied in spite of the exemptions (95% confidence)",
     )
-    return Table("later", columns, rows, "Tried on the later half of the time", notes if rows else ())
+    return Table("later", columns, rows, "Tried on the later half of the window", notes if rows else ())
 
 
 def left_table(proposal: Proposal) -> Table:
-    """What the replay with the exemptions applied still said."""
+    """The denials and unknowns that remain with the exemptions applied."""
     columns = [Column("policy"), *(Column(name, number=True) for name in ("denied", "unknown", "exempt"))]
     rows = [
         [choice.policy, proposal.left[choice.policy].denied, proposal.left[choice.policy].unknown, choice.width.requests]
@@ -188,12 +188,12 @@ def left_table(proposal: Proposal) -> Table:
     notes = []
     if any(choice.left for choice in proposal.choices):
         notes.append(
-            "no exemption that may be proposed reaches some denials: those of the configuration's own errors, and those that only "
-            "an exemption of a forbidden value, of a controller or of a whole resource would reach"
+            "some denials remain: errors of the configuration, and denials that only an exemption of a forbidden value, "
+            "a controller or a whole resource would reach; Hindcast proposes no such exemption"
         )
     if any(left.unknown for left in proposal.left.values()):
-        notes.append("what is unknown is not clean: it may be denied")
-    return Table("left", columns, rows, "The replay with them applied", tuple(notes))
+        notes.append("unknown requests may be denied as well")
+    return Table("left", columns, rows, "The replay with these exemptions", tuple(notes))
 
 
 def check_present(
@@ -205,7 +205,7 @@ def check_present(
     output: str,
     exit_code: bool,
 ) -> int:
-    """Print which exemptions that are there should go; 1 if one should and `exit_code` asks. Raises InputError for a format."""
+    """Print which existing exemptions should go; 1 if one should and `exit_code` asks. Raises InputError for a format."""
     if output not in {form.value for form in Format}:
         raise InputError(f"--check has no output {output}", f"use one of {', '.join(Format)}")
     reader = open_lake(own.lake)
@@ -221,7 +221,7 @@ def check_present(
 
 
 def finding_table(findings: tuple[Finding, ...]) -> Table:
-    """One row per exemption that is there."""
+    """One row per existing exemption."""
     columns = [
         Column("target"),
         Column("exemption"),
@@ -243,13 +243,15 @@ def finding_table(findings: tuple[Finding, ...]) -> Table:
         for item in findings
     ]
     notes = (
-        "denied, passing and unknown: the requests that this exemption alone keeps out; what two keep out is behind neither",
-        "narrower: exemptions that hide the same denials and fewer workloads that pass",
+        "denied, passing and unknown: requests that only this exemption exempts",
+        "narrower: exemptions that exempt the same denials and fewer passing workloads",
     )
-    return Table("present", columns, rows, "Exemptions that are there", notes if rows else ("there are none",))
+    return Table(
+        "present", columns, rows, "Existing exemptions", notes if rows else ("the policies and bindings hold no exemption",)
+    )
 
 
 def overdue_table(late: tuple[Overdue, ...]) -> Table:
-    """Exemptions that were to be looked at again by now."""
+    """Exemptions whose review date has passed."""
     rows = [[item.target, item.words, item.review_by.isoformat()] for item in late]
-    return Table("overdue", [Column("target"), Column("exemption"), Column("review_by")], rows, "Exemptions to be reviewed by now")
+    return Table("overdue", [Column("target"), Column("exemption"), Column("review_by")], rows, "Exemptions past their review date")

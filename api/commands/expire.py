@@ -37,14 +37,16 @@ def command(
     objects_before: Annotated[
         str | None, typer.Option(help="Drop only the bodies of events before then; who did what to which object stays.")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only count what would be dropped.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only count.")] = False,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Drop events, or only their bodies, of days that are over; without bodies a replay answers `unknown` for them."""
     own: Context = context.obj
     events_day, bodies_day = _day("--before", before), _day("--objects-before", objects_before)
     if events_day is None and bodies_day is None:
-        raise InputError("nothing says what is too old", "give --before or --objects-before, for example --objects-before 30d")
+        raise InputError(
+            "no option says which events to drop", "give --before or --objects-before, for example --objects-before 30d"
+        )
     lake = Lake.open(own.lake)
     try:
         rows = (_planned if plan else _expired)(lake, events_day, bodies_day)

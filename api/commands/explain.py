@@ -50,7 +50,7 @@ def command(
     other_authorizers: replay.OtherAuthorizersOption = None,
     output: Annotated[ExplanationFormat, typer.Option("-o", "--output", help="How to print it.")] = ExplanationFormat.TABLE,
 ) -> int:
-    """Say why policies would decide as they do about one recorded request: operands, deciding fields, what is unknown.
+    """Explain the verdict of policies on one recorded request: operands, deciding fields, unknown parts.
 
     Without -f these are the policies that were bound at the time of the request.
     """

@@ -33,7 +33,7 @@ from .policies import read_texts
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What may pass although a policy is not plainly ready."""
+    """Verdicts that pass although a policy is not READY."""
 
     insufficient: bool = False
     exemptions: bool = False
@@ -45,13 +45,10 @@ def command(
     against: Annotated[
         list[Path] | None,
         typer.Option(
-            help="The version before: only denials that its bindings did not enforce count. Policies are paired by name. "
-            "A file or a folder; repeat it."
+            help="The version before, a file or a folder; repeatable. Only new denials count. Policies are paired by name."
         ),
     ] = None,
-    renamed: Annotated[
-        list[str] | None, typer.Option(help="With --against: a policy that has another name now, as OLD=NEW; repeat it.")
-    ] = None,
+    renamed: Annotated[list[str] | None, typer.Option(help="With --against: a renamed policy, as OLD=NEW; repeatable.")] = None,
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
@@ -59,17 +56,16 @@ def command(
     max_denied_units: Annotated[
         int | None, typer.Option(min=0, help="Workloads that may be denied; overrides the rule denied_units_max.")
     ] = None,
-    allow_insufficient: Annotated[
-        bool, typer.Option(help="Pass where the evidence is not sufficient, instead of exit code 3.")
-    ] = False,
-    allow_exemptions: Annotated[bool, typer.Option(help="Pass where few and narrow exemptions suffice.")] = False,
+    allow_insufficient: Annotated[bool, typer.Option(help="Pass without enough evidence, instead of exit code 3.")] = False,
+    allow_exemptions: Annotated[bool, typer.Option(help="Pass if few and narrow exemptions suffice.")] = False,
     expires: Expires = "90d",
     calibration: Annotated[
-        bool, typer.Option("--calibrate/--no-calibrate", help="Also replay what was bound, to say how far to trust the replay.")
+        bool,
+        typer.Option("--calibrate/--no-calibrate", help="Also replay the bound policies, and compare with the recorded outcomes."),
     ] = True,
     redact: Annotated[
         list[str] | None,
-        typer.Option(help="Take this path out of the objects that are shown, as spec.containers[*].env; repeat it."),
+        typer.Option(help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
     ] = None,
     counterexamples: Annotated[int, typer.Option(min=0, help="How many denied requests to show for each policy.")] = PER_POLICY_MAX,
     other_authorizers: replay.OtherAuthorizersOption = None,
@@ -93,11 +89,11 @@ def command(
     report_file: reports.Files = None,
     export: reports.Export = None,
 ) -> int:
-    """Exit with 0 when every policy may deny, 1 when one may not, 3 when there is not enough evidence to say."""
+    """Decide in CI. Exit code 0: every policy may deny; 1: one may not; 3: not enough evidence."""
     own: Context = context.obj
     reports.check_outputs(report_file, export)
     if against and allow_exemptions:
-        raise InputError("--allow-exemptions does not go with --against", "exempt in the new version what it newly denies")
+        raise InputError("--allow-exemptions does not go with --against", "write the exemptions into the new version")
     if renamed and not against:
         raise InputError("--renamed was given without --against", "name the version before with --against")
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
@@ -146,7 +142,7 @@ def _answer_of(own: Context, question: GateQuestion, url: str, token_file: Path 
 
 
 def exit_code(report: Report, allowed: Allowed) -> int:
-    """0, 1 or 3: one policy that may not deny decides over many that nobody can judge."""
+    """0, 1 or 3: one policy that may not deny outweighs many without enough evidence."""
     codes = {_code(entry.status, allowed) for entry in report.policies}
     return 1 if 1 in codes else max(codes, default=3)
 
@@ -168,7 +164,7 @@ def _sentence(report: Report) -> str:
 
 
 def counterexample_tables(report: Report) -> list[Table]:
-    """What a terminal shows of the counterexamples: one table for each policy that has some."""
+    """The counterexamples for a terminal: one table for each policy with some."""
     columns = [Column(name) for name in ("when", "who", "what")]
     columns += [Column(name, prose=True) for name in ("message", "object")]
     columns.append(Column("audit_id", "AUDIT ID", wide=True))

@@ -1,4 +1,4 @@
-"""What a lake holds after an ingest: which clusters, from when to when, and how much of each request was recorded."""
+"""The content of a lake after an ingest: clusters, times, and audit levels."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Held:
 
 
 def held_in(reader: LakeReader) -> tuple[Held, ...]:
-    """One row per cluster of which the lake holds events."""
+    """One row per cluster with events."""
     rows = reader.connection.execute(_HELD).fetchall()
     return tuple(
         Held(cluster, events, first, last, tuple(levels), writes, with_bodies)

@@ -48,26 +48,25 @@ def command(
     paths: Annotated[
         list[str], typer.Argument(help="Audit log files, folders of them, s3://BUCKET/PREFIX, or - for standard input.")
     ],
-    cluster: Annotated[str, typer.Option(help="The name under which the events are kept.")] = "default",
+    cluster: Annotated[str, typer.Option(help="The name of the cluster that the events come from.")] = "default",
     snapshot: Annotated[bool, typer.Option("--snapshot", help="The paths are `kubectl get -A -o json` lists, not logs.")] = False,
     at: Annotated[
-        str | None, typer.Option(help="When the snapshot was taken (RFC 3339); without it, content and log tell.")
+        str | None, typer.Option(help="When the snapshot was taken (RFC 3339). Default: derived from its content and the log.")
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Go on as the files grow and are rotated, until Ctrl-C or SIGTERM.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep reading as the files grow and are rotated, until Ctrl-C.")] = False,
     s3_endpoint: Annotated[
         str,
         typer.Option(
-            envvar=["HINDCAST_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"], help="URL of another store than AWS."
+            envvar=["HINDCAST_S3_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
+            help="The URL of an object store other than AWS.",
         ),
     ] = "",
     redact: Annotated[
-        bool | None, typer.Option("--redact/--no-redact", help="Take credentials out of events before they reach the disk.")
+        bool | None, typer.Option("--redact/--no-redact", help="Remove credentials before events reach the disk.")
     ] = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Take audit logs (plain, compressed, rotated, exported by EKS, GKE or AKS) or object snapshots into the lake, once."""
+    """Store audit logs (plain, compressed, rotated, or exported by EKS, GKE or AKS) or object snapshots in the lake."""
     own: Context = context.obj
     if not is_cluster_name(cluster):
         raise InputError(
@@ -88,9 +87,9 @@ def command(
 
 
 def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
-    """Print what became of the files, what the lake holds now and what to do next.
+    """Print the result for each file, the content of the lake, and the next command.
 
-    The exit code is 3 where the logs have no event at all, and no earlier ingest read them: nothing can be said from nothing.
+    The exit code is 3 where the logs have no event at all, and no earlier ingest read them.
     """
     with closing(open_lake(own.lake)) as reader:
         found = held_in(reader)
@@ -121,7 +120,7 @@ def _follow(own: Context, lake: Lake, paths: list[str], cluster: str, redactor: 
 
 @contextmanager
 def _signals(stop: threading.Event) -> Iterator[list[int]]:
-    """Set `stop` at the first SIGINT or SIGTERM, and let the second do what it always does."""
+    """Set `stop` at the first SIGINT or SIGTERM; a second one has its usual effect."""
     received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -159,20 +158,24 @@ def _reporter(own: Context) -> Callable[[IngestSummary, str], None]:
 def files_table(summary: IngestSummary) -> Table:
     """One row per file, and the notes on damaged ones."""
     names = ("read", "stored", "duplicate", "quarantined")
-    columns = [Column("file"), *(Column(name, number=True) for name in names), Column("known_lines", "KNOWN LINES", number=True)]
+    columns = [
+        Column("file"),
+        *(Column(name, number=True) for name in names),
+        Column("known_lines", "READ BEFORE", number=True, may_go=1),
+    ]
     rows = [[file.path, *(getattr(file.counts, name) for name in names), file.known_lines] for file in summary.files]
     notes = [f"{file.path}: {file.note}" for file in summary.files if file.note]
     if passed_over := sum(file.passed_over for file in summary.files):
-        notes.append(f"{passed_over:,} entries of exports are of other logs and were passed over")
+        notes.append(f"{passed_over:,} entries of exports belong to other logs and were skipped")
     if summary.counts.quarantined:
-        notes.append(f"{summary.counts.quarantined:,} lines are no audit events; they are kept, with the reasons, in quarantine/")
+        notes.append(f"{summary.counts.quarantined:,} lines are not audit events; quarantine/ keeps them with the reasons")
     if summary.counts.conflicting:
         notes.append(f"{summary.counts.conflicting:,} duplicates have other bodies than the events that were stored first")
-    return Table("files", columns, rows, "Events taken in", notes)
+    return Table("files", columns, rows, "Ingested events", notes)
 
 
 def _snapshot(lake: Lake, paths: list[Path], cluster: str, at: str | None, redactor: Redactor | None) -> Table:
-    """Take lists in, and say as of when and of what they are."""
+    """Store lists, and say their time and their kinds."""
     now = datetime.now(UTC)
     with closing(open_lake(lake.path)) as reader:
         kind_of = kinds_by_name(reader)
@@ -183,10 +186,10 @@ def _snapshot(lake: Lake, paths: list[Path], cluster: str, at: str | None, redac
 
 
 def snapshot_table(summary: SnapshotSummary, cluster: str, taken: datetime, notes: Sequence[str] = ()) -> Table:
-    """What a snapshot added, and to what; `notes` come before those of the summary."""
+    """The objects that a snapshot added; `notes` come before those of the summary."""
     columns = [Column("cluster"), Column("taken_ts", "TAKEN"), *(Column(name, number=True) for name in _COUNTS)]
     row = [cluster, taken, *(getattr(summary, name) for name in _COUNTS)]
-    return Table("snapshot", columns, [row], "Objects taken in", [*notes, *summary.notes])
+    return Table("snapshot", columns, [row], "Ingested objects", [*notes, *summary.notes])
 
 
 def _newest(paths: list[Path]) -> datetime:

@@ -1,4 +1,4 @@
-"""`hindcast init`: the files that connect a cluster to the sink, and `--check`: what an audit policy in force withholds."""
+"""`hindcast init`: the files that connect a cluster to the sink; `--check` reviews the audit policy in force."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _PORT = Settings(lake=Path("lake")).port
 # Flags of kube-apiserver with their reasons. {out} is the folder as the API server sees it. Defaults: kubernetes/apiserver
 # pkg/server/options/audit.go and plugin/pkg/audit/buffered/buffered.go.
 _FLAGS = (
-    ("--audit-policy-file={out}/" + POLICY, "what is recorded; read once, when the server starts"),
+    ("--audit-policy-file={out}/" + POLICY, "the audit policy; the server reads it once, at its start"),
     ("--audit-webhook-config-file={out}/" + KUBECONFIG, "where it is sent"),
     ("--audit-webhook-mode=batch", "the default: no request waits for the sink"),
-    ("--audit-webhook-batch-max-wait=5s", "default 30s: what a stopping server has not sent yet may be lost"),
+    ("--audit-webhook-batch-max-wait=5s", "default 30s: a stopping server may lose unsent events"),
     ("--audit-webhook-batch-max-size=400", "the default; one event that cannot be encoded costs its whole batch"),
     (
         "--audit-webhook-batch-buffer-size=50000",
-        "default 10000, which is 2.5 s at the sending limit. What does not fit is dropped: the server logs `audit buffer queue "
-        'blocked` and counts it in apiserver_audit_error_total{plugin="buffered"}; the sink does not hear of it',
+        "default 10000, which is 2.5 s at the sending limit. Batches that do not fit are dropped: the server logs `audit buffer "
+        'queue blocked` and counts it in apiserver_audit_error_total{plugin="buffered"}; the sink cannot know',
     ),
     (
         "--audit-webhook-initial-backoff=30s",
@@ -59,7 +59,7 @@ _FLAGS = (
     ),
     (
         "--audit-log-path=/var/log/kubernetes/audit/audit.log",
-        "a second copy beside the webhook: `hindcast ingest` takes from it what the webhook lost, and `hindcast doctor` counts it",
+        "a second copy next to the webhook: `hindcast ingest` stores events that the webhook lost; `hindcast doctor` counts them",
     ),
     ("--audit-log-maxsize=100 --audit-log-maxbackup=20", "up to 1.35 rotated files are kept for ever without the second"),
 )
@@ -81,16 +81,14 @@ def command(
     client_name: Annotated[str, typer.Option(help="The certificate's common name. [default: apiserver-CLUSTER]")] = "",
     filename: options.Policies = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there; a replaced token is void.")] = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Write nothing: say what the lake lacks because of the audit policy.")
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; say which evidence the audit policy withholds.")] = False,
     audit_policy: Annotated[
         Path | None, typer.Option(help="With --check: the audit policy in force, to name the rule that decides.")
     ] = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Write an audit policy, the webhook's kubeconfig and its token; with --check, say what the one in force withholds."""
+    """Write an audit policy, the webhook's kubeconfig and its token. With --check, say what the audit policy in force withholds."""
     own: Context = context.obj
     coverage = coverage_of(read_policies(filename)) if filename else None
     if check:

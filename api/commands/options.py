@@ -18,11 +18,11 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
-Since = Annotated[str | None, typer.Option(help="Only requests from then on: `30d`, `12h` (before now), or a time in RFC 3339.")]
-Until = Annotated[str | None, typer.Option(help="Only requests before then; same forms as --since.")]
+Since = Annotated[str | None, typer.Option(help="Only requests since then: 30d or 12h before now, or a time in RFC 3339.")]
+Until = Annotated[str | None, typer.Option(help="Only requests before then; the forms of --since.")]
 Limit = Annotated[
     int | None,
-    typer.Option(min=0, help="How many rows of each table to print; 0 prints all. By default all, and 40 on a terminal."),
+    typer.Option(min=0, help="Rows to print of each table; 0: all. Default: 40 on a terminal, else all."),
 ]
 Policies = Annotated[
     list[Path] | None,
@@ -41,9 +41,9 @@ def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
             return now - timedelta(seconds=float(span[1]) * _SECONDS[span[2]])
         moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-        return min(max(moment, _FIRST), _LAST)  # whoever counts some seconds on or back stays within what a datetime holds
+        return min(max(moment, _FIRST), _LAST)  # adding or subtracting seconds stays within the range of a datetime
     except (ValueError, OverflowError):
-        raise InputError(f"{option}: {text!r} is no time", "give a span such as 30d or 12h, or 2026-11-21T03:24:15Z") from None
+        raise InputError(f"{option}: {text!r} is not a time", "give a span such as 30d or 12h, or 2026-11-21T03:24:15Z") from None
 
 
 def parse_window(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
@@ -59,18 +59,18 @@ def parse_version(text: str) -> tuple[int, int]:
     """`1.36` or `v1.36.2` as (1, 36). Raises InputError."""
     match = re.match(r"v?1\.(\d{1,3})(?:\.|$)", text)
     if not match:
-        raise InputError(f"--kubernetes-version: {text[:40]!r} is no version", "give a minor version such as 1.36")
+        raise InputError(f"--kubernetes-version: {text[:40]!r} is not a version", "give a minor version such as 1.36")
     return 1, int(match[1])
 
 
 def _told_version(context: typer.Context, text: str) -> str:
-    """The text as it was given; a version whose CEL is not known is told, because another one is taken for it."""
+    """The given text. Warns of a version whose CEL Hindcast does not know, because it uses another one."""
     version = parse_version(text)
     taken = min(max(version, OLDEST), NEWEST)
     if taken != version and not context.resilient_parsing:
         known = f"{_dotted(OLDEST)} to {_dotted(NEWEST)}"
         sys.stderr.write(
-            f"--kubernetes-version {_dotted(version)}: CEL is known of {known}; expressions are read as {_dotted(taken)} does\n"
+            f"--kubernetes-version {_dotted(version)}: Hindcast knows the CEL of {known}, and takes that of {_dotted(taken)}\n"
         )
     return text
 
@@ -82,6 +82,6 @@ def _dotted(version: tuple[int, int]) -> str:
 KubernetesVersion = Annotated[
     str,
     typer.Option(
-        "--kubernetes-version", callback=_told_version, help="The API server's minor version, which decides what CEL knows."
+        "--kubernetes-version", callback=_told_version, help="The API server's minor version; it decides which CEL libraries exist."
     ),
 ]

@@ -48,7 +48,7 @@ def checked_policies(
     names = {policy.name for policy in given.policies}
     for binding in given.bindings:
         if binding.policy_name not in names:
-            own.say(f"{binding.source}: {binding.name} binds {binding.policy_name}, which is not given: it does nothing")
+            own.say(f"{binding.source}: {binding.name} binds {binding.policy_name}, which -f does not give: it has no effect")
     return given
 
 
@@ -105,7 +105,7 @@ def parse_policies(texts: Sequence[tuple[str, str]], recorded: PolicySet | None 
 
 
 def _in_place(found: PolicySet) -> str:
-    """What was given in place of policies."""
+    """The kinds that the files hold instead of policies."""
     counted = Counter(f"{given.object.get('kind')} of {given.object.get('apiVersion')}" for given in found.objects)
     counted += Counter({"ValidatingAdmissionPolicyBinding": len(found.bindings)})
     kinds = ", ".join(f"{count} {kind}" for kind, count in counted.most_common(_KINDS_SHOWN))

@@ -1,4 +1,4 @@
-"""`hindcast policy cost`: what the API server would have spent on policies over recorded requests, against its limits."""
+"""`hindcast policy cost`: the CEL cost of policies over recorded requests, compared with the limits of the API server."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(
     output: options.Output = Format.TABLE,
     exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 1 when a recorded request goes over a limit."),
 ) -> int:
-    """Print the CEL cost of each expression over recorded requests, beside the limits of the API server."""
+    """Print the CEL cost of each expression over recorded requests, and the limits of the API server."""
     own: Context = context.obj
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
     check_window(own, window)

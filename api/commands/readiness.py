@@ -1,4 +1,4 @@
-"""`hindcast readiness`: may these policies go to Deny, how sure is that, and who would be hit."""
+"""`hindcast readiness`: may these policies deny, how sure is that, and whom would they deny."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .window import check_window
 
 WithExemptions = Annotated[
     bool,
-    typer.Option("--exemptions/--no-exemptions", help="Also look for exemptions with which a policy could go to Deny."),
+    typer.Option("--exemptions/--no-exemptions", help="Also look for exemptions that make a policy ready."),
 ]
 
 
@@ -44,13 +44,11 @@ def command(
     rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
     calibration: Annotated[
         bool,
-        typer.Option("--calibrate/--no-calibrate", help="Also replay what was bound, to say how far the replay can be trusted."),
+        typer.Option("--calibrate/--no-calibrate", help="Also replay the bound policies, and compare with the recorded outcomes."),
     ] = True,
     with_exemptions: WithExemptions = True,
     expires: Expires = "90d",
-    check_exemptions: Annotated[
-        bool, typer.Option("--check-exemptions", help="Instead, say which exemptions of the policies are too wide or not needed.")
-    ] = False,
+    check_exemptions: Annotated[bool, typer.Option("--check-exemptions", help="Review the existing exemptions instead.")] = False,
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     output: reports.Output = ReportFormat.TABLE,
@@ -60,7 +58,7 @@ def command(
         bool, typer.Option("--exit-code", help="Exit with 1 when a policy is NOT READY, 3 when evidence is insufficient.")
     ] = False,
 ) -> int:
-    """Replay policies and print for each (policy, binding) whether it may go to Deny, with the figures behind it."""
+    """Replay policies, and print for each (policy, binding) whether it may deny, with the figures."""
     own: Context = context.obj
     if check_exemptions:
         version, window = options.parse_version(kubernetes_version), Window(*options.parse_window(since, until))
@@ -79,7 +77,7 @@ def command(
 
 @dataclass(frozen=True)
 class Question:
-    """Which policies to try over which requests. `expires` is when exemptions are to be reviewed; None looks for none."""
+    """Which policies to try over which requests. `expires` is the review date of exemptions; None proposes no exemptions."""
 
     policies: list[Path] | None
     since: str | None = None
@@ -95,7 +93,7 @@ def make_report(
 ) -> Report:
     """Plan, replay and assess; `change_delay` None leaves out the comparison with the record.
 
-    What the figures are counted on is written into the folder `export`.
+    The rows behind the figures are written into the folder `export`.
     """
     others = asked.other_authorizers
     check_window(own, Window(*options.parse_window(asked.since, asked.until)))

@@ -1,4 +1,4 @@
-"""`hindcast replay`: what policies would have decided over the recorded requests."""
+"""`hindcast replay`: the decisions of policies over the recorded requests."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ OtherAuthorizersOption = Annotated[
     OtherAuthorizers | None,
     typer.Option(
         "--other-authorizers",
-        help="What the clusters have beside RBAC, for policies that ask the authorizer: nothing, Node, or any (a webhook or policy "
-        "file: then what RBAC does not allow is unknown). Default: what the log shows.",
+        help="Authorizers of the clusters other than RBAC: none, node, or any (then a permission that RBAC lacks is unknown). "
+        "Default: as the log shows.",
     ),
 ]
 
@@ -56,22 +56,23 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
-    plan: Annotated[bool, typer.Option("--plan", help="Print and count what would be done, and stop.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Count the requests, print the plan, and stop.")] = False,
     against: Annotated[
-        list[Path] | None, typer.Option(help="Compare with these policies, the version before: a file or a folder; repeat it.")
+        list[Path] | None, typer.Option(help="Compare with the version before: a file or a folder; repeatable.")
     ] = None,
     against_log: Annotated[
-        str | None, typer.Option("--against-log", help="Compare with the policies that the log shows in force at this time.")
+        str | None,
+        typer.Option("--against-log", help="Compare with the policies in force at this time (RFC 3339), as the log shows."),
     ] = None,
     from_log: Annotated[
-        str | None, typer.Option("--from-log", help="Replay the policies that the log shows in force at this time (RFC 3339).")
+        str | None, typer.Option("--from-log", help="Replay the policies in force at this time (RFC 3339), as the log shows.")
     ] = None,
-    cluster: Annotated[str | None, typer.Option(help="Whose policies --from-log and --against-log mean.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="The cluster whose policies --from-log and --against-log take.")] = None,
     other_authorizers: OtherAuthorizersOption = None,
     workers: Workers = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Replay policies over the recorded requests, and print what each (policy, binding) would have decided."""
+    """Replay policies over the recorded requests, and count the decisions of each (policy, binding)."""
     own: Context = context.obj
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
     check_window(own, window)
@@ -85,7 +86,7 @@ def command(
     if against or against_log:
         before = chosen_policies(own, against, against_log, cluster, version)
         if not against:
-            # What else the cluster had in force is not what is being changed.
+            # The other policies of the cluster do not change.
             before = only(before, {policy.name for policy in new.policies})
         old = run(own, plan_of(own, before, window, version, other_authorizers, workers, planned.files), workers, RunKind.BASE)
         both = verdicts_of(own, old), verdicts_of(own, summary)
@@ -111,18 +112,21 @@ def _print_plan(plan: ReplayPlan, output: Format) -> None:
 
 
 def plan_tables(plan: ReplayPlan) -> list[Table]:
-    """How many requests each (policy, binding) may concern, of which kinds they are, and which are left out."""
+    """Requests that each (policy, binding) may match, their resources, and the requests left out."""
     bindings = [Column("policy"), Column("binding"), Column("requests", number=True), Column("actions")]
     classes = [Column("operation"), Column("resource"), Column("requests", number=True)]
     rows = [(operation, resource, count) for (operation, resource), count in plan.by_resource().most_common()]
     if others := plan.requests - plan.by_resource().total():
-        rows.append(("", "others of these resources and verbs, which no policy meets", others))
+        rows.append(("", "requests of these resources and verbs that no policy matches", others))
     title = f"Run {plan.run_id}: {plan.requests:,} requests to replay"
     return [
         Table("bindings", bindings, [(item.policy, item.binding, item.requests, item.actions) for item in plan.bindings], title),
         Table("requests", classes, rows, "Requests to replay"),
         Table(
-            "excluded", [Column("reason"), Column("requests", number=True)], plan.excluded, "Requests not to be replayed, and why"
+            "excluded",
+            [Column("reason"), Column("requests", number=True)],
+            plan.excluded,
+            "Requests that are not replayed, and why",
         ),
     ]
 
@@ -198,16 +202,16 @@ def unpaired(before: PolicySet, new: PolicySet) -> tuple[str, ...]:
 
 
 def request_difference_table(rows: Sequence[RequestDifference], notes: tuple[str, ...] = ()) -> Table:
-    """One row per policy: what becomes of requests. `notes` are shown below."""
+    """One row per policy: requests newly denied, newly allowed, and so on. `notes` are shown below."""
     names = ("newly_denied", "newly_allowed", "still_denied", "still_allowed", "unknown")
     columns = [Column("policy"), *(Column(name, number=True) for name in names)]
     return Table(
-        "requests", columns, [[getattr(row, column.key) for column in columns] for row in rows], "What becomes of requests", notes
+        "requests", columns, [[getattr(row, column.key) for column in columns] for row in rows], "Requests by change", notes
     )
 
 
 def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
-    """One row per expression: what changes from the old policies to the new."""
+    """One row per expression: the changes from the old policies to the new."""
     names = ("newly_denied", "newly_allowed", "message_changed", "unchanged", "unknown")
     columns = [
         Column("policy"),
@@ -220,7 +224,7 @@ def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
     cells = [[getattr(row, column.key) for column in columns] for row in rows]
     notes = ("unknown: either version could not be judged", "a row without an expression stands for all of them")
     return Table(
-        "difference", columns, cells, "What changes, by expression", notes[: 1 + any(row.expression_index is None for row in rows)]
+        "difference", columns, cells, "Changes by expression", notes[: 1 + any(row.expression_index is None for row in rows)]
     )
 
 
@@ -238,12 +242,14 @@ def summary_table(summary: RunSummary) -> Table:
         [entry.policy, entry.binding, *(getattr(entry, name) for name in counts), entry.nomatch, entry.actions]
         for entry in summary.bindings
     ]
-    note = "deny is what failurePolicy makes of the facts; an error that failurePolicy turns into a denial counts as deny"
+    note = "an error that failurePolicy Fail turns into a denial counts as deny"
     return Table("bindings", columns, rows, f"Run {summary.run_id}: {summary.evaluated:,} requests replayed", (note,))
 
 
 def not_evaluated_table(plan: ReplayPlan, summary: RunSummary) -> Table:
-    """Requests that say nothing about the policies, by reason."""
+    """Requests without a verdict, by reason."""
     reasons = [*summary.not_evaluated, *plan.excluded]
     rows = sorted(((reason, count) for reason, count in reasons), key=lambda row: (-row[1], row[0]))
-    return Table("not_evaluated", [Column("reason"), Column("requests", number=True)], rows, "Requests not replayed, and why")
+    return Table(
+        "not_evaluated", [Column("reason"), Column("requests", number=True)], rows, "Requests that were not replayed, and why"
+    )

@@ -1,4 +1,4 @@
-"""`hindcast runs`: which replays the lake keeps, what each was made for, and away with those that are not wanted."""
+"""`hindcast runs`: list, show and remove the replays that the lake keeps."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def runs_table(found: Sequence[Run]) -> Table:
         ]
         for each in found
     ]
-    kinds = "base: the version before of a comparison; calibration: what was bound at the time, compared with the record"
+    kinds = "base: the version before in a comparison; calibration: the bound policies, compared with the record"
     window = "without since and until, a run took the whole log as it was then"
     return Table("runs", columns, rows, "Runs of the lake", (kinds, window) if rows else ())
 

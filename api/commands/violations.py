@@ -1,4 +1,4 @@
-"""`hindcast violations`: what the cluster itself recorded, by policy, binding, namespace, user, workload or time."""
+"""`hindcast violations`: recorded failures by policy, binding, namespace, user, workload or time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hindcast watch`: replay what arrives, and say when a policy that had no would-be denial gets its first."""
+"""`hindcast watch`: replay events as they arrive, and report the first would-be denial of a policy."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from . import options, replay
 from .calibrate import calibrate
 from .policies import chosen_policies
 
-# What passes by itself, or once somebody has made room.
+# Errors that pass by themselves, or once the disk has room.
 _TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
 
 
 class WatchFormat(StrEnum):
-    """One line for each thing that is told."""
+    """One line for each report."""
 
     TEXT = "text"
     JSON = "json"
@@ -69,8 +69,8 @@ def command(
 ) -> int:
     """Watch a lake: replay events as they arrive, and report verdicts that change and the first would-be denial of a policy.
 
-    Requests, workloads, users and critical subjects are counted as in `hindcast readiness`. Releases, and what exists without
-    having been tried, take a look at the whole lake: those are only there.
+    Requests, workloads, users and critical subjects are counted as in `hindcast readiness`. Releases, and existing objects
+    that were not written, need the whole lake: only `hindcast readiness` has them.
     """
     own: Context = context.obj
     version = options.parse_version(kubernetes_version)
@@ -98,7 +98,7 @@ class CursorFile:
     digest: str
 
     def read(self) -> Cursor:
-        """The cursor that was kept, or a new one. Raises InputError for a file that is none."""
+        """The cursor that was kept, or a new one. Raises InputError for a file that holds no cursor."""
         try:
             return Cursor.of_json(self.path.read_text(encoding="utf-8"), str(self.path), self.digest)
         except FileNotFoundError:
@@ -136,7 +136,7 @@ class Teller:
         self._line(ts, "status", text, {"policy": key[0], "binding": key[1], "status": status, "reasons": reasons, "ts": ts})
 
     def trouble(self, message: str, seconds: float) -> None:
-        """What kept a look from its end; on standard error, because it is no news of a policy."""
+        """Why a look failed; on standard error, because it says nothing about a policy."""
         sys.stderr.write(f"hindcast: {message}; it looks again every {seconds:g} s\n")
         sys.stderr.flush()
 

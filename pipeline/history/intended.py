@@ -82,7 +82,7 @@ def patched_object(event: Event, old: Evidence[Object | None], decode: Decode) -
     if event.request_raw is None:
         return Unknown(f"the patch was not recorded: {why_no_request(event)}")
     if isinstance(old, Unknown):
-        return Unknown(f"a patch is no object, and the patched one is not known: {old.reason}")
+        return Unknown(f"the patched object is unknown: {old.reason}")
     patch = decode_json(event.request_raw)
     kind = patch_type(patch, event.request_uri, event.resource, event.subresource)
     try:

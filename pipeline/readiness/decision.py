@@ -82,7 +82,7 @@ def _limits_broken(choice: Choice, rules: ReadinessRules) -> Iterator[str]:
     elif later is not None and later.workloads < rules.later_units_min:
         yield f"only {later.workloads:,} workloads were judged in the later half of the time, {rules.later_units_min} wanted"
     if len(choice.chosen) > rules.exemptions_max:
-        yield f"{len(choice.chosen)} of them are more than the {rules.exemptions_max:g} that may be kept"
+        yield f"{len(choice.chosen)} are needed, at most {rules.exemptions_max:g} wanted"
     passing = choice.exposed.passing_units
     if not passing:
         yield "nothing that the policy matches passes, so they would exempt everything"

@@ -46,7 +46,7 @@ _REMEDIES = tuple(
     _Remedy(re.compile(pattern), text, longer_helps)
     for pattern, text, longer_helps in (
         ("was changed just before", "later requests meet the settled version", True),
-        ("has no binding that says which", "give the binding and its params with -f, or --policy with the log's bindings", False),
+        ("has no binding that says which", "give the binding and its params with -f", False),
         ("dropped when their retention ended", "keep bodies longer: `hindcast expire --objects-before` drops them", False),
         ("redacted|holds credentials", "redaction withheld it before it reached the disk; `ingest --no-redact` keeps it", False),
         ("truncated", "raise --audit-webhook-truncate-max-event-size of the API server, or record with --audit-log-path", False),

@@ -39,9 +39,9 @@ def plan_rollout(entry: PolicyReadiness, rules: ReadinessRules, manifests: Manif
 
 def _steps(entry: PolicyReadiness, rules: ReadinessRules) -> Iterator[RolloutStep]:
     if "Warn" not in entry.actions:
-        yield RolloutStep(WARN, (), "nobody is refused, and whoever writes what would be denied is told")
+        yield RolloutStep(WARN, (), "requests pass, and a client gets a warning where Deny would reject")
     elif entry.status is Status.INSUFFICIENT_EVIDENCE:
-        yield RolloutStep(WARN, (), f"stay here until the evidence carries more: {entry.reasons[0]}")
+        yield RolloutStep(WARN, (), f"stay here until there is more evidence: {entry.reasons[0]}")
     if entry.status is Status.INSUFFICIENT_EVIDENCE:
         return
     carries = decide(entry.exposure, Denials(), entry.fidelity, rules)[0] is Status.READY

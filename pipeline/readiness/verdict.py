@@ -214,7 +214,7 @@ def _denial_reasons(denials: Denials, exposure: Exposure, rules: ReadinessRules)
     ]
     if denials.last_ts is not None:
         reasons.append(
-            f"the last would-be denial was {denials.days_clean:.1f} days before the end of the matched traffic; since then "
+            f"the last would-be denial was {span(denials.days_clean)} before the end of the matched traffic; since then "
             f"{_count(denials.requests_clean, 'request')} of {_count(denials.units_clean, 'workload')} passed"
         )
     trend = denials.trend
@@ -259,7 +259,7 @@ def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules
     if exposure.units_judged < rules.matched_units_min:
         gaps.append(f"only {_count(exposure.units_judged, 'workload')} judged, {rules.matched_units_min} wanted")
     if exposure.days_span < rules.days_min:
-        gaps.append(f"the matched traffic spans {exposure.days_span:.1f} days, {rules.days_min:g} wanted")
+        gaps.append(f"the matched traffic spans {span(exposure.days_span)}, {rules.days_min:g} days wanted")
     if exposure.weekdays < rules.weekdays_min:
         gaps.append(f"only {_count(exposure.weekdays, 'weekday')} with judged requests, {rules.weekdays_min} wanted")
     if exposure.release_cycles < rules.release_cycles_min:
@@ -267,7 +267,7 @@ def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules
     if exposure.unknown_share > rules.unknown_share_max:
         gaps.append(
             f"{exposure.requests_unknown:,} of {exposure.requests_matched:,} matched requests ({exposure.unknown_share:.1%}) "
-            f"could not be judged, at most {rules.unknown_share_max:.0%} wanted"
+            f"are unknown, at most {rules.unknown_share_max:.0%} wanted"
         )
     for agreement, agreed, compared, whose in (
         (fidelity.agreement, fidelity.agreed, fidelity.compared, "on this policy's resources"),
@@ -294,26 +294,34 @@ def _excused(exposure: Exposure) -> list[str]:
 def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: Latent, rules: ReadinessRules) -> list[str]:
     grounds = [
         f"{exposure.requests_judged:,} judged requests of {_count(exposure.units_judged, 'workload')} over "
-        f"{exposure.days_span:.1f} days and {_count(exposure.weekdays, 'weekday')}; "
+        f"{span(exposure.days_span)} and {_count(exposure.weekdays, 'weekday')}; "
         f"{_count(denials.units, 'workload')} would have been denied",
         f"with {rules.confidence:.0%} confidence fewer than {denials.unit_rate_upper:.1%} of workloads and "
         f"{denials.user_rate_upper:.1%} of users like these would be denied",
     ]
     if latent.is_assessed:
         grounds.append(
-            f"of {_count(latent.objects, 'object')} and {_count(latent.templates, 'pod template')} that exist without having been "
-            f"tried, {latent.objects_denied + latent.templates_denied:,} would be denied and "
-            f"{latent.objects_unknown + latent.templates_unknown:,} cannot be judged"
+            f"of {_count(latent.objects, 'object')} and {_count(latent.templates, 'pod template')} not written in the window, "
+            f"{latent.objects_denied + latent.templates_denied:,} would be denied and "
+            f"{latent.objects_unknown + latent.templates_unknown:,} are unknown"
         )
     if not fidelity.is_compared:
-        grounds.append("the replay was not compared with what the log recorded, so its fidelity is unknown")
+        grounds.append("the replay was not compared with the recorded outcomes, so its agreement is unknown")
     elif fidelity.agreement is None:
-        grounds.append("the log recorded no outcome of any policy on these resources, so the replay's fidelity is not known")
+        grounds.append("the log recorded no outcome of any policy on these resources, so the agreement of the replay is unknown")
     else:
         grounds.append(
             f"the replay agrees with {fidelity.agreed:,} of {fidelity.compared:,} recorded outcomes on this policy's resources"
         )
     return grounds
+
+
+def span(days: float) -> str:
+    """A duration in words: `18.0 days`, `5.2 hours`, `4.6 minutes`."""
+    if days >= 1:
+        return f"{days:.1f} days"
+    hours = days * 24
+    return f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes"
 
 
 def _count(number: int, noun: str, nouns: str = "") -> str:

@@ -104,12 +104,12 @@ class ReplayPlan:
     @property
     def words_of_window(self) -> str:
         """Which requests were taken, for a person: with no end given, those that the lake held when this was planned."""
-        start = f"from {_utc(self.window.since)}" if self.window.since else "from the beginning"
+        start = f"from {_utc(self.window.since)}" if self.window.since else "from the first event"
         newest_us = self.files.newest_us if self.files else None
         newest = _utc(_EPOCH + timedelta(microseconds=newest_us)) if newest_us is not None else None
-        end = f"until {_utc(self.window.until)}" if self.window.until else "to the end"
-        held = f"; the newest event in the lake was of {newest} then" if newest else ""
-        return f"window: {start} {end}{held}"
+        if self.window.until:
+            return f"window: {start} until {_utc(self.window.until)}"
+        return f"window: {start} to the newest event" + (f", of {newest}" if newest else "")
 
     @property
     def run_id(self) -> str:

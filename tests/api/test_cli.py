@@ -294,7 +294,7 @@ def test_a_binding_of_a_policy_that_is_not_given_is_told(
     file = tmp_path / "policies.yaml"
     file.write_text(POLICY.replace("EXPRESSION", "'true'") + "---\n" + BINDING.replace("POLICY", "q"))
     assert run(["--lake", str(demo_lake), "replay", "-f", str(file), "--plan"]) == 0
-    assert "policies.yaml:11: another binds q, which is not given: it does nothing" in capsys.readouterr().err
+    assert "policies.yaml:11: another binds q, which -f does not give: it has no effect" in capsys.readouterr().err
 
 
 def test_a_binding_is_tried_with_the_policy_that_the_log_shows(

@@ -41,6 +41,6 @@ def test_a_replay_is_interrupted_without_a_traceback(demo_lake: Path, tmp_path: 
         time.sleep(seconds)
         os.killpg(interrupted.pid, number)
         _, complaint = interrupted.communicate(timeout=120)
-    said = "hindcast: interrupted; what was committed before stays, run the command again to go on\n"
+    said = "hindcast: interrupted; finished parts stay: run the command again to go on\n"
     assert (interrupted.returncode, complaint) in [(EXIT_INTERRUPTED, said), (0, "")]
     assert run([*command[:-2]]) == 0

@@ -108,8 +108,8 @@ def test_a_comparison_that_was_skipped_is_not_an_empty_record(tmp_path: Path, ca
     command = ["-q", "--lake", str(tmp_path / "lake"), "readiness", "-f", str(tmp_path / "policy.yaml")]
     command += ["--rules", str(tmp_path / "rules.yaml"), "--workers", "1", "-o", "json"]
     for option, words in (
-        ("--no-calibrate", "the replay was not compared with what the log recorded, so its fidelity is unknown"),
-        ("--calibrate", "the log recorded no outcome of any policy on these resources, so the replay's fidelity is not known"),
+        ("--no-calibrate", "the replay was not compared with the recorded outcomes, so its agreement is unknown"),
+        ("--calibrate", "the log recorded no outcome of any policy on these resources, so the agreement of the replay is unknown"),
     ):
         assert run([*command, option]) == 0
         (entry,) = json.loads(capsys.readouterr().out)["policies"]

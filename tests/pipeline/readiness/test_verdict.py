@@ -13,7 +13,7 @@ from pipeline.readiness.measures import Exemption, ExemptionKind
 from pipeline.readiness.model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.trend import trend_of
-from pipeline.readiness.verdict import decide, with_exemptions
+from pipeline.readiness.verdict import decide, span, with_exemptions
 
 RULES = ReadinessRules()
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -44,11 +44,11 @@ def test_one_denied_workload_decides_against_it_even_on_thin_evidence() -> None:
     ("exposure", "fidelity", "reason"),
     [
         (replace(CLEAN, units_judged=19), AGREED, "only 19 workloads judged, 20 wanted"),
-        (replace(CLEAN, days_span=6.9), AGREED, "the matched traffic spans 6.9 days, 7 wanted"),
+        (replace(CLEAN, days_span=6.9), AGREED, "the matched traffic spans 6.9 days, 7 days wanted"),
         (
             replace(CLEAN, requests_unknown=90),
             AGREED,
-            "90 of 900 matched requests (10.0%) could not be judged, at most 5% wanted",
+            "90 of 900 matched requests (10.0%) are unknown, at most 5% wanted",
         ),
         (
             CLEAN,
@@ -75,7 +75,7 @@ def test_a_policy_that_matched_nothing_is_not_ready_by_silence() -> None:
 def test_unknown_fidelity_is_said() -> None:
     status, reasons = decide(CLEAN, NONE, Fidelity(), RULES)
     assert status is Status.READY
-    assert reasons[-1].endswith("the replay's fidelity is not known")
+    assert reasons[-1].endswith("so the agreement of the replay is unknown")
 
 
 def test_release_cycles_are_asked_for_only_by_a_rule() -> None:
@@ -149,3 +149,11 @@ def test_rules_come_from_a_file_and_bad_ones_are_named(tmp_path: Path) -> None:
         bad.write_text(text)
         with pytest.raises(InputError, match=words):
             ReadinessRules.load(bad)
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [(18.04, "18.0 days"), (1.0, "1.0 days"), (0.5, "12.0 hours"), (4.6 / 1440, "4.6 minutes"), (0.0, "0.0 minutes")],
+)
+def test_a_short_span_is_in_hours_or_minutes(days: float, words: str) -> None:
+    assert span(days) == words
