@@ -45,7 +45,9 @@ def read_identities(path: Path) -> list[Identity]:
         kind, _, proof = what.strip().partition(":")
         if not is_cluster_name(cluster) or kind not in ("token", "name") or not proof:
             # The line itself may be a token, so it is not repeated here.
-            raise InputError(f"{path}:{number}: this is no identity", "write `CLUSTER token:TOKEN` or `CLUSTER name:COMMON-NAME`")
+            raise InputError(
+                f"{path}:{number}: this is not an identity", "write `CLUSTER token:TOKEN` or `CLUSTER name:COMMON-NAME`"
+            )
         if kind == "token" and len(proof) < TOKEN_LENGTH_MIN:
             raise InputError(
                 f"{path}:{number}: the token is shorter than {TOKEN_LENGTH_MIN} characters", "make one with `openssl rand -hex 32`"

@@ -9,5 +9,5 @@ _EXTENT = Extent(values=200_000, depth=100)
 
 
 def check_posted(text: str, source: str = "policies") -> None:
-    """Raise InputError for a text that stands for too large or too deep a tree. What is no YAML is left to whoever reads it."""
+    """Raise InputError for a text that stands for too large or too deep a tree. What is not YAML is left to whoever reads it."""
     refuse_excess(text, source, _EXTENT)

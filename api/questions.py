@@ -42,7 +42,7 @@ class Filters(BaseModel):
         return found
 
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """[since, until) in UTC. Raises InputError for what is no time; spans such as `12h` count back from now."""
+        """[since, until) in UTC. Raises InputError for what is not a time; spans such as `12h` count back from now."""
         now = datetime.now(UTC)
         return tuple(parse_time(name, getattr(self, name, None) or None, now) for name in ("since", "until"))  # type: ignore[return-value]
 

@@ -64,7 +64,7 @@ def read_tokens(path: Path) -> tuple[ReaderToken, ...]:
         kind, _, proof = what.strip().partition(":")
         if not _NAME.fullmatch(name) or kind not in ("token", "sha256") or (kind == "sha256" and not _DIGEST.fullmatch(proof)):
             # The line itself may be a token, so it is not repeated here.
-            raise InputError(f"{path}:{number}: this is no reader", "write `NAME token:TOKEN` or `NAME sha256:HEX`")
+            raise InputError(f"{path}:{number}: this is not a reader", "write `NAME token:TOKEN` or `NAME sha256:HEX`")
         if kind == "token" and len(proof) < TOKEN_LENGTH_MIN:
             raise InputError(
                 f"{path}:{number}: the token is shorter than {TOKEN_LENGTH_MIN} characters", "make one with `openssl rand -hex 32`"

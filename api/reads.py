@@ -182,7 +182,7 @@ def _detail(
         violations=[row for row in violations if row["ts"] == ts],
         old_object=old,
         old_object_ts=old_ts,
-        # The body of a patch or of a delete is no object, so an answer that is none leaves the object unknown.
+        # The body of a patch or of a delete is not an object, so an answer that is none leaves the object unknown.
         new_object=recorded if request["verb"] in ("create", "update") or recorded == request["response_object"] else None,
     )
 

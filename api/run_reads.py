@@ -227,7 +227,7 @@ def rules_of(given: Sequence[str]) -> ReadinessRules:
 
 
 def _folder(lake: Path, run_id: str) -> Path:
-    """Raises NotFoundError for what is no run id, so that no text of a caller becomes a path."""
+    """Raises NotFoundError for what is not a run id, so that no text of a caller becomes a path."""
     if not RUN_ID.fullmatch(run_id):
         raise _no_such_run(run_id)
     return runs_folder(lake) / run_id

@@ -58,7 +58,7 @@ def time_taken(reader: LakeReader, cluster: str, content: SnapshotContent, given
 def _told(
     reader: LakeReader, cluster: str, content: SnapshotContent, spans: dict[str, tuple[datetime, datetime]]
 ) -> tuple[datetime, str] | None:
-    """What content and log tell. Each piece of evidence is a bound: a list is no older than the newest thing that it shows."""
+    """What content and log tell. Each piece of evidence is a bound: a list is not older than the newest thing that it shows."""
     number = content.list_rv or content.object_rv
     reached = following = None
     if number and cluster in spans:

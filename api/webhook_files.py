@@ -32,10 +32,10 @@ class Sink:
         try:
             parts = urlsplit(self.server)
             is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-        except ValueError:  # brackets without an address, or a port that is no number
+        except ValueError:  # brackets without an address, or a port that is not a number
             is_url = False
         if not is_url:
-            raise InputError(f"--server: {self.server!r} is no URL of a sink", "write https://HOST:7443")
+            raise InputError(f"--server: {self.server!r} is not a URL of a sink", "write https://HOST:7443")
         if parts.query or parts.fragment:
             raise InputError(f"--server: {self.server!r} has a query", "an API server drops it; leave it out")
         if self.authority_pem and self.certificate_authority:

@@ -23,7 +23,7 @@ from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
 from .redact import Redactor
 
-# An API server's batch is a third of it. What is smaller is taken apart by the thread that stores it, in a fraction of a second.
+# An API server's batch is a third of it. The storing thread takes smaller lists apart itself, in a fraction of a second.
 APART_BYTES = 4 * 1024 * 1024
 SECONDS_MAX = 20.0  # an API server gives up after 30 s
 MEMORY_BYTES_MAX = 2 * 1024**3
@@ -158,7 +158,7 @@ def _exactly(pipe: IO[bytes], size: int) -> bytearray:
 
 
 def main(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Take lists apart until the pipe closes. The alarm ends the process, whatever it does, also when its server is gone."""
+    """Take lists apart until the pipe closes. The alarm ends the process at any work, also without its server."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     while True:

@@ -15,7 +15,7 @@ import yaml
 
 from .errors import InputError
 
-# In ascending order: each records what the one before it records, and more (kubernetes/apiserver pkg/apis/audit/helpers.go).
+# In ascending order: each records more than the one before (kubernetes/apiserver pkg/apis/audit/helpers.go).
 LEVELS = ("None", "Metadata", "Request", "RequestResponse")
 STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 
@@ -28,7 +28,10 @@ _RESOURCE_FIELDS = {"group", "resources", "resourceNames"}
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What rules look at. `resource` is empty for a request that names none; then `path` counts. `user` is as authenticated."""
+    """The attributes of a request that rules read.
+
+    `resource` is empty for a request that names none; then `path` counts. `user` is as authenticated.
+    """
 
     verb: str
     api_group: str = ""
@@ -113,7 +116,7 @@ class AuditPolicy:
         return rule.level if rule is not None else "None"
 
     def stages_for(self, attributes: Attributes) -> tuple[str, ...]:
-        """The stages of which a request leaves events; none at level None."""
+        """The stages for which a request leaves events; empty at level None."""
         rule = self.rule_for(attributes)
         if rule is None or rule.level == "None":
             return ()
@@ -123,14 +126,14 @@ class AuditPolicy:
 def parse_audit_policy(text: str, source: str, version: tuple[int, int] = (1, 36)) -> AuditPolicy:
     """The policy of a YAML file as an API server of that version reads it; from 1.36 `*` stands for any group or verb.
 
-    Raises InputError, naming the rule, for what the server refuses to start with.
+    Raises InputError, naming the rule, for a policy with which the server would not start.
     """
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{source}: no YAML: {error}") from None
     if not isinstance(document, dict) or document.get("kind") != "Policy" or document.get("apiVersion") != "audit.k8s.io/v1":
-        raise InputError(f"{source}: this is no Policy of audit.k8s.io/v1", "give the file of --audit-policy-file")
+        raise InputError(f"{source}: this is not a Policy of audit.k8s.io/v1", "give the file of --audit-policy-file")
     rules = document.get("rules")
     if not isinstance(rules, list) or not rules:
         raise InputError(f"{source}: the policy has no rules", "an API server does not start with it")
@@ -141,7 +144,7 @@ def parse_audit_policy(text: str, source: str, version: tuple[int, int] = (1, 36
 
 def _rule(value: Any, number: int, where: str) -> AuditRule:
     if not isinstance(value, dict):
-        raise InputError(f"{where} is no mapping")
+        raise InputError(f"{where} is not a mapping")
     if value.get("level") not in LEVELS:
         raise InputError(f"{where}: level is {value.get('level')!r}", f"one of {', '.join(LEVELS)}, in quotes or not")
     lists = {name: _strings(value, name, where) for name in _LISTS}
@@ -150,7 +153,7 @@ def _rule(value: Any, number: int, where: str) -> AuditRule:
         raise InputError(f"{where} names both resources and URLs", "make two rules of it")
     for url in lists["nonResourceURLs"]:
         if url != "*" and (not url.startswith("/") or "*" in url[:-1]):
-            raise InputError(f"{where}: {url!r} is no URL", "it begins with / and may have one * at its end")
+            raise InputError(f"{where}: {url!r} is not a URL", "it begins with / and may have one * at its end")
     return AuditRule(
         number,
         value["level"],
@@ -166,24 +169,24 @@ def _rule(value: Any, number: int, where: str) -> AuditRule:
 
 def _group_resources(value: Any, where: str) -> GroupResources:
     if not isinstance(value, dict):
-        raise InputError(f"{where}: an entry of resources is no mapping")
+        raise InputError(f"{where}: an entry of resources is not a mapping")
     group = value.get("group") or ""
     if group and group != "*" and not _GROUP.fullmatch(str(group)):
-        raise InputError(f"{where}: {group!r} is no API group", "write it without a version, as rbac.authorization.k8s.io")
+        raise InputError(f"{where}: {group!r} is not an API group", "write it without a version, as rbac.authorization.k8s.io")
     return GroupResources(group, _strings(value, "resources", where), _strings(value, "resourceNames", where))
 
 
 def _strings(value: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
     found = value.get(name) or []
     if not isinstance(found, list) or not all(isinstance(entry, str) for entry in found):
-        raise InputError(f"{where}: {name} is no list of strings")
+        raise InputError(f"{where}: {name} is not a list of strings")
     return tuple(found)
 
 
 def _stages(found: tuple[str, ...], where: str) -> tuple[str, ...]:
     for stage in found:
         if stage not in STAGES:
-            raise InputError(f"{where}: {stage!r} is no stage", f"one of {', '.join(STAGES)}")
+            raise InputError(f"{where}: {stage!r} is not a stage", f"one of {', '.join(STAGES)}")
     return found
 
 

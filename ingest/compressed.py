@@ -1,6 +1,6 @@
-"""Reading a file's bytes whatever it was compressed with, told by its first bytes and never by its name.
+"""Reads the bytes of a compressed or plain file. Its first bytes decide, and never its name.
 
-Damage is data here: everything before it is given out, then DamagedError says what was found. python-zstandard's own reader passes
+Damage is data here: the reader returns everything before it, and then raises DamagedError. python-zstandard's own reader passes
 over a cut-off frame without a word, and zlib's object stops after the first member of a .gz, so both are walked by hand.
 """
 
@@ -26,7 +26,7 @@ _ZSTD_SKIPPABLE = tuple(bytes((low, 0x2A, 0x4D, 0x18)) for low in range(0x50, 0x
 
 
 class DamagedError(ValueError):
-    """The compressed stream ends too early or is not what its first bytes say; what came before it was given out."""
+    """The compressed stream ends too early or contradicts its first bytes; everything before the damage was returned."""
 
 
 class Readable(Protocol):

@@ -21,7 +21,7 @@ _HEAD_BYTES = 1 << 20
 
 
 class Handle(Protocol):
-    """What a source is read through; a short read is not the end, an empty one is."""
+    """What a source is read through; a short read is not the end; an empty one is."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -34,8 +34,8 @@ class Handle(Protocol):
 class Source:
     """One file, object or stream. `size_bytes` is as it is stored, None where it is not known; `name` stands in messages.
 
-    `version` asks the storage for what tells two contents of one name apart (an ETag), where it knows that. A `live` source can be
-    opened once. An `optional` one need not be an audit log: it only lies beside others.
+    `version` asks the storage for an ETag, which distinguishes two contents of one name. A `live` source can be
+    opened once. An `optional` one need not be an audit log: it only lies next to others.
     """
 
     name: str
@@ -62,7 +62,7 @@ def file_source(path: Path) -> Source:
 
 
 class _Live:
-    """A pipe as its bytes arrive: what is there is given out, and nobody waits for a full block. Standard input stays open."""
+    """A pipe as its bytes arrive, without waiting for a full block. Standard input stays open."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
@@ -87,7 +87,7 @@ def _open(path: Path) -> Any:
 
 
 class Content:
-    """A forward reader. `damage` says, once the end was reached, why the rest could not be read; empty if there was no reason."""
+    """A forward reader. `damage` says, at the end, why the rest could not be read; empty if all was read."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

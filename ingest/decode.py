@@ -44,12 +44,12 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class NotAnEventError(ValueError):
-    """The bytes are JSON but no audit event; the text says what was found."""
+    """The bytes are JSON but not an audit event; the text says why."""
 
 
 @dataclass(slots=True)
 class Rejected:
-    """A line that is no event: its position in the batch, its bytes, and why."""
+    """A line that is not an event: its position in the batch, its bytes, and why."""
 
     index: int
     raw: bytes
@@ -117,7 +117,7 @@ def _row(line: bytes) -> tuple[Any, ...]:
         group = group or ""  # objectRef omits an empty group, which is the core group
     code = status.code
     if code is not None and code not in _INT32:
-        raise NotAnEventError(f"responseStatus.code {code} is no HTTP status")
+        raise NotAnEventError(f"responseStatus.code {code} is not an HTTP status")
     annotations = event.annotations
     return (
         event.audit_id,
@@ -170,7 +170,7 @@ _CLUSTER_URL = re.compile(r"/(?:api|apis/[^/?]+)/v[^/?]+/[^/?]+")
 
 
 def _utf8(line: bytes, flags: list[str]) -> bytes:
-    """The line as UTF-8, which JSON must be; what is not is replaced and flagged, because the rest of the event is evidence."""
+    """The line as UTF-8, which JSON must be. Other bytes are replaced and flagged, because the rest of the event is evidence."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -225,7 +225,7 @@ def _fitting(raw: msgspec.Raw, decoder: msgspec.json.Decoder[Any], name: str) ->
         try:
             decoder.decode(data)
         except msgspec.DecodeError as error:
-            raise NotAnEventError(f"{name} tells of no user: {error}") from error
+            raise NotAnEventError(f"{name} names no user: {error}") from error
     return data
 
 
@@ -262,7 +262,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
     # Servers write a number, the API's documentation a string.
     index = None if failure.expression_index is None else int(failure.expression_index)
     if index is not None and index not in _INT32:
-        raise ValueError("expressionIndex is no index")
+        raise ValueError("expressionIndex is not an index")
     return {
         "policy": failure.policy,
         "binding": failure.binding,

@@ -64,7 +64,7 @@ def drain(
     """Store every sealed segment of `spool`, oldest first, and return what became of the events; `stopped` ends it between units.
 
     `unit_done` hears what became of each unit once that is durable.
-    Raises LakeError when the lake cannot be written or a segment cannot be read; what was committed stays, and nothing is lost.
+    Raises LakeError when the lake cannot be written or a segment cannot be read; committed events stay, and nothing is lost.
     """
     counts = Counts()
     _forget_removed(writer, spool)
@@ -90,7 +90,7 @@ def batches_done(manifest: Manifest) -> dict[str, int]:
 
 
 def lag_of(lake: Lake) -> Lag:
-    """What was acknowledged and is not in the lake yet, as any process can see it.
+    """The acknowledged events that are not in the lake yet, as any process can see them.
 
     Reads the headers of all waiting batches, those of a sealed segment once. Raises OSError when the spool cannot be read,
     LakeError when the manifest cannot.
@@ -141,7 +141,7 @@ def _remove(segments: Sequence[Path]) -> None:
 
 
 def _units(writer: LakeWriter, segments: Sequence[Path]) -> Iterator[_Unit]:
-    """What is not done of the segments, in units; damaged stretches go to quarantine.
+    """The rest of the segments, in units; damaged stretches go to quarantine.
 
     A segment that cannot be read holds up no other one; the first such trouble is raised when all others are stored.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_durably(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file beside `path`, then make it appear under its name; nothing half-written is ever seen.
+    """Let `write` fill a temporary file next to `path`, then give it its name. Readers never see a half-written file.
 
     Raises OSError, also when the disk is full; then nothing is left behind.
     """

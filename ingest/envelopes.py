@@ -1,4 +1,4 @@
-"""What a file of audit events is, told by its content, and the events in what it holds.
+"""The envelopes of audit events: recognizes a file by its content, and yields the events in it.
 
     lines       one JSON value a line: an Event, an EventList body, or an array of either; as the log and webhook backends write
     documents   the same values printed over many lines, one after the other; as jq and editors leave them
@@ -144,7 +144,10 @@ def _is_event_list(value: bytes) -> bool:
 
 
 def expand(value: bytes) -> Found:
-    """The events in one line or document, byte for byte; nothing in an empty line. What is no known envelope stands for itself."""
+    """The events in one line or document, byte for byte; nothing in an empty line.
+
+    A document that is not a known envelope is returned unchanged.
+    """
     if value.startswith(_EVENT) and value.find(_EVENT, 1) < 0 and b"}{" not in value:
         return Found([value])
     if not value or value.isspace():
@@ -181,7 +184,7 @@ def _split(value: bytes) -> list[bytes]:
 
 
 def not_an_audit_log(path: str, data: bytes, damage: str = "") -> InputError:
-    """The error for a file that holds no audit event, saying what it holds."""
+    """The error for a file that holds no audit event, with a description of its content."""
     found = f"{what_is(data)} ({damage})" if damage else what_is(data)
     return InputError(
         f"{path}: found {found}, wanted audit events",
@@ -190,7 +193,7 @@ def not_an_audit_log(path: str, data: bytes, damage: str = "") -> InputError:
 
 
 def what_is(data: bytes) -> str:
-    """A few words on what the beginning of a file is."""
+    """A few words that describe the beginning of a file."""
     if not data.strip():
         return "nothing"
     if b"\0" in data[:1000]:

@@ -1,7 +1,7 @@
 """Errors that a person can act on.
 
-Every error names the thing, what was found, what was wanted and the next step. Front doors print it in one line and turn it into
-an exit code or an HTTP status; a traceback is always a defect of ours.
+Every error names the thing, the found and the wanted value, and the next step. Front doors print it in one line and turn it into
+an exit code or an HTTP status; a traceback is always a defect of Hindcast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class HindcastError(Exception):
 
 
 class InputError(HindcastError):
-    """What was given cannot be read as what it should be. The message begins with `file:line:` where there is one."""
+    """The input is wrong. The message begins with `file:line:` where there is one."""
 
 
 class LakeError(HindcastError):

@@ -1,6 +1,6 @@
-"""The audit event as it arrives: a typed envelope around bodies that nobody has opened.
+"""The audit event as it arrives: a typed envelope around unread bodies.
 
-Follows kubernetes/apiserver pkg/apis/audit/v1/types.go, and takes what real servers write beside it: `null` lists, an
+Follows kubernetes/apiserver pkg/apis/audit/v1/types.go, and also takes fields that real servers add: `null` lists, an
 `expressionIndex` that is a number or a string, timestamps of nanoseconds, and the v1beta1 and v1alpha1 shapes.
 """
 

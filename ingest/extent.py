@@ -37,7 +37,7 @@ class _Node:
 
 
 def refuse_excess(text: str | bytes, source: str, extent: Extent = OF_FILES) -> None:
-    """Raise InputError with `source:line` for a text that stands for too much. What is no YAML is left to whoever reads it."""
+    """Raise InputError with `source:line` for a text that stands for too much. Text that is not YAML is left to its reader."""
     try:
         _refuse(text, source, extent)
     except yaml.YAMLError:
@@ -60,7 +60,7 @@ def _refuse(text: str | bytes, source: str, extent: Extent) -> None:
         elif isinstance(event, yaml.AliasEvent):
             name = str(event.anchor)
             if any(outer.anchor == name for outer in around):
-                raise InputError(f"{_place(source, event)}: the alias *{name} stands inside of what it names")
+                raise InputError(f"{_place(source, event)}: the alias *{name} refers to itself")
             node = _Node(None, sizes.get(name, 1))
         else:
             continue
@@ -70,7 +70,7 @@ def _refuse(text: str | bytes, source: str, extent: Extent) -> None:
         if around[-1].values > extent.values:
             raise InputError(
                 f"{_place(source, event)}: stands for more than {extent.values:,} values",
-                "write less of it with aliases, or leave out what is no policy or param",
+                "use fewer aliases, or leave out objects other than policies and params",
             )
 
 

@@ -102,8 +102,8 @@ def is_log_name(name: str) -> bool:
 def files_below(folder: Path, unreadable: Callable[[OSError], None] = lambda error: None) -> list[Path]:
     """The files of a folder and of those in it, except hidden ones and lakes; those of one folder in the order of writing.
 
-    A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`. Folders that
-    cannot be listed are told to `unreadable`.
+    A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`. `unreadable` is
+    called with folders that cannot be listed.
     """
     return list(_walk(folder, unreadable))
 
@@ -111,7 +111,7 @@ def files_below(folder: Path, unreadable: Callable[[OSError], None] = lambda err
 def _walk(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, onerror=unreadable):
         if MANIFEST in names:
-            folders.clear()  # what a lake has in its spool and quarantine are its own affairs
+            folders.clear()  # the spool and the quarantine of a lake are not logs
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (path for name in sorted(names) if not name.startswith(".") and (path := Path(place, name)).is_file())
@@ -141,7 +141,7 @@ def _choose(paths: Sequence[Path | str], endpoint: str) -> tuple[list[Source], I
 
 
 def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError]]]:
-    """The logs below a folder, and the files that are named like logs and are none, with the reason."""
+    """The logs below a folder, and the files that only have the name of a log, with the reason."""
     found: list[Source] = []
     faults: list[tuple[Path, InputError]] = []
 
@@ -162,7 +162,7 @@ def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError
 
 
 def _fault(source: Source) -> InputError | None:
-    """Why a source is no audit log. A live one can be read only once, so it is looked at when its turn comes."""
+    """Why a source is not an audit log. A live one can be read only once, so it is looked at when its turn comes."""
     if source.live:
         return None
     with Content(source) as content:

@@ -1,7 +1,7 @@
 """How many bytes of bodies are in memory at one time, shared fairly: no sender may take the room of all others.
 
-Bytes count when they arrive, not when they are announced, so a body that never comes takes nothing. A sender that has little in
-memory is served even when others have filled what they may fill.
+Bytes count when they arrive, not when they are announced, so a body that never comes takes nothing. A sender with little in memory
+is served even when others have filled their share.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Flights:
         return Flight(self, sender)
 
     def take(self, flight: Flight, more: int) -> str:
-        """Count bytes that arrived; the reason when there is no room for them, else empty."""
+        """Count arrived bytes; returns the reason if they do not fit, else an empty text."""
         with self._lock:
             total, own = self._bytes + more, self._bytes_of[flight.sender] + more
             # One body alone may be larger than the room for all; else it could never be stored.
@@ -75,7 +75,7 @@ class Flight:
         self.bytes = 0
 
     def take(self, more: int) -> str:
-        """Count bytes that arrived; the reason when there is no room for them, else empty."""
+        """Count arrived bytes; returns the reason if they do not fit, else an empty text."""
         return self._flights.take(self, more)
 
     def end(self) -> None:

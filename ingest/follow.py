@@ -36,7 +36,7 @@ STORE_SECONDS = 5.0
 # How long to wait at the end for another process that writes to the lake.
 PATIENCE_SECONDS = 20.0
 MAINTAIN_SECONDS = 900.0
-# A log that nobody writes to any more need not stay open.
+# A finished log need not stay open.
 _OPEN_SECONDS = 600.0
 _HEAD_BYTES = 4096
 _PROBE_BYTES = 1 << 20
@@ -57,11 +57,11 @@ def follow_files(
     redactor: Redactor | None = None,
     report: Report = lambda summary, problem: None,
 ) -> IngestSummary:
-    """Take logs, and what they are rotated to, into the lake as they grow, until `stop` is set; then what is complete is stored.
+    """Store logs and their rotated files as they grow, until `stop` is set; then store all complete lines.
 
     A path is a folder, or a log that need not be there yet. `now` gives seconds since the epoch. `report` gets the sum so far after
-    each storing, and what hindered it, if anything did: it is tried again. Small files are merged from time to time.
-    Raises InputError for a path that cannot be followed, LakeError when the lake cannot be written in the end.
+    each storing, and the error if there was one; the next try follows. Small files are merged from time to time. Raises InputError
+    for a path that cannot be followed, LakeError when the lake cannot be written in the end.
     """
     follower = Follower(lake, [_checked(path) for path in paths], cluster, redactor)
     stored, maintained = -STORE_SECONDS, time.monotonic()
@@ -108,7 +108,7 @@ def follow_files(
 
 
 class _EnoughError(Exception):
-    """It is time to stop between two units; what is left is taken by the next ingest."""
+    """It is time to stop between two units; the next ingest stores the rest."""
 
 
 def _checked(path: Path | str) -> Path:
@@ -116,7 +116,7 @@ def _checked(path: Path | str) -> Path:
         raise InputError("--follow: standard input is read until it ends anyway", "leave --follow out")
     if is_url(str(path)):
         raise InputError(
-            f"--follow: {path} holds objects, which do not grow", "run it again without --follow: it takes what is new"
+            f"--follow: {path} holds objects, which do not grow", "run it again without --follow: it stores the new lines"
         )
     found = Path(path)
     if not found.exists() and not found.parent.is_dir():
@@ -127,7 +127,7 @@ def _checked(path: Path | str) -> Path:
 
 
 def _maintain(lake: Lake, now_ts: float) -> str:
-    """Merge small files; returns what hindered it."""
+    """Merge small files; returns the error, or an empty text."""
     try:
         with lake.writer() as writer:
             compact(writer, now_ts)
@@ -138,7 +138,7 @@ def _maintain(lake: Lake, now_ts: float) -> str:
 
 
 def rotated(path: Path) -> re.Pattern[str]:
-    """The names of a log and of what it is rotated to, compressed or not.
+    """The names of a log and of its rotated files, compressed or not.
 
     kube-apiserver makes `audit-TIME.log` (lumberjack.v2 lumberjack.go, backupName), logrotate `audit.log.1` or `audit.log-DAY`.
     """
@@ -161,12 +161,12 @@ class _Tail:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether it was cut off and begun anew (logrotate's copytruncate)."""
+        """Whether it was truncated and started again (logrotate's copytruncate)."""
         size, _ = _status(self.handle)[1]
         return size < self.log.offset_bytes or os.pread(self.handle.fileno(), len(self.head), 0) != self.head
 
     def read_on(self, store: EventStore, now_ts: float, unit_done: Callable[[], None], *, ends: bool) -> None:
-        """Take what was written since."""
+        """Store the lines that were written since."""
         _, version = _status(self.handle)
         self.log.received_ts = now_ts
         self.handle.seek(self.log.offset_bytes)
@@ -221,7 +221,7 @@ class Follower:
                 finally:
                     store.close()
         except BaseException:
-            # What was read and not stored must be read again.
+            # Lines that were read and not stored must be read again.
             self.close()
             raise
         for identity, tail in list(self._tails.items()):
@@ -250,7 +250,7 @@ class Follower:
         self._entry(Path(error.filename)).note = f"passed over: {error.filename}: cannot be read: {error.strerror}"
 
     def _begin(self, store: EventStore, path: Path, now_ts: float, unit_done: Callable[[], None], is_last: bool) -> None:
-        """Read a file for the first time, behind what an earlier ingest read, and keep it open if it may grow."""
+        """Read a file for the first time, after the end of an earlier ingest, and keep it open if it may grow."""
         entry = self._entry(path)
         entry.note = ""
         log = LogFile(entry, self._cluster, now_ts, self._redactor)

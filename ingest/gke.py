@@ -96,7 +96,7 @@ class _Service(msgspec.Struct, rename="camel"):
 
 
 class _Answer(msgspec.Struct):
-    """A Status among the bodies: what the client was told."""
+    """A Status among the bodies: the answer to the client."""
 
     kind: str | None = None
     code: int | None = None
@@ -159,7 +159,10 @@ def _body(fields: Body | None) -> Body | None:
 
 
 def _response_status(status: _Status | None, response: Body | None) -> tuple[dict[str, Any], str]:
-    """responseStatus, and what its code was taken from where that is no HTTP status. An entry without a status is of a success."""
+    """responseStatus, and what its code was taken from where that is not an HTTP status.
+
+    An entry without a status is of a success.
+    """
     try:
         answer = _answer.decode(_encoder.encode(response or {}))
     except ValueError:

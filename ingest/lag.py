@@ -1,6 +1,6 @@
 """The lag of the drain: the events that were acknowledged and are not in the lake yet, and since when the oldest of them waits.
 
-The spool knows what was acknowledged, batch by batch. The manifest knows how many batches of each segment are stored. The lag is
+The spool knows the acknowledged batches. The manifest knows how many batches of each segment are stored. The lag is
 the difference. While events arrive it is hardly ever zero: a batch waits until its segment is sealed, and until its unit is stored.
 """
 
@@ -42,7 +42,7 @@ class _Batches:
         self.received_ts.append(received_ts)
 
     def after(self, done: int) -> Lag:
-        """What waits behind the first `done` batches."""
+        """The batches that wait behind the first `done` ones."""
         if done >= len(self.ends):
             return Lag()
         before = self.ends[done - 1] if done else 0
@@ -77,7 +77,7 @@ class Waiting:
                 del self._segments[name]
 
     def lag(self, done: Mapping[str, int]) -> Lag:
-        """What waits, given how many batches of each segment are stored."""
+        """The waiting events, given how many batches of each segment are stored."""
         with self._lock:
             found = [batches.after(done.get(name, 0)) for name, batches in self._segments.items()]
         times = [lag.oldest_ts for lag in found if lag.oldest_ts is not None]

@@ -48,13 +48,13 @@ class Lake:
 
     @classmethod
     def open(cls, path: Path | str) -> Lake:
-        """Open an existing lake for reading. Raises LakeError when there is none or it is of another version."""
+        """Open an existing lake for reading. Raises LakeError if the folder holds no lake or a lake of another version."""
         folder = Path(path)
         return cls(folder, Manifest(folder / MANIFEST))
 
     @classmethod
     def create(cls, path: Path | str) -> Lake:
-        """Open a lake, making an empty one where there is none.
+        """Open a lake, or make an empty one.
 
         Raises LakeError when the folder cannot be written, has a name by which no engine would find its files again, or holds
         events and no manifest: an empty manifest would let the next writer delete them.
@@ -77,7 +77,7 @@ class Lake:
 
     @classmethod
     def is_begun(cls, path: Path | str) -> bool:
-        """Whether a folder holds a lake or what is left of one, so that nothing new may be made there silently."""
+        """Whether a folder holds a lake or the rest of one. Nothing new may be made there silently."""
         folder = Path(path)
         return has_tables(folder / MANIFEST) or bool(_data_files(folder))
 
@@ -136,7 +136,7 @@ class LakeWriter:
     def write(self, kind: str, cluster: str, table: pa.Table, *, compacted: bool = False) -> list[DataFile]:
         """Write rows as one durable Parquet file per UTC day; they are part of the lake once `commit` lists them.
 
-        Raises LakeError when the disk cannot take them; what the lake held before is untouched.
+        Raises LakeError when the disk cannot take them; the earlier content is untouched.
         """
         column = time_column(kind)
         days = pc.cast(pc.floor_temporal(table[column], unit="day"), pa.date32())
@@ -168,7 +168,7 @@ class LakeWriter:
         self.lake.check_place()
 
     def sweep(self) -> int:
-        """Delete files that no manifest lists: what a writer left when it was killed between writing and committing.
+        """Delete files that no manifest lists. A writer leaves them if it is killed between writing and committing.
 
         Raises LakeError when the manifest cannot be written or a file cannot be deleted.
         """

@@ -1,4 +1,4 @@
-"""The reading of one audit log: what of it the lake has, what comes next, and the marks that say how far it was read.
+"""Reads one audit log: which part the lake has, the next part, and the marks of how far it was read.
 
 A log is known by its first line, not by its name: rotation renames `audit.log` and may compress it, and a growing file keeps its
 beginning. How far it was read, and a digest of all bytes up to there, are committed together with the events, so an interrupted
@@ -39,7 +39,7 @@ class _Mark(msgspec.Struct):
 @dataclass(slots=True)
 class FileSummary:
     """What became of one file. `bytes` are decompressed bytes read now, `known_lines` those that an earlier ingest had read;
-    `passed_over` are entries of an export that belong to other logs; `note` says what is wrong with the file."""
+    `passed_over` are entries of an export that belong to other logs; `note` describes the defect of the file."""
 
     path: str
     counts: Counts = field(default_factory=Counts)
@@ -77,7 +77,7 @@ class LogFile:
         return self._known.number
 
     def open(self, manifest: Manifest, source: Source) -> Content:
-        """The content behind what an earlier ingest read, once it is sure that it was the same bytes."""
+        """The content after the part that an earlier ingest read, if that part has the same bytes."""
         content = Content(source)
         first_line = content.head().split(b"\n", 1)[0]
         self._key = f"file:{self.cluster}:{xxhash.xxh3_128_hexdigest(first_line)}"
@@ -95,7 +95,7 @@ class LogFile:
         return Content(source)
 
     def read(self, store: EventStore, content: Content, progress: Callable[[], None]) -> None:
-        """Take all that is left of the content, and say what is wrong with it. Raises InputError where it holds no event."""
+        """Store the rest of the content, and describe its defect. Raises InputError where it holds no event."""
         head = content.head()
         if self._known.offset or (found := layout(head)) == "lines":
             self.read_lines(store, content, progress)

@@ -142,7 +142,7 @@ def _listed(path: Path, data: bytes) -> Iterator[Listed]:
 
 
 def object_row(path: Path, listed: Listed, cluster: str, observed: datetime) -> dict[str, Any]:
-    """One object as a row of the table `objects` (schema.py). Raises InputError naming the file where it is no object."""
+    """One object as a row of the table `objects` (schema.py). Raises InputError naming the file where it is not an object."""
     raw = listed.raw
     try:
         found = _object.decode(raw)
@@ -155,7 +155,7 @@ def object_row(path: Path, listed: Listed, cluster: str, observed: datetime) -> 
             raw = _encoder.encode(fields | _fields.decode(raw))
         text = raw.decode()
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: an item is no object: {error}", WANTED) from error
+        raise InputError(f"{path}: an item is not an object: {error}", WANTED) from error
     meta = found.metadata or _Meta()
     if not api_version or not kind or not (meta.name or listed.is_empty_list):
         raise InputError(f"{path}: found {kind or 'something'} without apiVersion, kind and metadata.name, wanted objects", WANTED)

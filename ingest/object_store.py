@@ -72,7 +72,7 @@ def _store(url: str, endpoint: str) -> tuple[Any, str]:
     if endpoint:
         there = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
         if there.scheme not in ("http", "https") or not there.netloc:
-            raise InputError(f"{endpoint!r} is no endpoint of an object store", "write https://HOST:9000")
+            raise InputError(f"{endpoint!r} is not an endpoint of an object store", "write https://HOST:9000")
         options |= {"scheme": there.scheme, "endpoint_override": there.netloc}
     if "endpoint_override" in options:
         options.setdefault("region", os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or _ANY_REGION)

@@ -93,7 +93,7 @@ def _lines(coverage: Coverage | None) -> Iterator[str]:
 
 def _rest(coverage: Coverage | None) -> Iterator[str]:
     yield from _rule(
-        "A pulse: two leases that are renewed every few seconds. Without one, nobody can tell a quiet night from lost events.",
+        "A pulse: two leases that are renewed every few seconds. Without one, a quiet night looks like lost events.",
         "Metadata",
         PULSE,
         ("update",),
@@ -110,7 +110,7 @@ def _rest(coverage: Coverage | None) -> Iterator[str]:
             WRITES,
         )
     else:
-        yield from _rule("Volume that none of these policies is about.", "None", NOISE)
+        yield from _rule("Volume that these policies do not match.", "None", NOISE)
         yield from _rule("Every other write: that it happened, by whom, and how it ended.", "Metadata", (), WRITES)
 
 

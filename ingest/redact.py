@@ -60,7 +60,7 @@ _PLAIN_PART_BYTES_MAX = 2_000
 _ANSWERS_ONLY = frozenset((("serviceaccounts", "token"),))
 # The kinds of bodies by which a credential is known where the event does not name its resource.
 _KINDS = {"TokenRequest": ("serviceaccounts", "token")}
-# In bytes that are no event, any of these is taken as a sign that a credential may be inside.
+# In bytes that are not an event, any of these is taken as a sign that a credential may be inside.
 _SUSPECT = (
     *(b"secret", b"token", b"bearer", b"passw", b"pwd", b"certificatesigningrequest", b"authorization", b"basic ", b"private key"),
     *(b"credential", b"apikey", b"api_key", b"api-key", b"sig=", b"auth=", b"stringdata", b'"data"', b"ls0tls1crudjti", b"eyj"),
@@ -171,7 +171,7 @@ class Redactor:
         """The event as it may be written to disk; the very same object when nothing had to be taken out.
 
         Bytes that do not decode come back as they are, unless they may hold a credential: then as a JSON object that says how many
-        bytes were withheld and that is no event.
+        bytes were withheld and that is not an event.
         """
         return self._apply_slowly(line) if self._needs_a_look(line) else line
 
@@ -179,7 +179,7 @@ class Redactor:
         """Whether an event has to be decoded: whatever does not look as the API server writes it, or may hold a credential.
 
         Its fields stand in order: the URI, who asked, the reference, the answer, the bodies, then times and annotations. The
-        patterns have quotes that are not escaped, so they are no part of a string.
+        patterns have quotes that are not escaped, so they are not part of a string.
         """
         head = _HEAD.match(line)
         if head is None or may_embed_secret(line):

@@ -209,7 +209,7 @@ class EventCleaning:
             return
         status = _anything.decode(raw)
         if not isinstance(status, dict):
-            raise ValueError("responseStatus is no object")
+            raise ValueError("responseStatus is not an object")
         cleaned = self._cleaned_status(status)
         if cleaned != status:
             self.fields["responseStatus"] = msgspec.Raw(_encoder.encode(cleaned))

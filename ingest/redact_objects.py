@@ -87,7 +87,7 @@ def _clean(value: Any, depth: int, is_secret: bool = False) -> Any:
 
 
 def _blank(value: Any) -> Any:
-    """The names of a Secret's values are no credentials, and policies ask for them."""
+    """The names of a Secret's values are not credentials, and policies ask for them."""
     return dict.fromkeys(value, REDACTED) if isinstance(value, dict) else REDACTED
 
 

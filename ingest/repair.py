@@ -1,7 +1,7 @@
-"""What a stopped process left open in the spool: whole batches are kept, a torn tail is cut, lost evidence is set aside.
+"""Repairs open segments of a stopped process: keeps whole batches, cuts a torn tail, and sets lost evidence aside.
 
 What lies behind the last intact batch is either a write that was broken off, which was never acknowledged and which its sender
-still has, or an acknowledged batch that was damaged later. The mark beside the segment (mark.py) tells the two apart. Where it
+still has, or an acknowledged batch that was damaged later. The mark next to the segment (mark.py) distinguishes the two. Where it
 cannot, the bytes are kept in quarantine as possibly acknowledged, and never cut silently.
 """
 
@@ -77,7 +77,7 @@ def repair_open_segment(path: Path, mark: Mark | None, quarantine: Path) -> Repa
 
 
 def missing_segment(mark: Mark | None, names: set[str], quarantine: Path) -> RepairedSegment | None:
-    """The segment that the mark names, when it is gone with what was acknowledged. `names` are the files of the spool.
+    """The segment that the mark names, if it is gone with its acknowledged batches. `names` are the files of the spool.
 
     Raises OSError when this cannot be written down.
     """

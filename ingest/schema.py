@@ -95,7 +95,7 @@ _REPEAT_COLUMNS: list[pa.Field[Any]] = [
 ]
 
 # One row per event that the lake held already when it came again from another kind of source, or with other content. The events
-# themselves remember only where they came from first; without these rows nobody could tell what only one of two sources brought.
+# themselves remember only where they came from first; only these rows show which events came from one of two sources.
 REPEATS = pa.schema(_REPEAT_COLUMNS, metadata={b"hindcast.schema_version": str(SCHEMA_VERSION).encode()})
 
 

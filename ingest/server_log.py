@@ -1,4 +1,4 @@
-"""What a kube-apiserver's own log says of audit events that a backend failed to keep.
+"""Reads the log of a kube-apiserver for audit events that a backend failed to keep.
 
 HandlePluginError writes one line `Error in audit plugin 'P' affecting N audit events: WHY`, then one line for each event, at every
 verbosity (kubernetes/apiserver pkg/audit/metrics.go, format.go). A log proves losses, and never that there were no others: it may
@@ -23,7 +23,7 @@ _LINE_BYTES_MAX = 16 * 1024 * 1024
 
 @dataclass(slots=True)
 class PluginFailure:
-    """What one plugin (buffered, webhook, truncate, log) failed to keep, by one log: `reason` is the last one that it gives.
+    """The events that one plugin (buffered, webhook, truncate, log) failed to keep, by one log: `reason` is its last one.
 
     `named` are (auditID, stage) of events that the log names, in `listed` lines; there are `events` in all.
     """

@@ -1,4 +1,4 @@
-"""What a kube-apiserver itself counts of its audit events: its metrics, as scraped and saved.
+"""The audit metrics of a kube-apiserver, as scraped and saved.
 
 Counters run since the process started (kubernetes/apiserver pkg/audit/metrics.go), so they speak of the time until the scrape.
 """

@@ -1,9 +1,9 @@
 """The sink: a batch comes in, is made durable, and only then is acknowledged.
 
 An API server repeats a batch up to five times on any answer but 2xx and then throws it away
-(kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go). So the sink never refuses a batch for one odd event: what cannot be an
-event is kept in quarantine, everything else goes to the spool, and what the events mean is judged later, by the drain. It refuses
-only what it cannot store, and says when to try again.
+(kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go). So the sink never refuses a batch for one odd event: other items go to
+quarantine, events go to the spool, and the drain decodes them later. It refuses only a batch that it cannot store, and says when to
+try again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = structlog.get_logger("hindcast.sink")
 
 @dataclass(frozen=True, slots=True)
 class SinkLimits:
-    """What the sink takes on before it asks senders to wait. Sizes in bytes, times in seconds."""
+    """The limits above which the sink asks senders to wait. Sizes in bytes, times in seconds."""
 
     body_bytes_max: int = (
         64 * 1024 * 1024
@@ -87,7 +87,7 @@ REFUSALS = {
     "body_too_large": _RefusalKind(413, None, "set --audit-webhook-truncate-enabled or a smaller --audit-webhook-batch-max-size"),
     "too_much": _RefusalKind(413, None, "set a smaller --audit-webhook-batch-max-size"),
     "busy": _RefusalKind(503, 1, "too many bytes are being received; the sender tries again by itself"),
-    "lake_displaced": _RefusalKind(503, 5, "put the lake's folder back, or start the server again to use what lies there now"),
+    "lake_displaced": _RefusalKind(503, 5, "put the lake's folder back, or restart the server to use the new folder"),
     "disk_full": _RefusalKind(503, 5, "free space on the disk of the lake"),
     "stopping": _RefusalKind(503, 2, "the server is being restarted; the sender tries again by itself"),
 }
@@ -107,7 +107,7 @@ def is_cluster_name(text: str) -> bool:
 class DigestWindow:
     """The bodies that were acknowledged lately, so that a repeated one costs nothing. Thread-safe.
 
-    It only saves work: what slips through is found by the drain, which knows every stored event.
+    It only saves work: the drain finds the other duplicates, because it knows every stored event.
     """
 
     def __init__(self, seconds: float, count_max: int) -> None:
@@ -168,9 +168,9 @@ class Sink:
 
     @contextmanager
     def flight(self, cluster: str, body_bytes: int, sender: str) -> Iterator[Flight | Refused]:
-        """A body of this size begins to arrive; yields what counts its bytes, or the refusal when it could not be stored.
+        """A body of this size begins to arrive; yields the counter of its bytes, or a refusal.
 
-        `sender` is whoever is held to a share of the room: what a sender proved to be, or its address where nothing is proved.
+        `sender` has a share of the room. It is the proven identity, or else the address.
         """
         refusal = refuse("stopping", "the server is stopping") if self._stopping else self._cannot_take(cluster, body_bytes)
         if refusal is not None:
@@ -208,7 +208,7 @@ class Sink:
         return result
 
     def look_around(self) -> None:
-        """Look at the disk and at what the drain has done; call it every second or so."""
+        """Look at the disk and at the progress of the drain; call it about every second."""
         directory = self._spool.directory
         try:
             free_bytes = shutil.disk_usage(directory).free
@@ -246,7 +246,7 @@ class Sink:
         return None
 
     def warning(self) -> str:
-        """What an operator should know although batches are still taken; empty when there is nothing."""
+        """A warning for the operator although batches are still taken; empty without one."""
         waiting, limit = self._spool.backlog_bytes, self.limits.backlog_bytes_max
         if waiting <= limit:
             return ""

@@ -1,4 +1,4 @@
-"""Once-only storage: decode a unit of raw events, drop what the lake already holds, write the rest, and say what was read.
+"""Once-only storage: decode a unit of raw events, drop the events that the lake holds, write the rest, and count them.
 
 A row's identity is (cluster, audit_id, stage, stage_ts). A retried batch, a re-read log file and the log file of a server whose
 webhook was received repeat all four exactly, so a duplicate lies in a file whose range of stage_ts covers it. No other state is
@@ -27,13 +27,13 @@ from .schema import EVENT_KEY, EVENTS, REPEATS
 
 # Files of other clusters are not looked at, so the cluster need not be compared.
 _KEY = tuple(name for name in EVENT_KEY if name != "cluster")
-_OURS = ("ingest_ts", "ingest_source", "flags")  # what the same event may differ in because of us
+_OURS = ("ingest_ts", "ingest_source", "flags")  # fields in which copies of one event may differ because of Hindcast
 _CONTENT = tuple(name for name in EVENTS.names if name not in EVENT_KEY and name not in _OURS)
 
 
 @dataclass(slots=True)
 class Counts:
-    """What became of events. `conflicting` are those of `duplicate` that say something else than what is stored.
+    """What became of events. `conflicting` counts those of `duplicate` whose content differs from the stored event.
 
     A log file and a webhook may keep different copies of one event, for example when one of them truncates.
     """
@@ -124,7 +124,7 @@ class EventStore:
         return counts
 
     def _sorted_out(self, cluster: str, table: pa.Table, counts: Counts) -> tuple[pa.Table, pa.Table]:
-        """The rows that neither an earlier row of this table nor the lake has, and what is to be remembered of the others."""
+        """The rows that neither an earlier row of this table nor the lake has, and the repeats to remember."""
         if not table.num_rows:
             return table, REPEATS.empty_table()
         keys = table.select(_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))

@@ -1,4 +1,4 @@
-"""What the sink counts, as Prometheus metrics in a registry of their own.
+"""The counters of the sink, as Prometheus metrics in a registry of their own.
 
 Labels stay few: `reason` comes from the sink's own table, and `cluster` is capped, because a name in a URL is the sender's choice.
 """
@@ -38,7 +38,7 @@ class SinkMetrics:
             "hindcast_sink_events_duplicate", "Events of batches that the sender had repeated.", registry=registry
         )
         self.events_quarantined = Counter(
-            "hindcast_sink_events_quarantined", "Items that are no events; kept in quarantine with the reason.", registry=registry
+            "hindcast_sink_events_quarantined", "Items that are not events; kept in quarantine with the reason.", registry=registry
         )
         self.events_redacted = Counter(
             "hindcast_sink_events_redacted", "Events from which a credential was taken out.", registry=registry

@@ -47,9 +47,9 @@ def open_lake(
     memory_bytes_max: int = MEMORY_BYTES_MAX,
     files: LakeFiles | None = None,
 ) -> LakeReader:
-    """A reader of the lake at `path`, over the files that it holds now; `refresh()` sees what was committed since.
+    """A reader of the lake at `path`, over the files that it holds now; `refresh()` also sees later commits.
 
-    With the `files` of another reader it sees what that one sees, for good: several questions about one state of a lake.
+    With the `files` of another reader it always sees the same state of the lake.
 
     `threads` limits DuckDB's; by default it takes one per core. A reader that is only for some SQL `texts` has only the views and
     macros that these name, which is quicker. What sorts and joins need beyond `memory_bytes_max` goes to a private folder among the
@@ -116,7 +116,7 @@ class LakeReader:
     def between(self, first: datetime, last: datetime) -> Iterator[LakeReader]:
         """A session that sees the events of only those files that may hold a stage reached from `first` to `last` (aware times).
 
-        For a question of which it is known that no other event matters to it: on a large lake it is answered many times quicker.
+        For questions that need no other event: on a large lake they are many times faster.
         """
         with self.session() as other:
             paths = self._files.events_between(_microseconds(first), _microseconds(last))
@@ -188,7 +188,7 @@ class LakeReader:
         return self.connection.view("evidence")
 
     def sources(self) -> duckdb.DuckDBPyRelation:
-        """What each log file and the webhook brought (rows.Source)."""
+        """The events that each log file and the webhook brought (rows.Source)."""
         return self.connection.view("sources")
 
     def losses(self) -> duckdb.DuckDBPyRelation:
@@ -219,7 +219,7 @@ class LakeReader:
             "SELECT column_name, coalesce(comment, '') FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [name]
         ).fetchall()
         if not described:
-            raise InputError(f"there is no view {name!r}", f"there are {', '.join(view_names())}")
+            raise InputError(f"found no view {name!r}", f"there are {', '.join(view_names())}")
         return dict(described)
 
     def _check(self, name: str, severity: str, meaning: str, body: str) -> CheckResult:

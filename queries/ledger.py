@@ -1,4 +1,4 @@
-"""What each kind of row in the view `losses` means for verdicts, and what to do about it."""
+"""The meaning of each kind of row in the view `losses`, and the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LossKind:
     action: str
 
     def counted(self, count: int) -> str:
-        """The count with what was found, as a sentence without its full stop."""
+        """The count with its meaning, as a sentence without a full stop."""
         return f"{count:,} {self.unit} {self.found}"
 
 
@@ -43,9 +43,9 @@ def losses_by_part(reader: LakeReader) -> pa.Table:
 
 
 def loss_caveats(reader: LakeReader) -> tuple[str, ...]:
-    """What a verdict over this lake must be read with: one sentence for each kind of missing evidence, the surest loss first.
+    """The caveats of a verdict over this lake: one sentence for each kind of missing evidence, the surest loss first.
 
-    Kinds of which nothing is missing (Severity.NOTE) are left out. Reads the whole lake, bodies included: some ten seconds for
+    Kinds without missing evidence (Severity.NOTE) are left out. Reads the whole lake, bodies included: some ten seconds for
     millions of events.
     """
     counts: Counter[str] = Counter()
@@ -66,7 +66,7 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "are in a log file and were never posted by the webhook",
         "the webhook lost them, and other losses like these leave no trace where no log file is read; an event that cannot be "
         "encoded takes its whole batch along, and is itself in neither",
-        "keep the log backend beside the webhook and ingest its files; look in kube-apiserver's log for batches that failed",
+        "keep the log backend next to the webhook and ingest its files; look in kube-apiserver's log for batches that failed",
     ),
     "lost_batch": LossKind(
         Severity.LOST,
@@ -88,7 +88,7 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         Severity.LOST,
         "records",
         "could not be taken as events",
-        "whatever they say is in no view and in no verdict",
+        "no view and no verdict includes them",
         "read the reasons with `SELECT * FROM quarantined`; the bytes are kept in quarantine/",
     ),
     "truncated": LossKind(
@@ -116,7 +116,7 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         Severity.POSSIBLE,
         "stretches of time",
         "in which the cluster recorded nothing, unlike usually",
-        "requests of that time may be missing, whatever they were",
+        "requests of that time may be missing",
         "see whether the API server or the sink was down; record a lease, so that quiet and loss differ (`hindcast init`)",
     ),
     "burst": LossKind(
@@ -173,7 +173,7 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         Severity.NOTE,
         "events",
         "reached a stage before their request was received",
-        "a clock was set back: what was in force at that moment is less certain",
+        "a clock was set back: the policies in force at that moment are less certain",
         "synchronize the clocks of the control plane",
     ),
     "clock_ahead": LossKind(

@@ -1,4 +1,4 @@
-"""What one row of each view is, as Python sees it. A test holds every field and type against DuckDB's DESCRIBE.
+"""One row of each view as a Python class. A test holds every field and type against DuckDB's DESCRIBE.
 
 Null is None; times are aware and in UTC. Descriptions of the columns are in the views' own files.
 """
@@ -177,7 +177,7 @@ class KnownPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one log file, or the webhook, brought, and of which time."""
+    """The events that one log file or the webhook brought, with their times."""
 
     cluster: str
     ingest_source: str
@@ -191,7 +191,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Evidence of one kind that is missing or doubtful, and what it concerns; the kinds are in queries/ledger.py."""
+    """Missing or doubtful evidence of one kind, with its place; the kinds are in queries/ledger.py."""
 
     cluster: str
     kind: str

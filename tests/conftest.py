@@ -21,7 +21,7 @@ from tests.sharing import STRETCHED_DELAY, shared_lake
 os.environ.pop("COLUMNS", None)
 os.environ["HINDCAST_CONFIG"] = ""
 
-# How long an example takes is the machine's affair: a busy one is no failure.
+# How long an example takes is the machine's affair: a busy one is not a failure.
 settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hindcast")
 

@@ -55,7 +55,7 @@ _FLAGS = (
     ),
     (
         "--audit-webhook-truncate-enabled=false",
-        "the default: a truncated event loses both bodies. If you must, give -truncate-max-event-size 3 MiB: objects are no larger",
+        "the default: a truncated event loses both bodies. If you must, set -truncate-max-event-size to 3 MiB",
     ),
     (
         "--audit-log-path=/var/log/kubernetes/audit/audit.log",

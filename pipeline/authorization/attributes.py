@@ -1,7 +1,7 @@
 """What the authorizers of a server were asked about a request: read from its URL, as the server does.
 
 Follows kubernetes/apiserver pkg/endpoints/request/requestinfo.go and pkg/endpoints/filters/authorization.go. objectRef of an audit
-event is no substitute: the server fills it up from bodies, which no authorizer sees. The name of a create is empty here.
+event is not a substitute: the server fills it up from bodies, which no authorizer sees. The name of a create is empty here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VERB_METHODS = {
 _PREFIXES = ("api", "apis")
 # Verbs that old URLs have in their path: /api/v1/watch/pods.
 _PATH_VERBS = ("proxy", "watch")
-# What follows a namespace's name and is no namespaced resource.
+# What follows a namespace's name and is not a namespaced resource.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _SELECTING_VERBS = ("list", "watch", "deletecollection")
 _INT64 = re.compile(r"[+-]?[0-9]+")

@@ -3,13 +3,13 @@
 The rule. `sizes` gives for each variable a number no smaller than the length of its value as compact JSON, in bytes. Then
 
 1. the length of any string in it, in code points or bytes, the number of elements or entries of any list or map in it, and the JSON
-of any part of it are no larger; 2. a list or map whose JSON has S bytes has at most S / 2 elements or entries, and their JSON
+of any part of it are not larger; 2. a list or map whose JSON has S bytes has at most S / 2 elements or entries, and their JSON
 together is at most S.
 
 Every node gets two polynomials with non-negative coefficients over such sizes: one bounds its cost, one the JSON of its value. A
-selection is no larger than what it is selected from, a concatenation than the sum. For a loop over a value of size R the body's
+selection is not larger than what it is selected from, a concatenation than the sum. For a loop over a value of size R the body's
 polynomials are summed over the elements: by 2, a term without the element's size counts at most R / 2 times, and a term with its
-k-th power sums to at most R ** k times the rest, because the sum of powers is no larger than the power of the sum. What each step
+k-th power sums to at most R ** k times the rest, because the sum of powers is not larger than the power of the sum. What each step
 costs is cel-go's (see `costed.py`), taken at its largest over operands of these sizes; functions whose cost or result is not
 bounded here make the whole expression unbounded. All sums are of upper bounds, so the total is one.
 """
@@ -86,7 +86,7 @@ class Polynomial:
 
 
 def _size(name: str, sizes: Mapping[str, int]) -> float:
-    """The size of `variables.x` may be given by itself; otherwise it is no larger than `variables`."""
+    """The size of `variables.x` may be given by itself; otherwise it is not larger than `variables`."""
     own = sizes.get(name)
     return own if own is not None else sizes.get(name.partition(".")[0], inf)
 

@@ -1,4 +1,4 @@
-"""`==` and `in` of CEL: unlike kinds are unequal, numbers compare by value, booleans are no numbers (cel-go common/types)."""
+"""`==` and `in` of CEL: unlike kinds are unequal, numbers compare by value, booleans are not numbers (cel-go common/types)."""
 
 from __future__ import annotations
 

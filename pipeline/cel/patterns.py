@@ -118,7 +118,7 @@ def _refuse_beyond_go(pattern: str) -> None:
 
 
 def octets_of(text: str) -> bytes:
-    """A text for RE2. A lone surrogate is no character to it; Go reads it from JSON as U+FFFD."""
+    """A text for RE2. A lone surrogate is not a character to it; Go reads it from JSON as U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -49,7 +49,7 @@ def decode(document: str | bytes) -> Value:
 
 
 def decoder(reads: Reads) -> Callable[[str | bytes], Value]:
-    """A decoder for documents of which only this is read. It raises ValueError where a document is no JSON."""
+    """A decoder for documents of which only this is read. It raises ValueError where a document is not a JSON."""
     projected = msgspec.json.Decoder(_type_of(reads)).decode
 
     def decode_projected(document: str | bytes) -> Value:

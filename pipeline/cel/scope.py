@@ -15,7 +15,7 @@ from .wellknown import MESSAGES
 _A, _B, _V, _K = parameter("A"), parameter("B"), parameter("V"), parameter("K")
 _LIST, _MAP, _VALUES, _PAIRS = list_of(_A), map_of(_A, _B), list_of(_V), map_of(_K, _V)
 
-# Operators and parts of macros that are no functions when evaluated (cel-go common/stdlib, cel/library.go, ext/comprehensions.go).
+# Operators and parts of macros that are not functions when evaluated (cel-go common/stdlib, cel/library.go, ext/comprehensions.go).
 INDEX: Final = "_[_]"
 OPTIONAL_INDEX: Final = "_[?_]"
 CONDITIONAL: Final = "_?_:_"

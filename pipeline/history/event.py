@@ -32,7 +32,7 @@ class BodyKind(StrEnum):
     TABLE = "table"
     METADATA = "metadata"  # PartialObjectMetadata
     STATUS = "status"
-    OTHER = "other"  # a patch, or something that is no object at all
+    OTHER = "other"  # a patch, or something that is not an object at all
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +70,7 @@ _NO_HEAD = Head()
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """A time as Kubernetes writes it in objects; None for what is no time, or one without its zone."""
+    """A time as Kubernetes writes it in objects; None for what is not a time, or one without its zone."""
     try:
         moment = datetime.fromisoformat(text) if text else None
     except ValueError:

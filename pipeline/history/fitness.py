@@ -57,7 +57,7 @@ def unfit_body(event: Event) -> str:
     for name, raw in (("requestObject", event.request_raw), ("responseObject", event.response_raw)):
         is_patch = event.verb == "patch" and name == "requestObject"
         if raw is not None and (problem := _problem(raw, is_patch)):
-            return f"{name} is no object of Kubernetes: {problem}"
+            return f"{name} is not an object of Kubernetes: {problem}"
     return ""
 
 
@@ -71,7 +71,7 @@ def is_fit(value: Object) -> bool:
 
 
 def fit_requests(event: Event, versions: Versions, discovery: Discovery | None = None) -> list[AdmissionRequest] | NotReplayed:
-    """What admission_requests makes of an event; of one with a body that is no object only that it is not replayed, and why."""
+    """What admission_requests makes of an event; of one with a body that is not an object only that it is not replayed, and why."""
     # Bodies are decoded when they are first read, which is too late for a reason.
     if problem := unfit_body(event):
         return NotReplayed(problem, Admission.UNKNOWN)

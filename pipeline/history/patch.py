@@ -65,7 +65,7 @@ def tokens_of(pointer: str) -> list[str]:
     if not pointer:
         return []
     if not pointer.startswith("/"):
-        raise ValueError(f"{pointer!r} is no JSON pointer: it must begin with /")
+        raise ValueError(f"{pointer!r} is not a JSON pointer: it must begin with /")
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/")]
 
 

@@ -187,7 +187,7 @@ class Exclusion:
             case Kind.WORKLOAD:
                 names = f"request.name == {_literal(self.subject)} || request.name.startsWith({_literal(f'{self.subject}-')})"
                 return f"!({_in_namespace(self.namespace)} && has(request.name) && ({names}))"
-        raise ValueError(f"{self.kind} is no match condition")
+        raise ValueError(f"{self.kind} is not a match condition")
 
     def _of_resource(self) -> str:
         group, resource = self.resource

@@ -97,7 +97,7 @@ def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: st
 
 
 def _metadata(text: str | None) -> Mapping[str, Any]:
-    """The metadata of an object or an owner of it; empty for what is no metadata of Kubernetes."""
+    """The metadata of an object or an owner of it; empty for what is not metadata of Kubernetes."""
     try:
         found = decode_json(text) if text else {}
     except (ValueError, RecursionError):

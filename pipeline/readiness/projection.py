@@ -95,7 +95,7 @@ def project(row: Mapping[str, Any], stored: Known[Object], moment: datetime) -> 
 
 
 def has_template(owner: Object, kind: str) -> bool:
-    """Whether there is a template to make a Pod of: what is no object of Kubernetes may be called like one."""
+    """Whether there is a template to make a Pod of: what is not an object of Kubernetes may be called like one."""
     for path in ("metadata",), ("spec", *(("jobTemplate", "spec") if kind == "CronJob" else ()), "template", "spec"):
         found: Any = owner
         for name in path:

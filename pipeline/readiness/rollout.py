@@ -21,7 +21,7 @@ from .verdict import decide
 
 WARN = ("Warn", "Audit")
 DENY = ("Deny", "Audit")
-# A first step that many namespaces take at once is no first step, and a selector has to stay readable.
+# A first step that many namespaces take at once is not a first step, and a selector has to stay readable.
 FIRST_NAMESPACES_MAX = 25
 
 

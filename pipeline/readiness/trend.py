@@ -22,7 +22,7 @@ def trend_of(earlier_judged: int, earlier_denied: int, later_judged: int, later_
 
 
 def fisher_exact(a: int, b: int, c: int, d: int) -> float:
-    """The two-sided p-value of the table ((a, b), (c, d)): how likely a table is that is no likelier than this one.
+    """The two-sided p-value of the table ((a, b), (c, d)): how likely a table is that is not likelier than this one.
 
     Raises ValueError for a negative count.
     """

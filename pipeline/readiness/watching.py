@@ -89,7 +89,7 @@ class Cursor:
 
     @classmethod
     def of_json(cls, text: str, source: str, policies: str) -> Cursor:
-        """Read what `to_json` wrote; a new one where it was of other policies. Raises InputError when it is no cursor."""
+        """Read what `to_json` wrote; a new one where it was of other policies. Raises InputError when it is not a cursor."""
         try:
             document = json.loads(text)
             if document["format"] != FORMAT or document["policies"] != policies:
@@ -97,7 +97,7 @@ class Cursor:
             accounts = {(item["policy"], item["binding"]): Account.of_document(item) for item in document["accounts"]}
             return cls(policies, set(document["files"]), document["digests"], document["folded_until"], accounts)
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{source}: this is no cursor of a watch: {error}", "delete it to begin anew") from error
+            raise InputError(f"{source}: this is not a cursor of a watch: {error}", "delete it to begin anew") from error
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ class Answer:
         prefix = f"{policy}/"
         recorded = {key: value for key, value in self.event.annotations.items() if key.startswith(prefix)}
         wanted = policy_annotations(rows)
-        # What a redaction took out of a value is no contradiction; that the value was there is recorded.
+        # What a redaction took out of a value is not a contradiction; that the value was there is recorded.
         return wanted != {key: wanted.get(key) if is_withheld(value) else value for key, value in recorded.items()}
 
     def _contradicts(self, rows: list[PolicyVerdict]) -> bool:

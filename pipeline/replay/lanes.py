@@ -77,7 +77,7 @@ class Lane:
         self._decode = decoder(_with_identity(reads.of("object"), self._names_object))
 
     def value(self, response: str) -> Object | None:
-        """What is read of the object in a response; None where the response is no object of the resource."""
+        """What is read of the object in a response; None where the response is not an object of the resource."""
         try:
             value = self._decode(response)
         except (ValueError, RecursionError):

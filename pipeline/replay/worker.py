@@ -164,7 +164,7 @@ class Replayer:
     def _judge(self, event: Event, versions: LogVersions) -> JudgedPasses:
         """What the policies make of each pass of a request.
 
-        One with a body that is no object of Kubernetes costs nobody else's verdict, and the errors that it makes are none.
+        One with a body that is not an object of Kubernetes costs nobody else's verdict, and the errors that it makes are none.
         """
         try:
             found = self._passes(event, versions) if shows_objects(event) else None

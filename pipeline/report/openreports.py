@@ -97,7 +97,7 @@ def _denied(entry: PolicyReadiness, found: Finding) -> dict[str, Any]:
     kind, _, name = owner.unit.partition("/")
     subject = {"name": name or kind, "namespace": owner.namespace}
     if name and kind[0].isupper():
-        # A root owner is named by its kind; an object without one by its resource, which is no kind.
+        # A root owner is named by its kind; an object without one by its resource, which is not a kind.
         subject["kind"] = kind
     words = found.words if found.fate else f"{owner.requests:,} requests of {owner.user} would have been denied: {owner.message}"
     figures = {

@@ -96,7 +96,7 @@ def _result(rule: str, level: str, text: str, name: str, source: PolicySource | 
     return {
         "ruleId": rule,
         "ruleIndex": _RULE_INDEX[rule],
-        # Section 3.27.10: a result that is no failure has the level none, and only such a one has it.
+        # Section 3.27.10: a result that is not a failure has the level none, and only such a one has it.
         "kind": "pass" if level == "none" else "fail",
         "level": level,
         "message": {"text": text},

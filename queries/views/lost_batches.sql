@@ -3,7 +3,7 @@
 -- last_ts: the last event of it
 -- events: how many there are in the log file
 --
--- An API server encodes a batch as a whole. One event whose body is no JSON, such as an apply that was sent as YAML, makes every attempt
+-- An API server encodes a batch as a whole. One event whose body is not JSON, such as an apply that was sent as YAML, makes every attempt
 -- fail, and the batch is dropped (kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go); that event is in no log file either. So
 -- where ten events in a row were written to the file and not one of them was posted, it was a batch and not a single event.
 WITH missing AS MATERIALIZED (

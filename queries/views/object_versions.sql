@@ -9,6 +9,6 @@
 -- object: JSON
 -- source: column of `events` that holds the object
 --
--- Status, Table and PartialObjectMetadata are no whole objects. Subresources that speak of another kind (scale, eviction, binding,
--- token) are left out: their bodies are no versions of the object. Lists other than those of deletecollection are left out too.
+-- Status, Table and PartialObjectMetadata are not whole objects. Subresources that speak of another kind (scale, eviction, binding,
+-- token) are left out: their bodies are not versions of the object. Lists other than those of deletecollection are left out too.
 FROM versions_of(NULL)

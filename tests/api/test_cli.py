@@ -62,7 +62,7 @@ def test_the_demonstration_spares_a_folder_that_is_no_lake(tmp_path: Path, capsy
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "mine.txt").write_text("x")
     assert run(["demo", "--out", str(tmp_path)]) == 2
-    assert "is no lake" in capsys.readouterr().err
+    assert "is not a lake" in capsys.readouterr().err
     assert (tmp_path / "lake" / "mine.txt").exists()
 
 
@@ -232,7 +232,7 @@ spec:
         (["violations"], "there is no lake here"),
         (["ingest", "nothing-here.log"], "nothing-here.log: no such file or folder"),
         (["ingest", "--cluster", "../x", "nothing-here.log"], "does not name a cluster"),
-        (["violations", "--since", "soon"], "'soon' is no time"),
+        (["violations", "--since", "soon"], "'soon' is not a time"),
         (["violations", "--since", "2026-01-02", "--until", "2026-01-01"], "is not before"),
         (["replay"], "no policies are given"),
         (["replay", "-f", "nothing-here.yaml"], "nothing-here.yaml: no such file or folder"),

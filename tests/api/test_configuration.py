@@ -75,7 +75,7 @@ def test_the_output_is_the_options_then_the_environments_then_the_files(
     assert run([*asked, "-o", "csv"]) == 0
     assert capsys.readouterr().out.startswith("policy,failures,")
     monkeypatch.delenv("HINDCAST_OUTPUT")
-    # A format that only reports have is no mistake of the other commands.
+    # A format that only reports have is not a mistake of the other commands.
     (tmp_path / "hindcast.toml").write_text('output = "sarif"\n')
     assert run(asked) == 0
 

@@ -19,7 +19,7 @@ def test_tokens_and_names_stand_for_clusters(tmp_path: Path) -> None:
     assert identities.clusters_of(TOKEN, None) == {"lab-1", "lab-2"}
     assert identities.clusters_of(None, "apiserver prod") == {"prod"}
     assert identities.clusters_of(TOKEN, "apiserver prod") == {"lab-1", "lab-2", "prod"}
-    # A token is no name and a name is no token.
+    # A token is not a name and a name is not a token.
     assert identities.clusters_of("apiserver prod", TOKEN) == set()
     assert identities.clusters_of(None, None) == set()
     assert identities.clusters_of("", "") == set()
@@ -28,10 +28,10 @@ def test_tokens_and_names_stand_for_clusters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lab-1\n", ":1: this is no identity"),
-        (f"# x\nLAB token:{TOKEN}\n", ":2: this is no identity"),
-        (f"lab-1 password:{TOKEN}\n", ":1: this is no identity"),
-        ("lab-1 token:\n", ":1: this is no identity"),
+        ("lab-1\n", ":1: this is not an identity"),
+        (f"# x\nLAB token:{TOKEN}\n", ":2: this is not an identity"),
+        (f"lab-1 password:{TOKEN}\n", ":1: this is not an identity"),
+        ("lab-1 token:\n", ":1: this is not an identity"),
         ("lab-1 token:short\n", ":1: the token is shorter than 16"),
         ("# nobody\n", "holds no identity"),
     ],

@@ -144,9 +144,9 @@ def shake_hands(folder: Path, authority: str, host: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["init", "--server", "sink:7443"], "'sink:7443' is no URL of a sink"),
-        (["init", "--server", "https://["], "'https://[' is no URL of a sink"),
-        (["init", "--server", "https://h:99999"], "'https://h:99999' is no URL of a sink"),
+        (["init", "--server", "sink:7443"], "'sink:7443' is not a URL of a sink"),
+        (["init", "--server", "https://["], "'https://[' is not a URL of a sink"),
+        (["init", "--server", "https://h:99999"], "'https://h:99999' is not a URL of a sink"),
         (["init", "--server", "http://sink", "--make-certificate"], "speaks no TLS"),
         (["init", "--server", "https://sink", "--make-certificate", "--certificate-authority", "x"], "leave one of them out"),
         (["init", "--server", "https://sink/?a=b"], "has a query"),

@@ -248,12 +248,12 @@ def test_policies_are_told_as_of_a_time(asked: QueryClient, lake: LakeReader) ->
 @pytest.mark.parametrize(
     ("path", "given", "status", "found"),
     [
-        ("/requests", {"namspace": "x"}, 400, "'namspace' is no parameter here"),
+        ("/requests", {"namspace": "x"}, 400, "'namspace' is not a parameter here"),
         ("/requests", {"limit": 0}, 422, "query.limit"),
         ("/requests", {"limit": 1001}, 422, "found '1001'"),
-        ("/requests", {"since": "yesterday"}, 400, "since: 'yesterday' is no time"),
-        ("/requests", {"since": "99999999999999d"}, 400, "is no time"),
-        ("/requests", {"until": "0001-01-01T00:00:00+23:59"}, 400, "is no time"),
+        ("/requests", {"since": "yesterday"}, 400, "since: 'yesterday' is not a time"),
+        ("/requests", {"since": "99999999999999d"}, 400, "is not a time"),
+        ("/requests", {"until": "0001-01-01T00:00:00+23:59"}, 400, "is not a time"),
         ("/requests", {"after": "bm9uZQ"}, 400, "not where a page of this question ended"),
         ("/requests", {"after": "W1td"}, 400, "not where a page"),
         ("/requests", {"code": "teapot"}, 422, "query.code.0"),

@@ -259,11 +259,11 @@ def test_tokens_are_rotated_and_revoked(tmp_path: Path) -> None:
     [
         ("", "holds no token"),
         ("# only a comment\n", "holds no token"),
-        ("alice\n", ":1: this is no reader"),
-        ("\nalice name:alice\n", ":2: this is no reader"),
-        ("al/ice token:0123456789abcdef\n", ":1: this is no reader"),
+        ("alice\n", ":1: this is not a reader"),
+        ("\nalice name:alice\n", ":2: this is not a reader"),
+        ("al/ice token:0123456789abcdef\n", ":1: this is not a reader"),
         ("alice token:short\n", ":1: the token is shorter"),
-        ("alice sha256:abc\n", ":1: this is no reader"),
+        ("alice sha256:abc\n", ":1: this is not a reader"),
     ],
 )
 def test_a_file_of_tokens_is_checked_at_the_start(tmp_path: Path, text: str, message: str) -> None:

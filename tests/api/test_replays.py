@@ -191,10 +191,10 @@ def test_a_job_ends_with_the_server(lake: Path) -> None:
         (registry(), {}, {}, 415, "found none"),
         (b"\xff\xfe\xfa", YAML, {}, 400, "not UTF-8 at byte 0"),
         ("x" * (BYTES_MAX + 1), YAML, {}, 413, "larger than 1,048,576 bytes"),
-        (registry(), YAML, {"since": "soon"}, 400, "since: 'soon' is no time"),
+        (registry(), YAML, {"since": "soon"}, 400, "since: 'soon' is not a time"),
         (registry(), YAML, {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, 400, "not before"),
-        (registry(), YAML, {"kubernetes_version": "new"}, 400, "'new' is no version"),
-        (registry(), YAML, {"workers": "8"}, 400, "'workers' is no parameter here"),
+        (registry(), YAML, {"kubernetes_version": "new"}, 400, "'new' is not a version"),
+        (registry(), YAML, {"workers": "8"}, 400, "'workers' is not a parameter here"),
         (registry(), YAML, {"calibrate": "perhaps"}, 422, "query.calibrate"),
     ],
 )
@@ -214,7 +214,7 @@ def bomb(levels: int) -> str:
 
 @pytest.mark.parametrize("text", [bomb(12), "[" * 5_000, "- " * 200, "a: &a [*a]", "\n".join(f"b{n}: [1]" for n in range(150_000))])
 def test_a_text_that_stands_for_too_much_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"^policies:\d+: (stands for more than|nested deeper|the alias \*a stands inside)"):
+    with pytest.raises(InputError, match=r"^policies:\d+: (stands for more than|nested deeper|the alias \*a refers to itself)"):
         check_posted(text)
 
 

@@ -241,7 +241,7 @@ def test_hostile_requests_harm_nobody(tmp_path: Path) -> None:
     with RunningServer(settings, tmp_path / "server.log") as server:
         good = 0
         for number, (request, allowed) in enumerate(hostile_requests(random.Random(7))):
-            # Bytes that are no request may leave the server waiting for the rest of one.
+            # Bytes that are not a request may leave the server waiting for the rest of one.
             status = answer_to(server.port, request, 0.3 if 0 in allowed else 10)
             assert status in allowed, request[:300]
             if number % 10 == 0:

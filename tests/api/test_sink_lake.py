@@ -67,7 +67,7 @@ def test_a_lake_that_is_not_there_any_more_takes_nothing(tmp_path: Path, displac
             server.wait_for("drain_ended")
         wait_until(lambda: b"lake_displaced" in server.get("/readyz")[1])
         assert server.get("/readyz")[0] == 503
-        # An item that is no event would go to quarantine alone.
+        # An item that is not an event would go to quarantine alone.
         assert server.post("lab-1", event_list([])[:-2] + b"5]}")[0] == 503
         server.stop()
         assert "Traceback" not in server.log.read_text()

@@ -59,6 +59,6 @@ def test_what_is_missing_is_named(lake: Path, capsys: pytest.CaptureFixture[str]
     assert run(["--lake", str(lake), "expire"]) == 2
     assert "give --before or --objects-before" in capsys.readouterr().err
     assert run(["--lake", str(lake), "expire", "--before", "soon"]) == 2
-    assert "--before: 'soon' is no time" in capsys.readouterr().err
+    assert "--before: 'soon' is not a time" in capsys.readouterr().err
     assert run(["--lake", str(lake / "none"), "compact"]) == 2
     assert "there is no lake here" in capsys.readouterr().err

@@ -155,7 +155,7 @@ def test_bad_places_are_named(watch: list[str], tmp_path: Path, capsys: pytest.C
     broken = tmp_path / "cursor.json"
     broken.write_text("{")
     assert run([*watch, "--once", "--cursor", str(broken)]) == 2
-    assert "this is no cursor of a watch" in capsys.readouterr().err
+    assert "this is not a cursor of a watch" in capsys.readouterr().err
     assert run([*watch, "--once", "--metrics-file", str(tmp_path / "no" / "m.prom")]) == 2
     assert "--metrics-file" in capsys.readouterr().err
     assert run([*watch, "--once", "--cursor", "/dev/null/x.json"]) == 2

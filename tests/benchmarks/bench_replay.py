@@ -83,7 +83,7 @@ def lake_of(folder: Path, log: str, files: str) -> Path:
 
 def _measure(lake: Path, policies: int, workers: int) -> dict[str, Any]:
     """One replay in a process of its own, which tells its own peak of memory."""
-    # The number of workers is no part of a run's name: a finished run of the same plan would be returned and not measured.
+    # The number of workers is not a part of a run's name: a finished run of the same plan would be returned and not measured.
     shutil.rmtree(runs_folder(lake), ignore_errors=True)
     command = [sys.executable, "-m", "tests.benchmarks.bench_replay", "--here", str(lake), str(policies), str(workers)]
     started = time.perf_counter()

@@ -15,7 +15,7 @@ import zstandard
 POST = Path(__file__).parents[1] / "cases" / "posts" / "000005.json.zst"
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 
-# Values as they stand in JSON text, because some of them are no values of Python's.
+# Values as they stand in JSON text, because some of them are not values of Python's.
 _SCALARS = [
     b"null", b"true", b"0", b"-1", b"-0", b"1e400", b"-1e-400", b"1" * 30, b"9223372036854775808", b"18446744073709551616",
     b"1" * 5000, b"0." + b"1" * 5000, b"70000", b"1.5", b"1e3", b'""', b'" "', b'"\\u0000"', b'"\\ud800"', b'"\\udc00\\ud800"',

@@ -183,5 +183,5 @@ def test_a_store_that_is_not_there(lake: Lake, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("ingest.object_store._ATTEMPTS", 1)
     with pytest.raises(InputError, match="the object store cannot be reached; is the endpoint the right one"):
         ingest_files(lake, ["s3://logs/x"], "c", 0.0, endpoint="http://127.0.0.1:1")
-    with pytest.raises(InputError, match="is no endpoint of an object store"):
+    with pytest.raises(InputError, match="is not an endpoint of an object store"):
         ingest_files(lake, ["s3://logs/x"], "c", 0.0, endpoint="ftp://h")

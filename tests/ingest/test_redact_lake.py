@@ -235,7 +235,7 @@ def test_a_snapshot_keeps_none(tmp_path: Path) -> None:
     ] * 2
     assert_clean(lake.path)
     kept = [row for path in lake.files("objects") for row in pq.read_table(path, partitioning=None).to_pylist()]
-    # That there is no Secret at all is no credential.
+    # That there is no Secret at all is not a credential.
     assert sorted((row["kind"], row["name"]) for row in kept) == [("Pod", "p"), ("Secret", ""), ("Work", "w")]
 
 

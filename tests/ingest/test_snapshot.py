@@ -83,7 +83,7 @@ def test_the_same_snapshot_again_adds_nothing(lake: Lake, tmp_path: Path) -> Non
     [
         ("not: [json", "found text that is neither JSON nor YAML, wanted a list of objects"),
         ('{"kind":"Status","apiVersion":"v1"}', "found Status without apiVersion, kind and metadata.name, wanted objects"),
-        ('{"kind":"List","items":[1]}', "an item is no object"),
+        ('{"kind":"List","items":[1]}', "an item is not an object"),
         ('{"kind":"List","items":', "no list of objects"),
     ],
 )

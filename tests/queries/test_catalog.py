@@ -166,7 +166,7 @@ def test_sql_that_cannot_be_bound_is_an_input_error(reader: LakeReader) -> None:
 def test_an_unknown_dimension_or_view_is_an_input_error(reader: LakeReader) -> None:
     with pytest.raises(InputError, match="violations cannot be counted by 'colour'; use one of policy, binding"):
         reader.violation_rollup(["policy", "colour"])
-    with pytest.raises(InputError, match="there is no view 'nowhere'"):
+    with pytest.raises(InputError, match="found no view 'nowhere'"):
         reader.columns("nowhere")
 
 

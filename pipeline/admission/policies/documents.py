@@ -63,7 +63,7 @@ def _no_yaml(error: yaml.YAMLError, text: str, source: str) -> InputError:
 
 
 def _json_documents(text: str, source: str) -> list[Document]:
-    """Nothing if it is no JSON."""
+    """Nothing if it is not JSON."""
     decoder = json.JSONDecoder(parse_float=_json_number, parse_int=_json_number, object_pairs_hook=_json_object)
     documents: list[Document] = []
     position = 0

@@ -48,7 +48,7 @@ def texts_of(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 
 def text_of(data: bytes, source: str) -> str:
-    """The text of a file. Raises InputError with the line of what is no UTF-8."""
+    """The text of a file. Raises InputError with the line of bytes that are not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

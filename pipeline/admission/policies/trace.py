@@ -232,7 +232,7 @@ def plain(value: Value) -> Any:
 
 
 def place_text(place: Place) -> str:
-    """A place as a person writes it: `object.spec.containers[0].image`, and quotes where a name is no plain one."""
+    """A place as a person writes it: `object.spec.containers[0].image`, and quotes where a name is not a plain one."""
     return str(place[0]) + "".join(map(step_text, place[1:]))
 
 

@@ -66,7 +66,7 @@ def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> object:
     value = number_of(node.value)
     if isinstance(value, str):
         kind = node.tag.removeprefix(_PREFIX)
-        raise yaml.constructor.ConstructorError(problem=f"{value!r} is no {kind}", problem_mark=node.start_mark)
+        raise yaml.constructor.ConstructorError(problem=f"{value!r} is not of type {kind}", problem_mark=node.start_mark)
     return value
 
 

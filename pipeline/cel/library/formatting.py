@@ -40,7 +40,7 @@ class Clause:
 def format_string(text: str, arguments: list[Value], times_sign: str = "×") -> str:
     """`text` with its clauses replaced by the arguments in order; `times_sign` stands in powers of ten.
 
-    Raises CelError in the words of cel-go. Too many arguments are no error.
+    Raises CelError in the words of cel-go. Too many arguments are not an error.
     """
     check_printable(arguments)
     pieces: list[str] = []

@@ -18,7 +18,7 @@ def _escape(char: str) -> str:
     if code < 0x80:
         return f"\\x{code:02x}"
     if 0xD800 <= code < 0xE000:
-        return "\ufffd"  # Half of a surrogate pair is no character in Go.
+        return "\ufffd"  # Half of a surrogate pair is not a character in Go.
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

@@ -20,7 +20,7 @@ unnamed AS MATERIALIZED (
 wanted AS MATERIALIZED (
     SELECT
         s.* EXCLUDE (name),
-        -- Of what is no write, nothing is looked for but itself.
+        -- Of what is not a write, nothing is looked for but itself.
         coalesce(s.name, u.name, '') AS name
     FROM shown AS s
     LEFT JOIN unnamed AS u ON u.cluster = s.cluster AND u.audit_id = s.audit_id AND u.ts = s.ts AND u.stage_ts = s.stage_ts

@@ -1,4 +1,4 @@
-"""A body that is no object of Kubernetes costs its own request a verdict, and nobody else's."""
+"""A body that is not an object of Kubernetes costs its own request a verdict, and nobody else's."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_run_says_what_every_expression_came_to(lake: Path, policies: PolicySe
     rows = verdicts(lake, plan)
     assert pq.read_schema(runs_folder(lake) / plan.run_id / "verdicts.parquet").equals(VERDICTS)
     assert len(rows) == summary.verdicts
-    # web-00: no owner; then 0 to 5 replicas, which is no shrinking. web-11: too many; then 11 to 5.
+    # web-00: no owner; then 0 to 5 replicas, which does not shrink. web-11: too many; then 11 to 5.
     said = {
         (row["audit_id"], row["policy"], row["expression_index"]): (row["decision"], row["message"], row["reason"], row["code"])
         for row in rows

@@ -221,7 +221,7 @@ def test_workloads_recounted_in_python(made: Made) -> None:
     denied: dict[tuple[str, str], set[tuple[str, ...]]] = {}
     for policy, binding, denies, unknown, body, namespace, name, resource in rows:
         found = json.loads(body) if body else {}
-        # A patch is no object: what it is about is told by the request.
+        # A patch is not an object: what it is about is told by the request.
         whole = found if isinstance(found, dict) and found.get("kind") == kinds.get(resource) else {}
         unit = root(whole, kinds.get(resource, resource), namespace, name, owners)
         if denies or not unknown:
