@@ -117,7 +117,7 @@ def test_filters_narrow_the_list_and_stay_in_the_form(pages: Pages) -> None:
     values = {field.attributes["name"]: field.attributes.get("value") for field in page.all("input")}
     assert (values["namespace"], values["since"], values["until"]) == ("data-prod", "2026-11-21", "2026-11-22")
     assert "No request of this replay fits" in main(pages.page(f"/runs/{run}/requests?user=nobody"))
-    assert "is no time" in main(pages.page(f"/runs/{run}/requests?since=yesterday", 400))
+    assert "is not a time" in main(pages.page(f"/runs/{run}/requests?since=yesterday", 400))
     assert "is not before" in main(pages.page(f"/runs/{run}/requests?since=2026-11-22&until=2026-11-21", 400))
 
 
