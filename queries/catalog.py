@@ -82,7 +82,7 @@ def parse_statement(kind: Kind, name: str, text: str) -> Statement:
     while lines and lines[0].startswith("--"):
         header.append(lines.pop(0).removeprefix("--").removeprefix(" "))
     if not header:
-        raise ValueError(f"{name}.sql does not begin with a comment; its first line says what one row is")
+        raise ValueError(f"{name}.sql does not begin with a comment; its first line describes one row")
     names: dict[str, str] = {}
     remark: list[str] = []
     current = ""

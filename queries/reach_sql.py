@@ -113,7 +113,7 @@ def _codes(codes: range | tuple[int, ...]) -> str:
 
 _BY_MUTATING_WEBHOOK = f"""len(list_filter(
         map_entries(annotations),
-        lambda annotation: CASE -- AND would parse every value, and most are no JSON
+        lambda annotation: CASE -- AND would parse every value, and most are not JSON
             WHEN starts_with(annotation.key, {_text(MUTATION_PREFIX)}) THEN CASE
                 WHEN json_valid(annotation.value)
                 THEN nullif(annotation.value ->> '$.webhook', '') = regexp_extract(message, {_text(WEBHOOK_NAME)}, 1)
