@@ -74,7 +74,9 @@ def _limited(table: Table, limit: int) -> Table:
     more = len(table.rows) - limit
     if limit == 0 or more <= 0:
         return table
-    return replace(table, rows=table.rows[:limit], notes=(*table.notes, f"{more:,} more rows: --limit 0 shows all"))
+    return replace(
+        table, rows=table.rows[:limit], notes=(*table.notes, f"{more:,} more {'row' if more == 1 else 'rows'}: --limit 0 shows all")
+    )
 
 
 def _write_csv(table: Table, out: TextIO) -> None:

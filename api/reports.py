@@ -73,10 +73,11 @@ def check_outputs(paths: Sequence[Path] | None, folder: Path | None = None) -> N
         check_folder("--export", folder)
 
 
-def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | None = None) -> None:
+def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | None = None, limit: int | None = None) -> None:
     """Write the report to standard output; `tables` are its tables for a terminal, by default `report_tables`."""
     if form in (ReportFormat.TABLE, ReportFormat.WIDE, ReportFormat.CSV):
-        render(report_tables(report, wide=form is not ReportFormat.TABLE) if tables is None else tables, Format(form))
+        shown = report_tables(report, wide=form is not ReportFormat.TABLE) if tables is None else tables
+        render(shown, Format(form), limit=limit)
     else:
         sys.stdout.write(TEXT_FORMATS[form].render(report))
 

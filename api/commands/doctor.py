@@ -64,12 +64,13 @@ def command(
         ),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster that --metrics is about, where the lake has several.")] = None,
+    limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Say what evidence was lost or is doubtful, what that means for verdicts, and what to do.
+    """Report lost or doubtful evidence, its effect on verdicts, and the next step.
 
-    Exit code 1 when evidence was lost, 3 when it may have been and nothing here decides it: the counters of the API servers do
-    (`--metrics`). Lines `Error in audit plugin` in their logs (`--server-log`) prove losses, but never that there were no others.
+    Exit code 1: evidence was lost. Exit code 3: evidence may be lost, and only the counters of the API servers (`--metrics`) can
+    decide that. Lines `Error in audit plugin` in their logs (`--server-log`) prove losses, but never their absence.
     """
     own: Context = context.obj
     refuse_unused(metrics or (), metrics_token, metrics_ca)
@@ -86,8 +87,19 @@ def command(
         state = lake_state(lake)
     finally:
         lake.close()
-    render([_sources_table(sources), _lake_table(state, datetime.now(UTC)), _findings_table(findings, verify)], output)
-    return exit_code(findings)
+    tables = [_sources_table(sources), _lake_table(state, datetime.now(UTC)), _findings_table(findings, verify)]
+    render(tables, output, limit=limit)
+    code = exit_code(findings)
+    own.say(f"doctor: {_ANSWERS[code]}; exit code {code}")
+    return code
+
+
+_STYLES = {"lost": "red", "possible": "yellow"}
+_ANSWERS = {
+    0: "no evidence was lost, as far as the lake and the given metrics show",
+    _GATE: "evidence was lost",
+    _UNDECIDED: "evidence may be lost; --metrics of every API server decides it",
+}
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
@@ -144,7 +156,15 @@ def _lake_table(state: LakeState, now: datetime) -> Table:
 
 
 def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
-    columns = [Column(name, _HEADINGS.get(name, ""), name in ("kind", "count", "means", "action")) for name in _FINDING]
+    columns = [
+        Column(
+            name,
+            _HEADINGS.get(name, ""),
+            name in ("kind", "count", "means", "action"),
+            styles=_STYLES if name == "severity" else {},
+        )
+        for name in _FINDING
+    ]
     rows = [[_cell(getattr(finding, name)) for name in _FINDING] for finding in findings]
     notes = [f"{finding.kind}: {finding.means}; do: {finding.action}" for finding in _one_of_each(findings)]
     if _undecided(findings):

@@ -65,6 +65,7 @@ def command(
     ] = False,
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
+    limit: options.Limit = None,
     output: Annotated[
         ExemptionFormat,
         typer.Option("-o", "--output", help="Print tables, or manifests or patches for kubectl."),
@@ -95,7 +96,7 @@ def command(
         proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(workers))
     finally:
         reader.close()
-    _print(proposal, output)
+    _print(proposal, output, limit)
     own.say(plan.words_of_window)
     return 1 if exit_code and not (proposal.denies_nothing and proposal.fits_later) else 0
 
@@ -115,7 +116,7 @@ def parse_expiry(text: str, today: date) -> date:
         raise InputError(f"--review-by: {text!r} is not a day", "give a date such as 2026-11-21, or days such as 90d") from None
 
 
-def _print(proposal: Proposal, output: ExemptionFormat) -> None:
+def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> None:
     match output:
         case ExemptionFormat.MANIFESTS:
             sys.stdout.write(proposal.after.to_yaml())
@@ -124,7 +125,7 @@ def _print(proposal: Proposal, output: ExemptionFormat) -> None:
         case ExemptionFormat.JSON_PATCH:
             sys.stdout.write(json.dumps(json_patches(proposal.before, proposal.after), indent=2, ensure_ascii=False) + "\n")
         case _:
-            render([exemption_table(proposal), later_table(proposal), left_table(proposal)], Format(output))
+            render([exemption_table(proposal), later_table(proposal), left_table(proposal)], Format(output), limit=limit)
 
 
 def exemption_table(proposal: Proposal) -> Table:

@@ -85,6 +85,7 @@ def command(
     server_ca: Annotated[
         Path | None, typer.Option("--server-ca", help="With --server: a PEM file with the authority that signed its certificate.")
     ] = None,
+    limit: options.Limit = None,
     output: reports.Output = ReportFormat.TABLE,
     report_file: reports.Files = None,
     export: reports.Export = None,
@@ -118,9 +119,8 @@ def command(
     report = found.report
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
-    reports.print_report(
-        report, output, [*reports.report_tables(report, wide=output is not ReportFormat.TABLE), *counterexample_tables(report)]
-    )
+    tables = [*reports.report_tables(report, wide=output is not ReportFormat.TABLE), *counterexample_tables(report)]
+    reports.print_report(report, output, tables, limit)
     own.say(found.window)
     code = exit_code(report, Allowed(allow_insufficient, allow_exemptions))
     own.say(f"gate: {_sentence(report)}; exit code {code}")

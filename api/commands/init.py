@@ -174,7 +174,10 @@ def _check(own: Context, coverage: Coverage | None, given: AuditPolicy | None, o
     finally:
         reader.close()
     render(tables, output)
-    return _GATE if rows else 0
+    code = _GATE if rows else 0
+    found = "the audit policy withholds evidence that a replay needs" if rows else "the audit policy withholds no evidence"
+    own.say(f"init --check: {found}; exit code {code}")
+    return code
 
 
 def _withheld_table(rows: list[Withheld], given: AuditPolicy | None) -> Table:

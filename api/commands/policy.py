@@ -33,6 +33,7 @@ def command(
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
     other_authorizers: replay.OtherAuthorizersOption = None,
+    limit: options.Limit = None,
     output: options.Output = Format.TABLE,
     exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 1 when a recorded request goes over a limit."),
 ) -> int:
@@ -44,7 +45,7 @@ def command(
     plan = replay.plan_of(own, given, window, version, other_authorizers, 1)
     with own.progress("counting costs") as step:
         found = policy_costs(plan, own.lake, step)
-    render([policies_table(found), figures_table(found), nearest_table(found)], output)
+    render([policies_table(found), figures_table(found), nearest_table(found)], output, limit=limit)
     return 1 if exit_code and any(each.over for each in found) else 0
 
 

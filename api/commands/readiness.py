@@ -51,6 +51,7 @@ def command(
     check_exemptions: Annotated[bool, typer.Option("--check-exemptions", help="Review the existing exemptions instead.")] = False,
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
+    limit: options.Limit = None,
     output: reports.Output = ReportFormat.TABLE,
     report_file: reports.Files = None,
     export: reports.Export = None,
@@ -71,7 +72,7 @@ def command(
     report = make_report(own, asked, chosen, CHANGE_DELAY if calibration else None, export)
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
-    reports.print_report(report, output)
+    reports.print_report(report, output, limit=limit)
     return _exit_code(report) if exit_code else 0
 
 

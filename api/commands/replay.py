@@ -70,6 +70,7 @@ def command(
     cluster: Annotated[str | None, typer.Option(help="The cluster whose policies --from-log and --against-log take.")] = None,
     other_authorizers: OtherAuthorizersOption = None,
     workers: Workers = None,
+    limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Replay policies over the recorded requests, and count the decisions of each (policy, binding)."""
@@ -92,7 +93,7 @@ def command(
         both = verdicts_of(own, old), verdicts_of(own, summary)
         notes = unpaired(before, new)
         tables = [request_difference_table(request_difference(*both), notes), difference_table(difference(*both)), *tables]
-    render(tables, output)
+    render(tables, output, limit=limit)
     own.say(planned.words_of_window)
     own.say(f"verdicts: {verdicts_of(own, summary)}")
     return 0

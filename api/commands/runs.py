@@ -36,6 +36,7 @@ def command(
         str | None,
         typer.Option("--older-than", help="With rm: runs that were last asked for before then: `30d`, `12h`, or RFC 3339."),
     ] = None,
+    limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """List the replays of the lake with their kind and window, show some of them, or remove some of them."""
@@ -45,7 +46,7 @@ def command(
     if action is Action.LIST and run_ids:
         raise InputError(f"list takes no run ID, found {run_ids[0]!r}", f"use: hindcast runs show {run_ids[0]}")
     if action is Action.LIST:
-        render([runs_table(runs(own.lake))], output)
+        render([runs_table(runs(own.lake))], output, limit=limit)
         return 0
     if not run_ids and older is None:
         raise InputError(
@@ -54,12 +55,12 @@ def command(
         )
     if action is Action.SHOW:
         found = [run(own.lake, run_id) for run_id in run_ids or ()]
-        render([runs_table(found), bindings_table(found)], output)
+        render([runs_table(found), bindings_table(found)], output, limit=limit)
         return 0
     moment = options.parse_time("--older-than", older, datetime.now(UTC))
     chosen = [*(run_ids or ()), *(older_than(own.lake, moment) if moment is not None else ())]
     removed, kept = remove_runs(own.lake, chosen)
-    render([removed_table(removed)], output)
+    render([removed_table(removed)], output, limit=limit)
     if kept:
         raise in_use_error(kept)
     return 0

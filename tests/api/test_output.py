@@ -7,6 +7,7 @@ import io
 import json
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.cli import run
 from api.layout import Screen, lines_of
 from api.output import Column, Format, Table, render, text
 
@@ -176,3 +178,18 @@ def test_a_limit_says_how_much_it_leaves_out() -> None:
     out = io.StringIO()
     render([Table("t", [Column("n")], [[n] for n in range(5)])], Format.TABLE, out, limit=2)
     assert out.getvalue() == "N\n0\n1\nnote: 3 more rows: --limit 0 shows all\n\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["violations", "runs", "replay", "calibrate", "readiness", "exemptions", "gate", "policy", "doctor"]
+)
+def test_every_command_with_long_tables_can_shorten_them(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    assert "--limit" in capsys.readouterr().out
+
+
+def test_doctor_ends_with_its_answer(demo_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["--lake", str(demo_lake), "doctor"])
+    told = capsys.readouterr()
+    assert told.err.splitlines()[-1].startswith("doctor: ")
+    assert told.err.splitlines()[-1].endswith(f"; exit code {code}")
