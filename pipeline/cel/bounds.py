@@ -122,6 +122,8 @@ _LINEAR = frozenset(
     ("@in", "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf", "includes", "slice", "reverse", "first", "last")
 )
 _SETS = frozenset(("sets.contains", "sets.equivalent", "sets.intersects"))
+# Quantities and versions are no larger than their texts.
+_COMPARISONS = frozenset(("isGreaterThan", "isLessThan", "compareTo"))
 # These return a part of their first argument, or all of it changed character by character.
 _PARTS = frozenset(
     ("lowerAscii", "upperAscii", "trim", "substring", "charAt", "find", "slice", "reverse", "first", "last", "min", "max")
@@ -209,6 +211,11 @@ class Bounds:
             own = self.joined(sizes).times(0.2)
         elif name == "split":
             own = sizes[0].times(0.2)
+        elif name == "replace":
+            # The result costs nothing, but who looks at the bound wants to know that little is built.
+            own = (sizes[0] + self.replaced(sizes)).times(0.2) + constant(12)
+        elif name in _COMPARISONS or (function.cost is None and function.overloads[0].result.name in _SCALAR_RESULTS):
+            own = _sum(sizes).times(0.2)
         else:
             raise UnboundedError(name)
         return below + own, self.result(name, function.overloads[0].result.name, sizes)
@@ -216,6 +223,10 @@ class Bounds:
     def joined(self, sizes: list[Polynomial]) -> Polynomial:
         """The elements, and a separator for each."""
         return sizes[0] + sizes[0] * sizes[1] if len(sizes) == 2 else sizes[0]
+
+    def replaced(self, sizes: list[Polynomial]) -> Polynomial:
+        """The text, and the new one before each character of it and at its end: an empty text is found there."""
+        return sizes[0] + sizes[0] * sizes[2]
 
     def result(self, name: str, type_name: str, sizes: list[Polynomial]) -> Polynomial:
         """A bound on the JSON of a call's result."""
@@ -225,6 +236,8 @@ class Bounds:
             return _sum(sizes) + constant(_SCALAR)
         if name == "join":
             return self.joined(sizes) + constant(2)
+        if name == "replace":
+            return self.replaced(sizes) + constant(2)
         if name in ("split", "findAll"):
             # Each character may become an element of its own, with quotes and a comma.
             return sizes[0].times(4) + constant(8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -55,6 +55,11 @@ class Program:
             except Exception:
                 pass  # Anything unusual: the exact tier finds out what it is.
         return self.evaluate_exactly(activation)
+
+    @property
+    def fast(self) -> Callable[[Activation], Value] | None:
+        """The generated function, if there is one. Where it raises, or returns an error or an unknown, nothing is decided."""
+        return self._fast
 
     def evaluate_exactly(self, activation: Activation) -> Value | CelError | Unknown:
         """As `evaluate`, by the exact tier alone."""

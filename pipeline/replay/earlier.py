@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,26 +27,26 @@ from .past import horizon, rows_of, snapshot_rows
 from .plan import ReplayPlan, RequestClass
 from .shelf import PARTITION
 
-# An object whose earlier state is asked for: cluster, resource, namespace (empty for none) and name.
-Asked: TypeAlias = tuple[str, str, str, str]
-_OF_ASKED = ("cluster", "resource", "place", "name")
-_FIELDS: list[pa.Field[Any]] = [*(pa.field(name, pa.string()) for name in _OF_ASKED), pa.field(PARTITION, pa.int32())]
-ASKED = pa.schema(_FIELDS)
+# An object whose earlier state is asked for, with its namespace (empty for none).
+_FIELDS: list[pa.Field[Any]] = [pa.field(name, pa.string()) for name in ("cluster", "resource", "place", "name")]
+ASKED = pa.schema([*_FIELDS, pa.field(PARTITION, pa.int32())])
 # In place of a name: the deletecollections that such an object may have met. No name holds a slash.
 _SWEPT = "/"
 
 
-def asked_of(batch: pa.RecordBatch) -> pa.Table:
-    """The objects whose earlier state some requests ask for, with the columns ASKED. `batch` has the columns of `planned.sql`."""
-    asking = batch.filter(batch.column("asks"))
-    places: pa.Array[Any] = asking.column("namespace").fill_null("")
-    columns = [asking.column("cluster"), asking.column("resource"), places, asking.column("name"), asking.column(PARTITION)]
-    return pa.Table.from_arrays(columns, schema=ASKED).group_by(ASKED.names).aggregate([])
+def asked_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    """The objects whose earlier state some requests ask for, as rows of ASKED. `batch` has the columns of `planned.sql`."""
+    names = ("asks", "cluster", "resource", "namespace", "name", PARTITION)
+    columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
+    for asks, cluster, resource, namespace, name, partition in zip(*columns, strict=True):
+        if asks:
+            yield cluster, resource, namespace or "", name, partition
 
 
-def _keys(asked: pa.Table) -> Iterator[Asked]:
-    columns: list[list[Any]] = [asked.column(name).to_pylist() for name in _OF_ASKED]
-    return zip(*columns, strict=True)
+def asked_table(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    """Such rows as a table with the columns ASKED, each once."""
+    found = sorted(set(rows), key=repr)
+    return pa.Table.from_arrays([pa.array([row[at] for row in found], field.type) for at, field in enumerate(ASKED)], schema=ASKED)
 
 
 class EarlierVersions:
@@ -65,7 +65,7 @@ class EarlierVersions:
         snapshots hold, all objects that the requests are about are known.
         """
         versions = LogVersions()
-        asked = {key for batch in waiting for key in _keys(asked_of(batch))}
+        asked = {row[:-1] for batch in waiting for row in asked_of(batch)}
         if not asked:
             return versions
         asked |= {(*key[:3], _SWEPT) for key in asked}

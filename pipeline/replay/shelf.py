@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,16 +58,16 @@ class ShelfWriter:
         table = pa.Table.from_batches(self._held)
         self._held.clear()
         self._held_bytes = 0
-        partitions: Any = table[PARTITION]
-        for partition in sorted(set(partitions.to_pylist())):
-            self._write(partition, table.filter(pc.equal(partitions, partition)))
-
-    def _write(self, partition: int, table: pa.Table) -> None:
         if self._writer is None:
             self._writer = pa.ipc.new_file(str(self._file), table.schema, options=_OPTIONS)
-        for batch in table.combine_chunks().to_batches():
-            self._writer.write_batch(batch)
-            self._entries.append(Entry(partition, batch.num_rows))
+        ordered = table.take(pc.sort_indices(table, sort_keys=[(PARTITION, "ascending")])).combine_chunks()
+        for batch in ordered.to_batches():
+            first = 0
+            partitions: list[Any] = batch.column(PARTITION).to_pylist()
+            for partition, rows in sorted(Counter(partitions).items()):
+                self._writer.write_batch(batch.slice(first, rows))
+                self._entries.append(Entry(partition, rows))
+                first += rows
 
 
 def entries(folder: Path, name: str) -> list[Entry]:

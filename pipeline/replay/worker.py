@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
-from .earlier import ASKED, EarlierVersions, asked_of
+from .earlier import EarlierVersions, asked_of, asked_table
 from .parts import Judged, Settled
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
 from .plan import ReplayPlan, Window
@@ -99,7 +99,7 @@ class Replayer:
         Returns the objects whose earlier state these ask for, too. Bodies are read batch by batch.
         """
         walk = Walk(builder)
-        asked = [ASKED.empty_table()]
+        asked: set[tuple[Any, ...]] = set()
         self._show(part)
         parameters = {**self._window.parameters, "partitions": self._partitions}
         for batch in self._narrow.sql(statement("planned"), parameters).to_arrow_reader(BATCH_ROWS):
@@ -107,9 +107,9 @@ class Replayer:
             if left:
                 put_aside = batch.take(pa.array(left, pa.int64()))
                 waiting.add(put_aside)
-                asked.append(asked_of(put_aside))
+                asked.update(asked_of(put_aside))
                 walk.waiting += len(left)
-        return walk, pa.concat_tables(asked).group_by(ASKED.names).aggregate([])
+        return walk, asked_table(asked)
 
     def past_writes(self, part: Slice, asked: pa.Table) -> Iterator[pa.RecordBatch]:
         """The writes in a slice of the objects in `asked`, which has the columns ASKED; with the partitions of these."""

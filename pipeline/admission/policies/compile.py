@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from ...cel import CompileError, Environment, Program, ProgramError, types
 from ...cel.defects import defect_of
@@ -19,12 +20,16 @@ from ...cel.stack import on_fresh_stack
 from ...cel.types import DYN, Type
 from ...request import Grade
 from .environments import environment
+from .known_costs import KnownCosts
 from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, Limits
 from .messages import trimmed
 from .model import NamedExpression, Policy
 from .outcome import ADMIT, Evaluation, Outcome
 from .reads import PolicyReads, reads_of
 from .verdict import Decision, PolicyVerdict
+
+if TYPE_CHECKING:
+    from .straight import StraightPath
 
 # What each kind of expression must evaluate to, exactly; `dyn` is not enough for any of them.
 VALIDATION = MATCH_CONDITION = (types.BOOL,)
@@ -117,9 +122,17 @@ class CompiledPolicy:
         self.condition_limits = Limits([conditions], variables)
         self.limits = Limits([validations, annotations], variables)
 
+        self.costs = KnownCosts(variables)
         self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
         # Of the whole and of each validation, where all are alike.
         self.even_grades = {grade: (grade,) * (len(checks) + 1) for grade in Grade}
+
+    @cached_property
+    def straight(self) -> StraightPath | None:
+        """The straight path through it, if it has one."""
+        from .straight import straight_path  # it is made of what is compiled here
+
+        return straight_path(self)
 
     @property
     def expressions(self) -> tuple[CompiledExpression, ...]:

@@ -15,7 +15,7 @@ from ...cel.values import CelError, LazyMap
 from ...cel.values import Unknown as CelUnknown
 from ...matching import Match
 from .compile import CompiledExpression, CompiledPolicy, CompiledValidation
-from .inputs import Inputs, View
+from .inputs import Inputs, NamespaceNotFoundError, View
 from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, PROGRAM_LIMIT, Doubt, Limits
 from .messages import REASON_INVALID, cut_annotation, kept, trimmed, usable_message
 from .model import FailurePolicy
@@ -23,8 +23,8 @@ from .outcome import ADMIT, Annotations, Evaluation, Outcome
 from .verdict import Decision
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
-# What is evaluated without counting builds little. Counted once more, it must leave this much.
-_ROOM_LEFT_MIN = BUILT_BYTES_MAX // 2
+# What is evaluated without counting builds little: no more than half of what may be built.
+_BUILT_MAX = BUILT_BYTES_MAX // 2
 
 
 class OutOfBudgetError(Exception):
@@ -131,6 +131,13 @@ class Case:
     match: Match | None
     param: Any  # an object, None or a CEL Unknown
 
+    def is_doubtful(self) -> bool:
+        """Whether any limit could be exceeded, so that costs must be counted in some step."""
+        policy = self.policy
+        if policy.match_conditions and self.is_counted(policy.condition_limits, policy.condition_roots):
+            return True
+        return self.is_counted(policy.limits, policy.later_roots)
+
     def is_counted(self, limits: Limits, names: frozenset[str]) -> bool:
         """Whether the costs of everything must be counted, because some limit could be exceeded."""
         doubts = self.inputs.doubts(limits, names, self.param)
@@ -142,15 +149,12 @@ class Case:
     def _is_within(self, doubt: Doubt, names: frozenset[str]) -> bool:
         """Whether programs in doubt turn out to cost no more than they may. What variables cost is not in doubt."""
         step = self.step(names, None, has_authorizer=True)
-        costs: dict[str, int] = {}
-        room = Room()
+        built: dict[str, int] = {}
         spent = 0
         for program in doubt.programs:
-            cost = costs.get(program.text)
-            if cost is None:
-                cost = costs[program.text] = program.evaluate_with_cost(step.roots, room=room)[1]
+            cost, built[program.text] = self.policy.costs.of(program, step.roots)
             spent += cost
-            if cost > PROGRAM_LIMIT or spent > doubt.spare or room.left < _ROOM_LEFT_MIN:
+            if cost > PROGRAM_LIMIT or spent > doubt.spare or sum(built.values()) > _BUILT_MAX:
                 return False
         return True
 
@@ -172,6 +176,21 @@ class Case:
 
 def evaluate_policy(case: Case) -> Evaluation:
     """All five steps. Raises NamespaceNotFoundError."""
+    return _straight(case) or _evaluated(case)
+
+
+def _straight(case: Case) -> Evaluation | None:
+    """What the straight path leads to; None where all steps have to be taken."""
+    straight = case.policy.straight if case.match is None else None
+    if straight is None:
+        return None
+    try:
+        return None if case.is_doubtful() else straight.evaluate(case.inputs.plain(case.policy.pure_roots))
+    except NamespaceNotFoundError:
+        return None  # a match condition may come before
+
+
+def _evaluated(case: Case) -> Evaluation:
     policy = case.policy
     if policy.defect:
         return Evaluation(Outcome(Decision.UNKNOWN, why=policy.defect))

@@ -43,14 +43,15 @@ Doubts: TypeAlias = tuple[Doubt, ...] | None
 class Measured:
     """How large one variable is; no more of that is found out than asked for."""
 
-    __slots__ = ("_extents", "_name", "_sizes", "_value", "size")
+    __slots__ = ("_extents", "_name", "_sizes", "_text", "_value", "size")
 
     def __init__(self, name: str, value: Any) -> None:
         self._name = name
         self._value = value
         self._extents: dict[str, Extent] = {}
         self._sizes: Sizes = None
-        self.size = _size_of(name, value)
+        self._text = _json_of(value)
+        self.size: Size | None = None if self._text is None else (name, 1 << len(self._text).bit_length())
 
     @property
     def sizes(self) -> Sizes:
@@ -58,6 +59,16 @@ class Measured:
         if self._sizes is None and self.size is not None:
             self._sizes = (*_field_sizes(self._name, self._value), self.size)
         return self._sizes
+
+    @property
+    def rough_extent(self) -> Extent:
+        """No smaller than the extent, and quick to find: of the JSON, whose size must be known.
+
+        No list has more entries than there are commas and one more, and no string is longer than the longest run between quotes.
+        """
+        assert self._text is not None
+        longest = len(self._text) if b"\\" in self._text else max(map(len, self._text.split(b'"')))
+        return Extent(_rounded_up(longest), _rounded_up(self._text.count(b",") + 1))
 
     def extent(self, skipped: str) -> Extent:
         """The longest list or map and the longest string, rounded up to four steps in every doubling."""
@@ -76,12 +87,13 @@ def _rounded_up(number: int) -> int:
 class Together:
     """How large several variables are."""
 
-    __slots__ = ("_parts", "_sizes", "whole")
+    __slots__ = ("_parts", "_rough", "_sizes", "whole")
 
     def __init__(self, parts: Sequence[Measured]) -> None:
         self._parts = parts
         sizes = tuple([part.size for part in parts if part.size is not None])
         self.whole: Sizes = sizes if len(sizes) == len(parts) else None
+        self._rough: Extent | None = None
         self._sizes: Sizes = None
 
     @property
@@ -94,6 +106,13 @@ class Together:
     def extent(self, skipped: str) -> Extent:
         """That of the largest."""
         return largest(part.extent(skipped) for part in self._parts)
+
+    @property
+    def rough_extent(self) -> Extent:
+        """That of the largest."""
+        if self._rough is None:
+            self._rough = largest(part.rough_extent for part in self._parts)
+        return self._rough
 
     def and_also(self, part: Measured) -> Together:
         """With one more."""
@@ -120,11 +139,14 @@ class Limits:
         if data.whole is None:
             return None
         found = self._known_by_size(data.whole)
-        if found != ():
-            found = self._known_by_size(data.sizes)
+        if found == () or (self._is_bounded and self._known_by_longest(data.rough_extent) == ()):
+            return ()
+        found = self._known_by_size(data.sizes)
         if found == () or not self._is_bounded:
             return found
-        extent = data.extent(self._skipped)
+        return self._known_by_longest(data.extent(self._skipped))
+
+    def _known_by_longest(self, extent: Extent) -> Doubts:
         try:
             return self._by_extent[extent]
         except KeyError:
@@ -186,10 +208,10 @@ def _doubt(programs: Sequence[Program], costs: Sequence[float | None], budget: f
     return Doubt(tuple(doubtful), budget - rest)
 
 
-def _size_of(name: str, value: Any) -> Size | None:
-    """The size of a variable; None if it is not plain JSON."""
+def _json_of(value: Any) -> bytes | None:
+    """A value as JSON; None if it is not plain JSON."""
     try:
-        return (name, 1 << len(_encode(value)).bit_length())
+        return _encode(value)
     except (TypeError, ValueError):
         return None
 

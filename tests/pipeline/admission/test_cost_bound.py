@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.admission.policies.cost_bound import CostBound, Extent, UnpricedError, extent_of, is_bounded
+from pipeline.admission.policies.limits import Measured
 from pipeline.cel import DYN, Environment, ast
 from pipeline.cel.versions import NEWEST, OLDEST, release
 
@@ -56,6 +57,14 @@ def test_a_larger_extent_never_lowers_the_bound(obj: dict[str, Any]) -> None:
 
 def test_a_range_of_numbers_has_no_bound() -> None:
     assert not is_bounded([ENVIRONMENT.compile("lists.range(object.n).all(i, i >= 0)").ast])
+
+
+@given(OBJECTS)
+def test_what_is_quick_to_find_is_no_smaller(value: Any) -> None:
+    measured = Measured("object", value)
+    exact, rough = extent_of(value), measured.rough_extent
+    assert rough.length >= exact.length
+    assert rough.entries >= exact.entries
 
 
 def test_a_skipped_key_is_not_looked_into() -> None:

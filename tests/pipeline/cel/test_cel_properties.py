@@ -56,6 +56,9 @@ def _expressions(depth: int) -> st.SearchStrategy[str]:
         | inner.map(lambda part: f"string(dyn({part}))")
         | st.tuples(inner, inner).map(lambda parts: f"dyn({parts[0]}).startsWith(dyn({parts[1]}))")
         | inner.map(lambda part: f"dyn({part}).matches('^a+$')")
+        | st.tuples(inner, st.sampled_from(["''", "'a'"]), inner).map(
+            lambda parts: f"dyn({parts[0]}).replace({parts[1]}, dyn({parts[2]}))"
+        )
         | st.tuples(inner, inner).map(lambda parts: f"[dyn({parts[0]}), dyn({parts[1]})]")
         | inner.map(
             lambda part: (
@@ -115,6 +118,23 @@ def test_decoding_only_what_is_read_changes_nothing(text: str, activation: dict[
     program = compiled(text)
     projected = {name: decoder(program.reads.of(name))(json.dumps(value).encode()) for name, value in activation.items()}
     assert outcome(program.evaluate(projected)) == outcome(program.evaluate(activation))
+
+
+TEXTS = st.text(alphabet='ab"\\\u00e9', max_size=30)
+
+
+@RELAXED
+@given(TEXTS, st.sampled_from(["", "a", "ab"]), TEXTS, st.sampled_from(["", ", 2"]))
+def test_no_replaced_text_is_larger_or_dearer_than_its_bound(text: str, old: str, new: str, limit: str) -> None:
+    program = compiled(f"object.a.replace({json.dumps(old)}, object.b{limit}).replace('b', object.b)")
+    activation = {"object": {"a": text, "b": new}}
+    sizes = {f"object.{name}": len(json.dumps(value, ensure_ascii=False).encode()) for name, value in activation["object"].items()}
+    result, cost = program.evaluate_with_cost(activation)
+    bound, size = program.cost_bound(sizes), program.size_bound(sizes)
+    assert bound is not None
+    assert cost <= bound
+    assert size is not None
+    assert len(json.dumps(result, ensure_ascii=False).encode()) <= size
 
 
 @RELAXED
