@@ -23,9 +23,9 @@ from .selected import narrows
 from .selection import Selection
 from .tables import Asked, Column, Table, table
 
-LEVELS_SHOWN = 60
-SOURCES_SHOWN = 100
-GAPS_SHOWN = 50
+LEVELS_SHOWN = 20
+SOURCES_SHOWN = 20
+GAPS_SHOWN = 20
 # By resource: bodies are not read, so that this stays fast whatever they hold.
 _LEVELS = """
     SELECT

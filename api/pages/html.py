@@ -45,7 +45,7 @@ STATIC_TYPES = {
 }
 # The filters that a reader takes along from page to page.
 KEPT_EVERYWHERE = ("since", "until", "namespace", "cluster")
-_PIECES = re.compile(r"[^:/@._-]*[:/@._-]*")
+_PIECES = re.compile(r"[^:/@._…-]*[:/@._…-]*")
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _USER_MAX = 40
 # Headings as our templates write them; those that only a screen reader meets name no section of the page.
@@ -253,8 +253,8 @@ def user(name: str | None) -> Markup:
         half = (_USER_MAX - 1) // 2
         short = f"{short[:half]}…{short[-half:]}"
     if short == whole:
-        return Markup('<span class="user">{}</span>').format(whole)
-    return Markup('<span class="user" title="{}">{}{}</span>').format(whole, kind, short)
+        return Markup('<span class="user">{}</span>').format(soft(whole))
+    return Markup('<span class="user" title="{}">{}{}</span>').format(whole, kind, soft(short))
 
 
 def contents(body: Markup) -> list[tuple[str, str]]:

@@ -326,6 +326,6 @@ _RUN_COLUMNS: tuple[Column[Run], ...] = (
     Column("finished", "", lambda run: run.finished),
 )
 _LEFT_OUT_COLUMNS: tuple[Column[tuple[str, int]], ...] = (
-    Column("reason", "Reason", lambda row: row[0], "text"),
+    Column("reason", "Reason", lambda row: row[0], "wide"),
     Column("requests", "Requests", lambda row: row[1], "n"),
 )

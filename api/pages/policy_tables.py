@@ -78,7 +78,7 @@ _OWNERS: tuple[Column[Owner], ...] = (
     Column("audit_id", "", lambda row: row.audit_id),
 )
 _REASONS: tuple[Column[tuple[str, int]], ...] = (
-    Column("reason", "Missing evidence", lambda row: row[0], "text"),
+    Column("reason", "Missing evidence", lambda row: row[0], "wide"),
     Column("requests", "Requests", lambda row: row[1], "n"),
 )
 _HIDDEN_CAPTION = "Requests that something else denied first. This policy would have denied them too, and the log cannot show it."
@@ -109,13 +109,13 @@ _TEMPLATES: tuple[Column[TemplateProjection], ...] = (
 )
 _EXEMPTIONS_CAPTION = "The smallest changes found, and what each of them exempts"
 _EXEMPTIONS: tuple[Column[Exemption], ...] = (
-    Column("subject", "For", lambda row: row.subject, "name"),
+    Column("subject", "For", lambda row: row.subject, "subject"),
     Column("who", "Who can use it", lambda row: row.who, "text"),
-    Column("kind", "Kind", lambda row: row.kind),
     Column("denied_requests", "Would-be denials", lambda row: row.denied_requests, "n"),
     Column("exempt_requests", "Exempt requests", lambda row: row.hides_requests, "n"),
     Column("exempt_workloads", "Exempt workloads", lambda row: row.hides_units, "n"),
     Column("review_by", "Review by", lambda row: row.review_by, "time"),
+    Column("kind", "", lambda row: row.kind),
     Column("reason", "", lambda row: row.reason),
 )
 _NAMESPACES: tuple[Column[NamespaceCount], ...] = (

@@ -102,7 +102,10 @@ def _place(source: str) -> tuple[str, int | None]:
 
 def _caveats(reader: LakeReader, lake: Path, extent: Mapping[str, Any], summary: RunSummary, until: datetime | None) -> list[str]:
     caveats = [OPEN_LOOP, FIRST_FAILURE_ONLY, *loss_caveats(reader), *_lag_caveats(lake, until)]
-    caveats += [f"{count:,} requests were not replayed: {reason}" for reason, count in summary.not_evaluated]
+    caveats += [
+        f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
+        for reason, count in summary.not_evaluated
+    ]
     if not extent["events"]:
         caveats.append("the lake holds no events")
     return caveats

@@ -58,8 +58,15 @@ class Width:
         return self.denied_requests + self.passing_requests + self.unknown_requests
 
     def __str__(self) -> str:
-        text = f"also exempts {self.passing_requests:,} requests of {self.passing_units:,} workloads that would pass"
-        return text + (f", and {self.unknown_requests:,} requests that are unknown" if self.unknown_requests else "")
+        text = (
+            f"also exempts {_count(self.passing_requests, 'request')} of {_count(self.passing_units, 'workload')} that would pass"
+        )
+        unknown = f", and {_count(self.unknown_requests, 'request')} that {'is' if self.unknown_requests == 1 else 'are'} unknown"
+        return text + (unknown if self.unknown_requests else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
 
 
 @dataclass(frozen=True, slots=True)

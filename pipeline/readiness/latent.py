@@ -46,7 +46,7 @@ from .sql import rows_of, statement
 OBJECTS_MAX = 20_000
 LISTED_MAX = 100
 
-_NOBODY = "nobody is recorded to have written it, and the policy asks who writes"
+_NO_WRITER = "no writer of it is recorded, and the policy asks who writes"
 _ASSUMED_OPTIONS = Unknown("the request is assumed")
 _SAME = ("the last version is written again as it is; a real update changes something, and the status may have changed since",)
 _AGAIN = ("the object is created again as it is stored, with what defaulting and mutation had added",)
@@ -157,7 +157,7 @@ class Existing:
         if isinstance(stored, Unknown):
             return Judgement("unknown", f"object: {stored.reason}", "insufficient")
         if row["writer"] is None and judge.reads_user:
-            return Judgement("unknown", f"request.userInfo: {_NOBODY}", "insufficient")
+            return Judgement("unknown", f"request.userInfo: {_NO_WRITER}", "insufficient")
         return judge.judge(self._request(row, operation, stored))
 
     def _request(self, row: Row, operation: Operation, stored: Known[Object]) -> AdmissionRequest:

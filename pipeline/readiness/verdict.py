@@ -177,7 +177,7 @@ def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rul
         return replace(entry, exemptions=tuple(exemptions))
     requests = sum(exemption.hides_requests for exemption in exemptions)
     if gaps:
-        reason = f"{_count(len(exemptions), 'exemption')} would make the replay clean, but the evidence does not carry a verdict"
+        reason = f"{_count(len(exemptions), 'exemption')} would make the replay clean, but the evidence is too weak for a verdict"
         return replace(entry, exemptions=tuple(exemptions), reasons=(*entry.reasons, reason))
     reason = f"with {_count(len(exemptions), 'exemption')} the replay denies nothing; they exempt {_count(requests, 'request')}"
     grounds = [_later_ground(entry.later, rules)] if entry.later else []

@@ -32,7 +32,7 @@ _VARIABLES = {
     "#000008": "var(--raised)",
 }
 _TEXT, _GRID, _ADMITTED, _DENIED, _UNKNOWN, _INK, _CARD, _EMPTY = _VARIABLES
-_OUTCOMES = {"domain": ["would be denied", "not known", "admitted"], "range": [_DENIED, _UNKNOWN, _ADMITTED]}
+_OUTCOMES = {"domain": ["would be denied", "unknown", "admitted"], "range": [_DENIED, _UNKNOWN, _ADMITTED]}
 _LABEL_MAX = 100
 _SUBTITLE = {"anchor": "start", "color": _TEXT, "fontSize": 12, "fontWeight": "normal"}
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
@@ -68,7 +68,7 @@ def timeline(name: str, days: Sequence[DayCount], width: int = WIDE) -> str:
     stacked = [
         {"day": _midnight(entry), "requests": count, "outcome": outcome}
         for entry in days
-        for outcome, count in (("would be denied", entry.denied), ("not known", entry.unknown))
+        for outcome, count in (("would be denied", entry.denied), ("unknown", entry.unknown))
     ]
     matched = [{"day": _midnight(entry), "requests": entry.matched} for entry in days]
     x = _day_axis((days[-1].day - days[0].day).days + 1, 12 if width == WIDE else 5)

@@ -72,9 +72,9 @@ E, D, T = Group.EXPOSURE, Group.DENIALS, Group.TRUST
 FIGURES: tuple[Figure, ...] = (
     Figure(E, "requests matched", "exposure.requests_matched", "count(*)"),
     Figure(E, "requests judged", "exposure.requests_judged", f"count(*) {_JUDGED}"),
-    Figure(E, "requests not known", "exposure.requests_unknown", "count(*) FILTER (outcome = 'unknown')"),
+    Figure(E, "requests unknown", "exposure.requests_unknown", "count(*) FILTER (outcome = 'unknown')"),
     Figure(E, "share judged", "exposure.judged_share", f"count(*) {_JUDGED} / count(*)", words=percent),
-    Figure(E, "share not known", "exposure.unknown_share", "count(*) FILTER (outcome = 'unknown') / count(*)", words=percent),
+    Figure(E, "share unknown", "exposure.unknown_share", "count(*) FILTER (outcome = 'unknown') / count(*)", words=percent),
     Figure(
         E,
         "requests that only an error let pass",
@@ -158,7 +158,7 @@ FIGURES: tuple[Figure, ...] = (
         "fidelity.agreement",
         file="agreement",
         note="recorded outcomes on this policy's resources that the replay reproduces; over what `hindcast calibrate` compared",
-        words=lambda share: "not known" if share is None else percent(share),
+        words=lambda share: "unknown" if share is None else percent(share),
     ),
     Figure(
         T,
@@ -166,7 +166,7 @@ FIGURES: tuple[Figure, ...] = (
         "fidelity.own_agreement",
         file="agreement",
         note="of the outcomes that were recorded of the policy of this name",
-        words=lambda share: "not known" if share is None else percent(share),
+        words=lambda share: "unknown" if share is None else percent(share),
     ),
 )
 

@@ -63,7 +63,7 @@ def _verdict(entry: PolicyReadiness) -> tuple[str, ...]:
         f"{OUTCOMES[entry.status].sign} {entry.status}",
         shown["requests matched"],
         shown["requests that would be denied"],
-        shown["requests not known"],
+        shown["requests unknown"],
         shown["agreement with the record"],
     )
 
@@ -158,7 +158,7 @@ def _fidelity(entry: PolicyReadiness) -> _Part:
     rows = [
         (row.resource, row.policy, f"{row.compared:,}", f"{row.agreed:,}", f"{row.unknown:,}") for row in entry.fidelity.by_resource
     ]
-    columns = ("resource", "policy that was bound", "recorded outcomes", "replayed alike", "not known")
+    columns = ("resource", "policy that was bound", "recorded outcomes", "replayed alike", "unknown")
     return _Part("How far the replay can be trusted here", columns, rows)
 
 

@@ -44,7 +44,7 @@ OUTCOMES: dict[Status, Outcome] = {
         severity="info",
         denials="skipped",
         meaning="The policy may go to Deny.",
-        next="Go to Deny. Keep Audit beside it, so that what it denies stays on record.",
+        next="Go to Deny. Keep Audit as well, so that what it denies stays on record.",
     ),
     Status.READY_WITH_EXEMPTIONS: Outcome(
         mark="✓",

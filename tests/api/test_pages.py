@@ -241,7 +241,7 @@ def test_a_mistake_in_a_policy_is_shown_at_its_line_and_nothing_typed_is_lost(pa
         ({"policies": ""}, "nothing was given"),
         ({"policies": "a: [", "since": "1d"}, "neither YAML nor JSON"),
         ({"policies": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}"}, "found no ValidatingAdmissionPolicy"),
-        ({"policies": "x", "since": "soon"}, "is no time"),
+        ({"policies": "x", "since": "soon"}, "is not a time"),
         ({"policies": "x", "since": "1d", "until": "2d"}, "is not before"),
         ({"policies": "x", "kubernetes_version": "new"}, "is no version"),
     ],

@@ -20,7 +20,7 @@ SELECT
     count(*) AS "requests matched",
     count(*) - count(*) FILTER (is_unknown) AS "requests judged",
     count(*) FILTER (is_denied) AS "requests that would be denied",
-    count(*) FILTER (is_unknown) AS "requests not known",
+    count(*) FILTER (is_unknown) AS "requests unknown",
     count(*) FILTER (is_error AND NOT is_denied AND NOT is_unknown) AS "requests that only an error let pass",
     count(DISTINCT sender) AS "users",
     count(DISTINCT place) AS "namespaces",

@@ -112,7 +112,7 @@ def test_few_exemptions_make_a_policy_ready_with_them(tmp_path: Path) -> None:
     [
         (replace(RULES, exemptions_max=2), "3 are needed, at most 2 wanted"),
         (replace(RULES, later_units_min=31), "only 30 workloads were judged in the later half of the time, 31 wanted"),
-        (replace(RULES, days_min=7), "3 exemptions would make the replay clean, but the evidence does not carry a verdict"),
+        (replace(RULES, days_min=7), "3 exemptions would make the replay clean, but the evidence is too weak for a verdict"),
     ],
 )
 def test_what_breaks_a_limit_stays_not_ready(tmp_path: Path, rules: ReadinessRules, words: str) -> None:

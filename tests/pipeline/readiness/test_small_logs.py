@@ -109,7 +109,7 @@ def test_who_wrote_an_object_last_is_known_or_unknown_and_never_made_up(assess: 
     assert by_name["early"].outcome == "deny"
     assert by_name["early"].assumed == "UPDATE by mallory"
     assert by_name["listed"].outcome == "unknown"
-    assert "nobody is recorded to have written it" in by_name["listed"].message
+    assert "no writer of it is recorded" in by_name["listed"].message
     assert entry.latent.objects == 2
 
 

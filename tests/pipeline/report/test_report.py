@@ -51,7 +51,7 @@ def test_markdown_keeps_its_tables_whole(report: Report) -> None:
             row += 1
     assert widths
     assert "| image-registry | everywhere | ❌ NOT READY | 900 | 3 | 10 | 99 % |" in lines
-    assert "| new-rule |  | ✅ READY | 0 | 0 | 0 | not known |" in lines
+    assert "| new-rule |  | ✅ READY | 0 | 0 | 0 | unknown |" in lines
 
 
 def test_markdown_shows_no_markup_of_the_log(report: Report) -> None:
@@ -101,3 +101,11 @@ def test_json_round_trips_with_its_version(report: Report) -> None:
 )
 def test_percent_never_rounds_the_last_request_away(share: float, words: str) -> None:
     assert percent(share) == words
+
+
+def test_the_html_report_has_a_contents_list_to_each_part(report: Report) -> None:
+    page = to_html(report)
+    contents = page.partition('aria-label="On this page"')[2].partition("</nav>")[0]
+    listed = re.findall(r'href="#([^"]+)"', contents)
+    assert {"evidence", *(f"policy-{number + 1}" for number in range(len(report.policies)))} <= set(listed)
+    assert all(f'id="{name}"' in page for name in (*listed, "top"))
