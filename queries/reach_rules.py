@@ -246,7 +246,7 @@ _BY_TARGET = (
     # An apply patch that does not fit the schema (apimachinery pkg/util/managedfields).
     Rule("error", "decoding", "target", "the body could not be applied", SERVER_ERROR,
          says="^failed to create (?:manager|typed patch)"),
-    Rule("conflict", "decoding", "target", "another manager owns what was applied", _CONFLICT, says="^Apply failed with "),
+    Rule("conflict", "decoding", "target", "another field manager owns an applied field", _CONFLICT, says="^Apply failed with "),
     # pkg/registry/rest/delete.go, BeforeDelete.
     Rule("conflict", "decoding", "target", "a precondition did not hold", _CONFLICT, says="in the precondition"),
     Rule("exists", "quota", "storage", "the write found the name taken", _CONFLICT, verbs=("create",), reason="AlreadyExists"),
@@ -279,12 +279,12 @@ _OTHERS = (
     Rule("not_found", "authorization", "decoding", "the resource is not served", _NOT_FOUND,
          says=r"^the server could not find the requested resource\z|^404 page not found"),
     # plugin/pkg/admission/namespace/lifecycle: a mutating plugin, though it changes nothing.
-    Rule("not_found", "decoding", "mutating", "the namespace was not there", _NOT_FOUND, ways=(WRITE,), verbs=("create",),
+    Rule("not_found", "decoding", "mutating", "the namespace did not exist", _NOT_FOUND, ways=(WRITE,), verbs=("create",),
          says='^namespaces "'),
-    Rule("not_found", "decoding", "plugins", "what the request is about was not there", _NOT_FOUND, ways=(WRITE,),
+    Rule("not_found", "decoding", "plugins", "what the request is about did not exist", _NOT_FOUND, ways=(WRITE,),
          verbs=("create",)),
-    Rule("not_found", "decoding", "storage", "the object was not there, or went meanwhile", (404, 410), verbs=WRITE_VERBS),
-    Rule("not_found", "authentication", "storage", "what was asked for was not there", (404, 410)),
+    Rule("not_found", "decoding", "storage", "the object did not exist, or was deleted meanwhile", (404, 410), verbs=WRITE_VERBS),
+    Rule("not_found", "authentication", "storage", "what was asked for did not exist", (404, 410)),
     Rule("timeout", "authentication", None, "it timed out", (408, 504)),
     Rule("error", "authentication", "storage", "the server failed", REFUSED),
 )

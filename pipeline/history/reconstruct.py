@@ -71,7 +71,7 @@ def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome
     sent = event.request_head.meta.resource_version
     settled = versions.current(key, event.ts - _CACHE_LAG_MAX)
     if sent.isdigit() and _number_at_least(settled) > int(sent):
-        return Outcome(Admission.NOT_REACHED, "the object had changed before")
+        return Outcome(Admission.NOT_REACHED, "the write met a newer version of the object")
     return outcome
 
 
