@@ -28,7 +28,7 @@ Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 QUESTIONS_AT_ONCE = 4
-# What nobody waits for may take longer, and is asked beside the questions that somebody waits for.
+# Background answers may take longer, and runs in parallel with the questions that a reader waits for.
 _WORKED_OUT_AT_ONCE = 2
 _TIMES_LONGER = 20
 _WAITING_MAX = 64
@@ -113,7 +113,7 @@ class Asker:
         try:
             return self._ask_once(attempt, question, arguments, named, look=False)
         except duckdb.IOException as error:
-            # Merged files are deleted some time after they were replaced; a question that was bound to them is asked anew.
+            # Merged files are deleted some time after they were replaced; a question that was bound to them is asked again.
             _log.warning("asked_again", reason=str(error).splitlines()[0])
         try:
             return self._ask_once(attempt, question, arguments, named, look=True)

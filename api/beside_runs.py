@@ -1,6 +1,6 @@
-"""What is kept beside a run, in its folder, by whoever made it: its policies as manifests, and the report that was made of it.
+"""What is kept next to a run, in its folder, by whoever made it: its policies as manifests, and the report that was made of it.
 
-A run is complete without them. They let a report be shown at once, and made anew under other rules, by a process that has neither
+A run is complete without them. They let a report be shown at once, and made again under other rules, by a process that has neither
 the policies' files nor the time.
 """
 

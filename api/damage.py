@@ -77,7 +77,7 @@ def _damaged_run(folder: Path) -> LakeError | None:
         except (OSError, pa.ArrowException) as error:
             return LakeError(
                 f"{file}: the verdicts of this run are damaged: {_first_line(error)}",
-                f"remove the folder {file.parent}: the replay makes the same run anew",
+                f"remove the folder {file.parent}: the replay makes the same run again",
             )
     return None
 

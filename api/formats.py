@@ -81,7 +81,7 @@ def _quality(text: str) -> float:
 
 
 def page_response(request: Request, page: Page, form: RowFormat, **more: Any) -> Response:
-    """A page in a format. The next page is named in a Link header (RFC 8288), and in JSON beside the rows; `more` is too."""
+    """A page in a format. The next page is named in a Link header (RFC 8288), and in JSON next to the rows; `more` is too."""
     headers = {"Vary": "Accept, Authorization"}
     if page.next is not None:
         kept = [(name, value) for name, value in request.query_params.multi_items() if name != "after"]

@@ -41,7 +41,7 @@ _log = structlog.get_logger("hindcast.query")
 class Gate:
     """Lets requests of readers through, with `reader` in the request's state; answers all others.
 
-    `hosts` are names beside those of this machine under which it may be asked; None takes any.
+    `hosts` are names in addition to those of this machine under which it may be asked; None takes any.
     """
 
     def __init__(self, app: ASGIApp, readers: Readers, hosts: frozenset[str] | None) -> None:

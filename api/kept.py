@@ -24,10 +24,10 @@ from .questions import TABLES
 Answer = TypeVar("Answer")
 
 _ENTRIES_MAX = 64
-# A replay's verdicts never change; what the lake says beside them may.
+# A replay's verdicts never change; what the lake says next to them may.
 _REPORT_SECONDS = 600.0
 _LEDGER_SECONDS = 30.0
-# What takes a minute is not made anew every minute.
+# What takes a minute is not made again every minute.
 _TIMES_ITS_COST = 10.0
 
 
@@ -112,7 +112,7 @@ def view_of(source: Source, name: str) -> pa.Table:
 
 
 def history_of(source: Source) -> LogHistory:
-    """Everything that policies look up beside requests, over all times and clusters. It is only read."""
+    """Everything that policies look up in addition to requests, over all times and clusters. It is only read."""
     return about_lake(source, "history", lambda: load_history(source.reader, (), Window()))
 
 

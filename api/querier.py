@@ -1,4 +1,4 @@
-"""The process that answers questions: the read API and the pages, beside a sink or alone.
+"""The process that answers questions: the read API and the pages, next to a sink or alone.
 
 Beside a sink, the supervisor starts it as `python -m api.querier`; whatever it is asked, it then costs the sink nothing but
 processor time that the sink does not want. It ends when it is told to, and at once when the server is gone. What it loads stays
@@ -145,7 +145,7 @@ def _config(app: _GivesWay, certificate: ServerCertificate | None) -> uvicorn.Co
 
 
 def main() -> int:
-    """Answer beside a sink, on the listening socket whose number is the first argument; returns an exit code."""
+    """Answer next to a sink, on the listening socket whose number is the first argument; returns an exit code."""
     settings = Settings.read(os.environ)
     listener = socket.socket(fileno=int(sys.argv[1]))
     try:

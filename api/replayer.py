@@ -131,7 +131,7 @@ def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple
 
 
 def _costs(lake: Path, run_id: str) -> None:
-    """Count what the policies of a run cost, and keep it beside the run."""
+    """Count what the policies of a run cost, and keep it next to the run."""
     plan = plan_costs(lake, run_id)
     with in_use(runs_folder(lake) / run_id):
         _tell(state=State.COSTING, run_id=run_id, planned=plan.requests)
@@ -140,7 +140,7 @@ def _costs(lake: Path, run_id: str) -> None:
 
 
 def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> None:
-    """Answer one gate and keep the answer beside its run. Runs are in use until `used` ends."""
+    """Answer one gate and keep the answer next to its run. Runs are in use until `used` ends."""
     question = GateQuestion.from_json(asked)
     for name, text in (*question.policies, *question.against):
         check_posted(text, name)

@@ -1,4 +1,4 @@
-"""What the policies of a run cost over recorded requests: counted by a job, and kept beside the run."""
+"""What the policies of a run cost over recorded requests: counted by a job, and kept next to the run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plan_costs(lake: Path, run_id: str) -> ReplayPlan:
 
 
 def count_costs(lake: Path, run_id: str, plan: ReplayPlan, progress: Progress) -> None:
-    """Count the costs of a plan of `plan_costs`, and keep them beside the run. Raises LakeError."""
+    """Count the costs of a plan of `plan_costs`, and keep them next to the run. Raises LakeError."""
     found = RunCosts(run_id, plan.requests, GROWTH, policy_costs(plan, lake, progress))
     keep_costs(lake, run_id, msgspec.json.encode(found))
 

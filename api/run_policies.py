@@ -1,4 +1,4 @@
-"""The policies that a run was made with, whoever made it: as they are kept beside it, or else as its plan has them."""
+"""The policies that a run was made with, whoever made it: as they are kept next to it, or else as its plan has them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from .errors import NotFoundError
 from .listing import Listing, Page, Parameters, Source, conditions, holding, keyset_page
 from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
 
-# What a verdict's request was about, beside the columns of the verdict.
+# What a verdict's request was about, in addition to the columns of the verdict.
 REQUEST_COLUMNS = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
 _RULE_MAX = 1_000_000_000
 RUN_ID = re.compile(r"[0-9a-f]{16}")
@@ -147,7 +147,7 @@ _VERDICT_KEYS = (
 
 
 def _with_requests(source: Source, page: Page) -> Any:
-    """The rows of a page beside what their requests were about, in the same order."""
+    """The rows of a page in addition to what their requests were about, in the same order."""
     times, about = page.rows["ts"], ", ".join(REQUEST_COLUMNS)
     parameters = Parameters()
     bounds = [parameters.bind(moment) for moment in _span(times.to_pylist())]
@@ -184,13 +184,13 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
     fidelity = kept_fidelity(source.lake, run_id)
     report = build_report(source.reader, source.lake, plan, summary, fidelity, asked)
     if rules is None:
-        with suppress(OSError):  # a lake that may only be read is asked anew each time
+        with suppress(OSError):  # a lake that may only be read is asked again each time
             keep_report(source.lake, report, fidelity)
     return report
 
 
 def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
-    """A run's plan as it was; its policies are None where they were not kept beside it. Raises NotFoundError."""
+    """A run's plan as it was; its policies are None where they were not kept next to it. Raises NotFoundError."""
     document = run_plan(lake, run_id)
     window, others = document["window"], document["other_authorizers"]
     return ReplayPlan(

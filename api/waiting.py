@@ -1,6 +1,6 @@
-"""Answers that take longer than a reader waits: worked out once for all who ask, beside all other questions, and kept.
+"""Answers that take longer than a reader waits: worked out once for all who ask, in parallel with other questions, and kept.
 
-So a page always comes. What it could not show is there at a later look, and what is worked out anew because the lake has grown is
+So a page always comes. What it could not show is there at a later look, and what is worked out again because the lake has grown is
 shown as it was until then.
 """
 

@@ -119,7 +119,7 @@ def write_new(files: dict[Path, tuple[str, int]], *, force: bool) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
-            # Made anew with its mode, so that a secret is never readable by others, not even for a moment.
+            # Made again with its mode, so that a secret is never readable by others, not even for a moment.
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(text)

@@ -199,7 +199,7 @@ def _is_writable(path: Path) -> bool:
 
 
 def _state(path: Path) -> tuple[int, int, bool]:
-    """Changes with the database. The last is whether there is a log beside it: a writer is at work then, or was killed."""
+    """Changes with the database. The last is whether there is a log next to it: a writer is at work then, or was killed."""
     log = path.with_name(f"{path.name}-wal")
     found = path.stat() if path.exists() else None
     return (found.st_mtime_ns if found else 0, found.st_size if found else 0, log.exists() and log.stat().st_size > 0)

@@ -1,4 +1,4 @@
-"""How much of the open segment is acknowledged, written beside it after each fdatasync and before the answer.
+"""How much of the open segment is acknowledged, written next to it after each fdatasync and before the answer.
 
     spool/lock    NAME BYTES STATE BOOT CRC, one line of fixed length, written again in place
 

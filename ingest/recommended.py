@@ -40,7 +40,9 @@ NOISE: Resources = (
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What given policies are about. `groups` has the resources of each API group, with `R/*` beside each `R`; no resources, as the
+    """What given policies are about.
+
+    `groups` has the resources of each API group, with `R/*` next to each `R`; no resources, as the
     group `*`, stand for all. `sources` are the policies' names; `reads_managed_fields` when one of them looks at those."""
 
     groups: Resources

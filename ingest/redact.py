@@ -132,7 +132,7 @@ class Redactor:
     """Takes credentials out of raw events; the same event always gives the same bytes, so a repeated event is still a duplicate.
 
     `resources` is a table like DEFAULT_RESOURCES, whose bodies go as a whole; `paths` name values in bodies (see redact_paths.py),
-    beside DEFAULT_PATHS. Raises InputError for an entry that is none.
+    in addition to DEFAULT_PATHS. Raises InputError for an entry that is none.
     """
 
     def __init__(

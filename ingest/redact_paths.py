@@ -1,7 +1,7 @@
 """Values inside bodies that must not reach a disk, named by the operator: `pods:spec.containers.env.value`.
 
 A path is RESOURCE, a colon, and field names with dots between them. `*` stands for every field or element, lists are entered
-without being named, and a dot inside a name is written `\\.`. Everything beside the value stays byte for byte as it was.
+without being named, and a dot inside a name is written `\\.`. Everything next to the value stays byte for byte as it was.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import msgspec
 from .errors import InputError
 
 # Each entry is RESOURCE, RESOURCE.GROUP or either with /SUBRESOURCE. Without a group it matches every group; without a subresource
-# it matches the resource and all of its subresources. The reason stands beside each.
+# it matches the resource and all of its subresources. The reason stands next to each.
 DEFAULT_RESOURCES = (
     "secrets",  # data and stringData, also in lists and in last-applied-configuration
     "serviceaccounts/token",  # the response is a bearer token

@@ -62,7 +62,7 @@ class Spool:
     """The writing end of a spool directory. One process at a time may hold it; its threads may append at the same time.
 
     `clock` is a monotonic clock in seconds; it decides only when a segment is old enough to be sealed.
-    `quarantine` is where acknowledged bytes go that cannot be read at the start; by default the folder beside the spool.
+    `quarantine` is where acknowledged bytes go that cannot be read at the start; by default the folder next to the spool.
     Raises LakeError when another process holds the directory or it cannot be written.
     """
 
@@ -162,7 +162,7 @@ class Spool:
             raise _displaced(why)
 
     def probe(self) -> None:
-        """Make a small file durable beside the segments and remove it: whether the disk takes anything at all.
+        """Make a small file durable next to the segments and remove it: whether the disk takes anything at all.
 
         Raises OSError, and DisplacedError when the folder is another one: it must not be made again here.
         """

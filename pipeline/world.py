@@ -1,4 +1,4 @@
-"""The state of the cluster as of one moment: what a policy evaluation looks up beside the request itself."""
+"""The state of the cluster as of one moment: what a policy evaluation looks up in addition to the request itself."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ _BEFORE_DECODING = (
          subresources=("attach", "exec", "portforward"), verbs=("get",), says=r'^pods "[^"]*" is forbidden: (?:\z|RBAC: )',
          decision="allow"),
     # An update or patch that creates asks for `create` before validating admission (pkg/endpoints/handlers/{update,patch}.go).
-    Rule("authorization", "decoding", "plugins", "the authorizer refused what the request needs beside its own verb", _FORBIDDEN,
+    Rule("authorization", "decoding", "plugins", "the authorizer refused a further permission of the request", _FORBIDDEN,
          says=DENIAL_PREFIX + 'User "', decision="allow"),
     Rule("authorization", "authentication", "authorization", "the authorizer refused the request", _FORBIDDEN,
          says=DENIAL_PREFIX + 'User "'),

@@ -74,7 +74,7 @@ class Log:
 
 
 def take_in(lake: Path, events: Iterable[Mapping[str, Any]], log: str = "audit.jsonl") -> Path:
-    """Put events into the lake at a path, which is made if it is not there, from a log file of that name beside it."""
+    """Put events into the lake at a path, which is made if it is not there, from a log file of that name next to it."""
     path = lake.parent / log
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(event) + "\n" for event in events))

@@ -174,7 +174,7 @@ def cluster_choices(clusters: Iterable[str], chosen: str) -> list[tuple[str, str
 
 
 def keep_given(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What a form keeps of the address beside its own fields."""
+    """What a form keeps of the address in addition to its own fields."""
     return {name: value for name, value in pairs if value}
 
 

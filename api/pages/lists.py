@@ -39,7 +39,7 @@ _NAMES = """
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a list is filtered by, beside what all pages are filtered by, as the form has it; empty means any."""
+    """What a list is filtered by, in addition to what all pages are filtered by, as the form has it; empty means any."""
 
     selection: Selection = field(default_factory=Selection)
     binding: str = ""

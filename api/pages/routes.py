@@ -116,7 +116,7 @@ class Choices:
 
 
 async def choices(asker: Asker, policies: Iterable[str]) -> Choices:
-    """The clusters of the lake, beside the policies that a page knows."""
+    """The clusters of the lake, next to the policies that a page knows."""
     found = await asker.ask(overview.extent)
     return Choices([row["cluster"] for row in found.clusters], list(policies)[:_CHOICES_MAX])
 

@@ -88,7 +88,7 @@ async def start_gate(request: Request, jobs: Working) -> Response:
 
     `hindcast gate --server` asks this way. The body is JSON: `policies` and `against` are lists of pairs of a file's name and its
     text; `renamed`, `since`, `until`, `kubernetes_version`, `rules`, `review_by`, `calibrate`, `redact`, `counterexamples_max` and
-    `other_authorizers` may stand beside them. Follow and cancel it under `/replays/{job_id}`.
+    `other_authorizers` may stand next to them. Follow and cancel it under `/replays/{job_id}`.
     """
     body = await _posted(request, ("application/json",), _GATE_BYTES_MAX)
     question = GateQuestion.from_json(body.encode())

@@ -27,14 +27,14 @@ SERVICE_ACCOUNTS = "system:serviceaccounts"
 
 
 class OtherAuthorizers(StrEnum):
-    """Which authorizers a server has beside the superuser group and RBAC."""
+    """Which authorizers a server has other than the superuser group and RBAC."""
 
     NONE = "none"
     NODE = "node"  # what kubeadm and most distributions configure: nodes may be allowed more than RBAC says
     ANY = "any"  # a webhook or a policy file may allow anything to anybody
 
     def may_allow(self, user: UserInfo) -> str:
-        """Which authorizer beside RBAC might allow this user something; empty if none."""
+        """Which authorizer other than RBAC might allow this user something; empty if none."""
         if self is OtherAuthorizers.ANY:
             return "another authorizer"
         # kubernetes pkg/auth/nodeidentifier/default.go: the group and the form of the name make a node.

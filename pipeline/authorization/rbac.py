@@ -47,7 +47,7 @@ class Rule(NamedTuple):
 
 
 def _spellings(resource: str, subresource: str) -> tuple[str, ...]:
-    """How a rule may name a resource, beside `*`."""
+    """How a rule may name a resource, in addition to `*`."""
     return (f"{resource}/{subresource}", f"*/{subresource}") if subresource else (resource,)
 
 
@@ -117,7 +117,7 @@ class Bindings:
     """The ClusterRoleBindings of a cluster, or the RoleBindings of a namespace, by subject."""
 
     def __init__(self, bindings: Iterable[Versions[Binding]], missing: str = "") -> None:
-        """`missing` says why there may be bindings beside these, if so."""
+        """`missing` says why there may be bindings next to these, if so."""
         bindings = tuple(bindings)
         self.missing = missing
         self._every = bindings

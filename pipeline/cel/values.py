@@ -16,7 +16,7 @@
 | optional_type | `Optional` | |
 | any library type | a subclass of `Opaque` | |
 
-A third kind of result stands beside value and error: `Unknown`, an attribute whose content is not known. It may stand anywhere
+A third kind of result stands next to value and error: `Unknown`, an attribute whose content is not known. It may stand anywhere
 in the data that an expression is evaluated over.
 """
 

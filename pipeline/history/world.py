@@ -27,7 +27,7 @@ _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
-# What a history needs beside the params of its policies. RBAC is kept for whoever answers `authorizer`.
+# What a history needs in addition to the params of its policies. RBAC is kept for whoever answers `authorizer`.
 NEEDED = (
     NAMESPACES,
     CRDS,

@@ -17,7 +17,7 @@ from .outcome import Admission, outcome_of
 from .patching import patch_type
 from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
 
-# Subresources that create something beside the object and leave it as it was.
+# Subresources that create something next to the object and leave it as it was.
 _BESIDE = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
 
 

@@ -57,7 +57,7 @@ class Differences:
     """Finds differences for one policy."""
 
     def __init__(self, judge: Judge, values: Iterable[Any] = ()) -> None:
-        """`values` are tried beside the literals of the policy: such as those of params that an expression compares with."""
+        """`values` are tried in addition to the literals of the policy, such as values of params in comparisons."""
         self._judge = judge
         self._values = [value for value in values if isinstance(value, (str, int, float, bool))]
 

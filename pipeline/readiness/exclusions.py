@@ -16,7 +16,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 _SERVICE_ACCOUNTS = "system:serviceaccounts:"
 # Namespaces of the cluster itself, whose service accounts are its controllers.
 _SYSTEM_NAMESPACES = frozenset(["kube-system", "kube-public", "kube-node-lease"])
-# Labels that controllers write anew for every object or revision: an exemption by one of them is stale tomorrow.
+# Labels that controllers write again for every object or revision: an exemption by one of them is stale tomorrow.
 _FLEETING_LABELS = frozenset(
     [
         "apps.kubernetes.io/pod-index",

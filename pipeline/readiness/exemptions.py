@@ -98,7 +98,7 @@ class Choice:
 
 
 def choose_validated(rows: Sequence[Exposed], without: Barred = NOTHING, confidence: float = 0.95) -> Choice:
-    """The exclusions of the earlier half of the time where the later half has no denial beside them, else those of all the time."""
+    """The exclusions of the earlier half of the time if the later half has no other denial, else those of all the time."""
     earlier = choose_exclusions([row for row in rows if not row.is_later], without)
     exclusions = {item.exclusion for item in earlier.chosen}
     later = try_later(rows, exclusions, confidence)

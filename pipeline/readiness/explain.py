@@ -1,6 +1,6 @@
 """Why a policy decided as it did about one recorded request: the verdict of a replay, with the values that led to it.
 
-The rows are those of a replay of the same policies; what the expressions saw is traced beside them, and nothing is judged twice.
+The rows are those of a replay of the same policies; what the expressions saw is traced next to them, and nothing is judged twice.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ Key = tuple[str, str]  # kind and name
 
 @dataclass(frozen=True)
 class Manifests:
-    """Policies and bindings as objects, by (kind, name), in the order in which they were given; and the objects beside them."""
+    """Policies and bindings as objects, by (kind, name), in the order in which they were given; and the objects given with them."""
 
     objects: Mapping[Key, Object]
     others: tuple[Object, ...] = ()
@@ -62,7 +62,7 @@ class Manifests:
         return [name for (kind, name), obj in self.objects.items() if kind == BINDING and obj["spec"].get("policyName") == policy]
 
     def renamed(self, policy: str, name: str, bindings: Iterable[str]) -> tuple[dict[Key, Object], dict[str, str]]:
-        """A copy of a policy and of some of its bindings under other names, to be replayed beside them; and which binding is which.
+        """A copy of a policy and of some of its bindings under other names, to be replayed with them; and which binding is which.
 
         A binding whose policy is not there gives a copy whose policy is not there either.
         """

@@ -53,7 +53,7 @@ _REMEDIES = tuple(
         (r"the audit level was (?:Metadata|None|Request)\b", _BODIES, False),
         ("metadata.managedFields", "set omitManagedFields: false in the audit policy, and record longer", True),
         ("CustomResourceDefinition|^scope of|versions of", _snapshot("customresourcedefinitions"), False),
-        ("another authorizer may", "say with --other-authorizers what the cluster has beside RBAC", False),
+        ("another authorizer may", "name the cluster's other authorizers with --other-authorizers", False),
         ("^authorizer", _snapshot("roles,rolebindings,clusterroles,clusterrolebindings"), False),
         ("^params: |no snapshot lists", _snapshot("{kind}"), False),
         ("namespace", _snapshot("namespaces"), False),

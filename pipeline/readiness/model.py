@@ -76,7 +76,7 @@ class Exposure:
     users_judged: int = 0
     weekdays: int = 0  # distinct UTC weekdays with a judged request, at most 7
     # A release of a unit is a distinct set of container images in its judged requests, or, of an object without containers, a
-    # distinct content beside metadata and status. A release cycle is a step from one release of a unit to its next.
+    # distinct content other than metadata and status. A release cycle is a step from one release of a unit to its next.
     releases: int = 0
     release_cycles: int = 0
     resources: tuple[str, ...] = ()  # `deployments.apps`, `pods/exec`: what the matched requests are about

@@ -45,7 +45,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True)
 class Redaction:
-    """What to take out beside what looks like a credential: paths such as `spec.containers[*].env` or `metadata.annotations.note`.
+    """Paths to remove in addition to apparent credentials, such as `spec.containers[*].env` or `metadata.annotations.note`.
 
     A name with dots in it is matched by its parts together; `[*]` is every element of a list, `*` every field.
     """
@@ -80,7 +80,7 @@ def _redacted(value: Any, paths: list[tuple[str, ...]], name: str = "") -> Any:
         found = {}
         for key, inner in value.items():
             below = [rest for path in paths if (rest := _after(path, key)) is not None]
-            # An environment variable, and a header of a probe, have their name beside the value.
+            # An environment variable, and a header of a probe, have their name next to the value.
             known_as = str(value.get("name", "")) if key == "value" else str(key)
             found[key] = REDACTED if key == _LAST_APPLIED else _redacted(inner, below, known_as)
         return found

@@ -67,9 +67,9 @@ def ready_namespaces(namespaces: Sequence[NamespaceCount], rules: ReadinessRules
 
 
 def step_manifest(step: RolloutStep, entry: PolicyReadiness, manifests: Manifests) -> Mapping[str, Any]:
-    """The binding that a step applies: the policy's own with other actions, or one beside it for the first namespaces.
+    """The binding that a step applies: the policy's own with other actions, or one next to it for the first namespaces.
 
-    Once the whole binding denies, the one beside it has nothing more to do and can be deleted.
+    Once the whole binding denies, the one next to it has nothing more to do and can be deleted.
     """
     name = entry.binding or entry.policy
     binding: Object = copy.deepcopy(manifests.objects.get((BINDING, name)) or new_binding(entry.policy, name))

@@ -55,7 +55,7 @@ class ReadinessRules:
     sink_namespaces: where our own sink runs; its traffic must never be denied.
     team_labels: labels and annotations that name a team, the surest first; they are looked for on the object, its owners and its
         namespace.
-    gitops_users: further user names of GitOps tools, beside those that are known by their service account or user agent.
+    gitops_users: further user names of GitOps tools, in addition to those that are known by their service account or user agent.
     """
 
     matched_units_min: int = 20

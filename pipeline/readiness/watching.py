@@ -97,7 +97,7 @@ class Cursor:
             accounts = {(item["policy"], item["binding"]): Account.of_document(item) for item in document["accounts"]}
             return cls(policies, set(document["files"]), document["digests"], document["folded_until"], accounts)
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{source}: this is not a cursor of a watch: {error}", "delete it to begin anew") from error
+            raise InputError(f"{source}: this is not a cursor of a watch: {error}", "delete it to start again") from error
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class _Rows(list[PolicyVerdict]):
 
 
 class _Costed:
-    """Policies whose costs are counted beside their verdicts; see `Policies`."""
+    """Policies whose costs are counted next to their verdicts; see `Policies`."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies

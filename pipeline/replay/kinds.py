@@ -1,4 +1,4 @@
-"""What a run was made for, and that it is in use: marks in its folder, beside the plan.
+"""What a run was made for, and that it is in use: marks in its folder, next to the plan.
 
 The plan cannot hold the kind: its digest names the run, and a replay that is also the version before of another one is one run.
 A mark is an empty file. Its time says when the run was last asked for.

@@ -1,4 +1,4 @@
-"""What a replay has to know of the cluster's past beside the requests: namespaces, params, definitions, and policies."""
+"""What a replay has to know of the cluster's past in addition to the requests: namespaces, params, definitions, and policies."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[Any]:
-    """The values of a column. Moments are made here: Arrow asks for the time zone of each anew."""
+    """The values of a column. Moments are made here: Arrow asks for the time zone of each again."""
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "us" and column.type.tz):
         return column.to_pylist()
     return [None if since is None else EPOCH + timedelta(0, 0, since) for since in column.cast(pa.int64()).to_pylist()]

@@ -93,7 +93,7 @@ class ReplayPlan:
     excluded: tuple[tuple[str, int], ...]
     bindings: tuple[PlannedBinding, ...]
     requests: int  # that will be evaluated, or found to be unfit for it while they are
-    # Which authorizers each cluster has beside RBAC; empty where no policy asks an authorizer.
+    # Which authorizers each cluster has other than RBAC; empty where no policy asks an authorizer.
     other_authorizers: tuple[tuple[str, OtherAuthorizers], ...] = ()
     change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
     # How many events a worker reads at a time: it changes no verdict, and names no run.
@@ -157,7 +157,7 @@ class ReplayPlan:
         lines += [
             f"  {item.requests:>9,}  {item.policy} / {item.binding or 'no binding'} {list(item.actions)}" for item in self.bindings
         ]
-        lines += [f"authorizers of {cluster} beside RBAC: {others}" for cluster, others in self.other_authorizers]
+        lines += [f"authorizers of {cluster} other than RBAC: {others}" for cluster, others in self.other_authorizers]
         lines.append("not evaluated:")
         lines += [f"  {count:>9,}  {reason}" for reason, count in self.excluded]
         return "\n".join(lines)

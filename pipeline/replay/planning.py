@@ -37,7 +37,7 @@ def plan_replay(
 
     Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
     `part_events` is how many events a worker reads at a time. `other_authorizers` is what the clusters
-    have beside RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
+    have other than RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
     """
     return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_events, other_authorizers)
 
@@ -73,7 +73,7 @@ def make_plan(
 def _authorizers(
     reader: LakeReader, window: Window, compiled: CompiledSet, given: OtherAuthorizers | None
 ) -> Iterator[tuple[str, OtherAuthorizers]]:
-    """What each cluster has beside RBAC: as given, or as the log shows."""
+    """What each cluster has other than RBAC: as given, or as the log shows."""
     if any(policy.reads_authorizer for policy in compiled.policies):
         rows = reader.connection.execute(statement("authorizers"), {"until": window.until}).fetchall()
         for cluster, found in others_of(RecordedDecisions(*row) for row in rows).items():

@@ -66,7 +66,7 @@ def start_processes(lake: Path, workers: int) -> None:
     events = sum(file.rows for file in Lake.open(lake).manifest.files("events"))
     processes = min(workers, -(-events // PART_EVENTS)) - 1
     if processes > 0:
-        with _lock, _apart(), suppress(BrokenProcessPool):  # whoever needs a broken one makes it anew
+        with _lock, _apart(), suppress(BrokenProcessPool):  # whoever needs a broken one makes it again
             for _ in range(processes):
                 _pool_of(processes).submit(prepare_parser)
 

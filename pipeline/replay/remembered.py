@@ -21,7 +21,7 @@ from .worlds import Worlds
 # Distinct requests whose verdicts are kept. Beyond it all are forgotten, and what comes again is found out again.
 REMEMBERED_MAX = 50_000
 
-# Of a request of a lane, beside what is read of its object.
+# Of a request of a lane, in addition to what is read of its object.
 _COLUMNS = [
     "class", "audit_id", "ts", "stage_ts", "code", "namespace", "name", "request_uri",
     "user_name", "user_uid", "user_groups", "user_extra", "impersonated_user",

@@ -2,7 +2,7 @@
 
 A query over a figure is an expression over the table `outcomes`: one row per request that the policy matched, with who sent it and
 which workload it is about. `pipeline.readiness.outcomes_of` makes that table from a run's verdicts and the lake's views, and
-`hindcast readiness --export` writes it beside the report's tables.
+`hindcast readiness --export` writes it next to the report's tables.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
 )
 
-# What a report lists beside its figures: label, where the model has it, file of the query, note.
+# What a report lists next to its figures: label, where the model has it, file of the query, note.
 _LISTS = (
     ("what the lake holds", "events", "extent", "events, requests, clusters and times of the whole report"),
     ("what the cluster recorded", "recorded", "recorded", ""),

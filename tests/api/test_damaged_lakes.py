@@ -139,7 +139,7 @@ def test_damaged_verdicts_of_a_run_are_named(lake: Path) -> None:
     (run_folder / "verdicts.parquet").write_bytes(b"PAR1")
     found = str(explained(duckdb.IOException("No magic bytes found at end of file"), lake))
     assert str(run_folder / "verdicts.parquet") in found
-    assert "the replay makes the same run anew" in found
+    assert "the replay makes the same run again" in found
 
 
 @pytest.mark.parametrize("text", ["a: &a [*a]\n", "[" * 3000])

@@ -1,6 +1,6 @@
 """The read API as its OpenAPI description promises it: what fits the description, or nearly does, is never answered with 5xx.
 
-Left to a hand, because it takes a minute, beside `hindcast serve --no-sink`: `schemathesis run --phases coverage --mode all
+Left to a hand, because it takes a minute, next to `hindcast serve --no-sink`: `schemathesis run --phases coverage --mode all
 --exclude-path-regex '/events$' http://127.0.0.1:7444/api/v1/openapi.json`.
 """
 

@@ -1,4 +1,4 @@
-"""The process that answers questions, beside a sink and alone: other rights, other port, and no harm to acknowledgements."""
+"""The process that answers questions, next to a sink and alone: other rights, other port, and no harm to acknowledgements."""
 
 from __future__ import annotations
 

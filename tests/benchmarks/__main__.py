@@ -1,4 +1,4 @@
-"""`make bench`: run every bench_*.py beside this file, print one table and write bench-out/bench.json.
+"""`make bench`: run every bench_*.py next to this file, print one table and write bench-out/bench.json.
 
 Each file has `run() -> list[dict]` with rows of `name`, `value`, `unit` and `detail`. Figures of one run on one machine compare
 with each other, not with those of another run. `python -m tests.benchmarks cel ingest` runs a part.

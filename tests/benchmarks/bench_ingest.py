@@ -1,6 +1,6 @@
 """Backfill: events from a log file to durable Parquet, per second of one core, by how the file is compressed.
 
-The log is a part of a recording beside the checkout where there is one, else the log that ships with the demonstration, repeated
+The log is a part of a recording next to the checkout where there is one, else the log that ships with the demonstration, repeated
 with other audit IDs. CPU seconds are those of the process, so that other work on the machine counts less.
 """
 

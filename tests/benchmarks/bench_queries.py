@@ -49,7 +49,7 @@ QUESTIONS: dict[str, Callable[[LakeReader], Any]] = {
     "classes of a replay plan": lambda reader: reader.sql("FROM admission_classes(NULL, NULL)"),
 }
 
-# What a person waits for: pages, and the parts of pages that are worked out beside them.
+# What a person waits for: pages, and the parts of pages that are worked out next to them.
 PAGES: dict[str, Callable[[Source, str], object]] = {
     "page of one request": lambda source, audit_id: request_view(source, None, "churn", audit_id, ""),
     "one request over HTTP": lambda source, audit_id: reads.request_details(source, "churn", audit_id),

@@ -1,4 +1,4 @@
-"""Replay of the recorded churn and of churn grown to a million events, beside the API server's own Go engine (govap.json).
+"""Replay of the recorded churn and of churn grown to a million events, next to the API server's own Go engine (govap.json).
 
 Processor seconds are of the whole command, with its start, its plan and all its processes. `python -m tests.benchmarks.bench_replay
 LAKES [NAME ...]` keeps the lakes in a folder, and measures only the rows whose names hold one of these texts.

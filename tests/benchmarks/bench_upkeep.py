@@ -1,4 +1,4 @@
-"""Upkeep: what compaction costs in time and memory, and what events take on disk beside their JSON lines and `zstd -19` of them.
+"""Upkeep: what compaction costs in time and memory, and what events take on disk next to their JSON lines and `zstd -19` of them.
 
 Each figure is of a process of its own, so that its memory is only its own. The log is the one of the ingest benchmark.
 """

@@ -1,8 +1,8 @@
 """A larger lake from a recorded one: copies of its events with other audit IDs, times and names of objects.
 
 Every file of the source becomes one file per copy, so that the new lake is cut into files as ingest left the old one. Objects that
-policies look up beside the request (namespaces, roles, policies) are not copied, and a copy is a few microseconds later than the
-one before: so all copies meet the same state of the cluster.
+policies look up in addition to the request (namespaces, roles, policies) are not copied, and a copy is a few microseconds later
+than the one before: so all copies meet the same state of the cluster.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _SCALARS = [
 ]  # fmt: skip
 _CONTAINERS = [b"[]", b"{}", b"[null]", b"[[]]", b'[{"a":[]}]', b'{"":""}', b'{"a":1,"a":2}', b'[1,"a",null]', b'{"__proto__":{}}']
 _DEPTHS = (10, 200, 900, 1100, 5_000, 9_000, 20_000)
-# No JSON, but their brackets hold, so that what stands beside them can be told apart.
+# No JSON, but their brackets hold, so that what stands next to them can be told apart.
 _MALFORMED = [
     b"NaN",
     b"Infinity",

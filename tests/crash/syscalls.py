@@ -244,7 +244,7 @@ class _Supervisor:
                 path = os.readlink(f"/proc/{tid}/fd/{arguments[0]}")  # noqa: PTH115
         except OSError:
             return None
-        # The index of a write-ahead log lives in shared memory and is made anew from the log.
+        # The index of a write-ahead log lives in shared memory and is made again from the log.
         return path if (path == str(self._folder) or path.startswith(self._prefix)) and not path.endswith("-shm") else None
 
     def _may_be_short(self, tid: int, name: str, arguments: list[int]) -> bool:

@@ -306,7 +306,7 @@ def test_no_byte_of_a_secret_is_kept_wherever_it_stands(place: tuple[Any, ...], 
     assert CANARY.encode() not in redactor().apply(raw(event))
 
 
-# Credentials by their form, in the places of an event and beside the words that its fields begin or end with.
+# Credentials by their form, in the places of an event and next to the words that its fields begin or end with.
 SHAPES = [
     "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2ln",
     "Bearer abcdefgh12345678",

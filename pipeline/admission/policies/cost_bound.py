@@ -38,7 +38,7 @@ _SCANNING_NAMES = """
     labelValue qualifiedName uri uuid
 """
 _SCANNING = frozenset(_SCANNING_NAMES.split())
-_LOOP_COST = 40  # per iteration of any macro, beside what its arguments cost
+_LOOP_COST = 40  # per iteration of any macro, in addition to what its arguments cost
 _LITERAL_COST = 40  # of a list, map or struct that is built
 _CHECK_COST = 350_000
 _BEYOND = 1e12

@@ -226,7 +226,7 @@ def _match_conditions(case: Case) -> Evaluation | None:
             if value is True:
                 continue
             if value is False:
-                # The others run nevertheless if they could use up the budget, which is an error even beside a false.
+                # The others run nevertheless if they could use up the budget, which is an error even next to a false.
                 false = false or condition.name
                 if step.budget is None:
                     break

@@ -188,7 +188,7 @@ class Inputs:
         return self._once((name, kind.value), lambda: convert(name, value, kind.value, match.conversion))
 
     def _request(self, match: Match | None, view: View) -> dict[str, Any]:
-        # Match conditions see the original resource beside the matched kind.
+        # Match conditions see the original resource next to the matched kind.
         is_original = match is None or view is View.CONDITIONS
         resource = self.request.resource if is_original else match.matched_resource  # type: ignore[union-attr]
         kind = self.request.kind if match is None else match.matched_kind

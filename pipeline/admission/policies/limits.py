@@ -123,7 +123,7 @@ class Limits:
     """What steps of one policy can cost. Remembers its answers: what it is asked about is rounded, so that there are few."""
 
     def __init__(self, steps: Steps, variables: Mapping[str, Program]) -> None:
-        """`steps` are budgets with the programs that share them; each step computes the `variables` that it uses anew."""
+        """`steps` are budgets with the programs that share them; each step computes the `variables` that it uses again."""
         self._steps = steps
         self._variables = used_variables((program for _, programs in steps for program in programs), variables)
         trees = [*self._variables.values(), *(program for _, programs in steps for program in programs)]

@@ -100,7 +100,7 @@ def _items(document: Document) -> Iterator[Document]:
 
 
 def _given(document: Document) -> GivenObject:
-    """An object beside policies. Raises InputError for what no object can have: its name and labels will be looked at."""
+    """An object given with policies. Raises InputError for what no object can have: its name and labels will be looked at."""
     metadata = Fields(document).object("metadata")
     if metadata is not None:
         for field in ("name", "namespace"):

@@ -109,7 +109,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class GivenObject:
-    """An object that was given beside policies: a candidate for a param."""
+    """An object that was given with policies: a candidate for a param."""
 
     object: Object
     source: str = ""

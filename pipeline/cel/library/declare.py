@@ -1,4 +1,4 @@
-"""How libraries declare functions: each overload stands beside the Python function that implements it.
+"""How libraries declare functions: each overload stands next to the Python function that implements it.
 
 cel-go guards every overload by the types of the arguments it declares: exactly so for scalars and opaque types, and for lists by
 their first element (cel-go common/types/types.go, IsAssignableRuntimeType). What passes no guard is `no such overload`.

@@ -77,7 +77,7 @@ class URL(Opaque):
 
     @property
     def escaped_path(self) -> bytes:
-        """The path as it was spelled if that is a correct way to spell it, else escaped anew."""
+        """The path as it was spelled if that is a correct way to spell it, else escaped again."""
         return b"*" if self.path == b"*" else _respelled(self.path, self.path_raw, "path")
 
     @property

@@ -1,6 +1,6 @@
 -- one row per (policy, binding, cluster, audit_id, ts) that the policy matched or may have matched, with who and what it was about
 -- unit: the root owner of the object as `Kind/name`; with cluster and namespace it is what rates are computed on
--- release: what makes two releases of a unit differ: the container images, or else the content beside metadata and status; null for
+-- release: what makes two releases of a unit differ: the container images, or else the content other than metadata and status; null for
 --   requests that do not show the object
 -- critical: the first kind of critical subject that fits, see CriticalKind; null for none
 -- critical_subject: the namespace where that is what makes it critical, else the user

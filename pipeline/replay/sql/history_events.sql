@@ -1,4 +1,4 @@
--- one row per recorded write of a resource that policies look up beside the request: namespaces, params, definitions, policies
+-- one row per recorded write of a resource that policies look up in addition to the request: namespaces, params, definitions, policies
 -- Only conditions on one column reach the files, and keep bodies of other rows from being read; an IN does not, DuckDB joins it.
 WITH looked_up AS (
     FROM events

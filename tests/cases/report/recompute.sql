@@ -1,4 +1,4 @@
--- one row per (policy, binding): the figures of a report from the run's verdicts and the lake's views alone, written anew
+-- one row per (policy, binding): the figures of a report from the run's verdicts and the lake's views alone, written again
 WITH asked AS (
     SELECT
         policy, binding, cluster, audit_id, ts,

@@ -97,7 +97,7 @@ def denied(reader: LakeReader, lake: Path, policies: PolicySet) -> dict[str, int
 
 
 def without_each(proposal: Proposal) -> dict[tuple[str, str], Any]:
-    """For each proposed exclusion a copy of its policy that has all the others, to be replayed beside the policies."""
+    """For each proposed exclusion a copy of its policy that has all the others, to be replayed next to the policies."""
     objects: dict[tuple[str, str], Any] = {}
     number = 0
     for choice in proposal.choices:

@@ -139,7 +139,7 @@ def test_what_is_said_of_the_lake_is_what_the_queries_give(made: Made) -> None:
 
 
 def test_no_number_of_a_report_is_without_a_query(made: Made) -> None:
-    """But for what the engine judged (what was not tried, exemptions), bounds beside the figures, the rules, and lines of files."""
+    """But for what the engine judged (what was not tried, exemptions), bounds of the figures, the rules, and lines of files."""
     told = {query.of for query in made.report.queries}
     others = (
         "policies.latent",
