@@ -19,28 +19,25 @@ from pipeline.admission.policies.load import parse_objects
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.against import Base
-from pipeline.readiness.build import build_report
 from pipeline.readiness.change import Change
 from pipeline.readiness.counterexamples import PER_POLICY_MAX, find_counterexamples
-from pipeline.readiness.decision import decide_report
+from pipeline.readiness.flow import Asked, Walk, make_report
 from pipeline.readiness.manifests import Manifests
-from pipeline.readiness.model import Fidelity, PolicyReadiness
+from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.redaction import Redaction
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan, RunSummary, Window
+from pipeline.replay import ReplayPlan, Window
 from pipeline.replay.kinds import RunKind
 from pipeline.report.model import Report
-from queries import LakeReader, open_lake
+from queries import LakeReader
 
 from .commands import replay
-from .commands.calibrate import calibrate
 from .commands.policies import checked_policies
 from .commands.window import check_window
 from .context import Context
 from .jobs import State
 
 Texts = tuple[tuple[str, str], ...]
-Runner = Callable[[ReplayPlan, RunKind], RunSummary]
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ class GateAnswer:
 
 
 def answer(
-    own: Context, question: GateQuestion, run: Runner, workers: int, begin: Callable[[State], None] = lambda state: None
+    own: Context, question: GateQuestion, run: Walk, workers: int, begin: Callable[[State], None] = lambda state: None
 ) -> GateAnswer:
     """Replay, compare and decide. `run` walks a plan, and `begin` hears of each further stage.
 
@@ -124,28 +121,21 @@ def answer(
         planned, names = before
         base_run = run(planned, RunKind.BASE)
         base = Base(planned, base_run, replay.verdicts_of(own, base_run), names)
-    fidelity: dict[str, Fidelity] | None = None
-    if question.calibrate:
-        begin(State.CALIBRATING)
-        fidelity = calibrate(own, plan.window, plan.kubernetes_version, workers, CHANGE_DELAY, others, plan.files).fidelity
-    begin(State.REPORTING)
-    reader = open_lake(own.lake, files=plan.files)
-    try:
-        report = build_report(reader, own.lake, plan, summary, fidelity, rules, title_of(base), base)
-        if question.review_by is not None:
-            begin(State.EXEMPTING)
-            manifests = Manifests.of(policies, parse_objects(question.policies))
-            report = decide_report(reader, own.lake, plan, summary, report, manifests, question.review_by, workers)
-        verdicts, redaction = replay.verdicts_of(own, summary), Redaction(question.redact)
-        report = with_counterexamples(report, reader, verdicts, plan, redaction, question.counterexamples_max)
-    finally:
-        reader.close()
-    return GateAnswer(report, plan.words_of_window, tuple(own.defects))
+    asked = Asked(
+        rules,
+        CHANGE_DELAY if question.calibrate else None,
+        others,
+        Manifests.of(policies, parse_objects(question.policies)) if question.review_by is not None else None,
+        question.review_by,
+        workers,
+    )
+    verdicts, redaction = replay.verdicts_of(own, summary), Redaction(question.redact)
 
+    def finish(reader: LakeReader, report: Report) -> Report:
+        return with_counterexamples(report, reader, verdicts, plan, redaction, question.counterexamples_max)
 
-def title_of(base: Base | None) -> str:
-    """The title of the report: it is about policies alone, or about a change of them."""
-    return "Policy readiness" if base is None else "Policies against the version before"
+    made = make_report(own.lake, plan, summary, asked, run, lambda step: begin(State(step)), finish=finish, base=base)
+    return GateAnswer(made.report, plan.words_of_window, tuple(own.defects))
 
 
 def _before(own: Context, question: GateQuestion, plan: ReplayPlan, workers: int) -> tuple[ReplayPlan, dict[str, str]]:

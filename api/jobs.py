@@ -23,7 +23,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
+
+from pipeline.authorization import OtherAuthorizers
 
 from .errors import BusyError, NotFoundError
 
@@ -61,7 +64,8 @@ class Order:
 
     For readiness, `calibrate` also compares with the record, and `exemptions` also looks for exemptions and the way to Deny. A gate
     is one question as JSON (gating.GateQuestion), which says all of this itself. With `costs_of`, the name of a run, the costs of
-    its policies are counted in place of a replay.
+    its policies are counted in place of a replay. `rules` holds readiness rules by name, `other_authorizers` what the clusters have
+    beside RBAC; None for what the log shows.
     """
 
     policies: str = ""
@@ -72,6 +76,8 @@ class Order:
     exemptions: bool = True
     gate: bytes = b""
     costs_of: str = ""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    other_authorizers: OtherAuthorizers | None = None
 
     @property
     def gate_digest(self) -> str:
@@ -79,24 +85,20 @@ class Order:
         return hashlib.sha256(self.gate).hexdigest()[:16]
 
     def line(self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> bytes:
-        """As a job's process reads it, with what it may take."""
-        window = {name: moment.isoformat() if moment else None for name, moment in (("since", self.since), ("until", self.until))}
-        return json.dumps(
-            {
-                "lake": str(lake),
-                "parent": os.getpid(),
-                "memory_bytes_max": memory_bytes_max,
-                "seconds_max": seconds_max,
-                "output_bytes_max": output_bytes_max,
-                "policies": self.policies,
-                "kubernetes_version": self.kubernetes_version,
-                "calibrate": self.calibrate,
-                "exemptions": self.exemptions,
-                "gate": self.gate.decode(),
-                "costs_of": self.costs_of,
-                **window,
-            }
-        ).encode()
+        """As a job's process reads it, with what it may take: a Task as JSON."""
+        return msgspec.json.encode(Task(str(lake), os.getpid(), memory_bytes_max, seconds_max, output_bytes_max, self))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An order as the process of a job reads it: over which lake, for which process, and within which bounds."""
+
+    lake: str
+    parent: int
+    memory_bytes_max: int
+    seconds_max: float
+    output_bytes_max: int
+    order: Order
 
 
 @dataclass(slots=True)

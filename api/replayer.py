@@ -1,6 +1,6 @@
 """The process of one replay that was started over HTTP: reads an order, replays, and tells how it gets on.
 
-It is started as `python -m api.replayer`, with one JSON object on its standard input (jobs.Order), and writes one JSON object a
+It is started as `python -m api.replayer`, with one JSON object on its standard input (jobs.Task), and writes one JSON object a
 line: fields of jobs.Job that have changed. It ends at once when its standard input closes, because then nobody is there to be told.
 The run is the one that `hindcast replay` makes of the same policies over the same requests.
 """
@@ -16,22 +16,21 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import duckdb
+import msgspec
 
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
 from pipeline.admission.policies.load import parse_objects, parse_policy_set
 from pipeline.admission.policies.model import PolicySet
-from pipeline.readiness.build import build_report
-from pipeline.readiness.decision import decide_report
+from pipeline.history.in_force import CHANGE_DELAY
+from pipeline.readiness.flow import Asked, make_report
 from pipeline.readiness.manifests import Manifests
-from pipeline.readiness.model import Fidelity
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
 from pipeline.replay.kinds import RunKind, in_use
@@ -40,14 +39,13 @@ from queries import open_lake
 
 from . import priorities
 from .beside_runs import keep_gate, keep_policies, keep_report
-from .commands.calibrate import calibrate
 from .commands.policies import refuse_uncompilable
 from .commands.replay import note_defects
 from .confinement import confine
 from .context import Context
 from .errors import TooCostlyError, classify
 from .gating import GateQuestion, answer
-from .jobs import Order, State
+from .jobs import Order, State, Task
 from .posted import check_posted
 from .run_costs import count_costs, plan_costs
 
@@ -60,17 +58,17 @@ _EXEMPTED_FOR = timedelta(days=90)
 def main() -> int:
     """Work off one order; returns an exit code."""
     os.nice(priorities.REPLAY)
-    order = json.loads(sys.stdin.buffer.readline())
-    end_with_parent(order["parent"])
+    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
+    end_with_parent(task.parent)
     threading.Thread(target=end_with_pipe, daemon=True).start()
-    confine(order["memory_bytes_max"], order["seconds_max"], order["output_bytes_max"])
+    confine(task.memory_bytes_max, task.seconds_max, task.output_bytes_max)
     try:
-        _replay(order)
+        _replay(task)
     except HindcastError as error:
         code, _ = classify(error)
         return _failed(code, error.message, error.hint, error.exit_code)
     except (MemoryError, duckdb.OutOfMemoryException):
-        mib = order["memory_bytes_max"] // 1024**2
+        mib = task.memory_bytes_max // 1024**2
         return _failed(
             "too_costly",
             f"the replay needs more memory than a replay may take ({mib:,} MiB)",
@@ -79,7 +77,7 @@ def main() -> int:
     except OSError as error:
         if error.errno != errno.EFBIG:
             return _unforeseen(error)
-        lost = _too_much(order["output_bytes_max"])
+        lost = _too_much(task.output_bytes_max)
         return _failed("too_costly", lost.message, lost.hint)
     except Exception as error:
         return _unforeseen(error)
@@ -106,27 +104,27 @@ def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
     return exit_code
 
 
-def _replay(order: dict[str, Any]) -> None:
-    lake = Path(order["lake"])
-    if order["costs_of"]:
+def _replay(task: Task) -> None:
+    lake, order = Path(task.lake), task.order
+    if order.costs_of:
         with hold_files(lake, time.time()):
-            _costs(lake, order["costs_of"])
+            _costs(lake, order.costs_of)
         return
-    if order["gate"]:
+    if order.gate:
         with hold_files(lake, time.time()), ExitStack() as used:
-            _gate(lake, order["gate"].encode(), order["output_bytes_max"], used)
+            _gate(lake, order.gate, task.output_bytes_max, used)
         return
-    version = (int(order["kubernetes_version"][0]), int(order["kubernetes_version"][1]))
-    window = Window(_moment(order["since"]), _moment(order["until"]))
-    policies = _policies(order["policies"], version)
+    policies = _policies(order.policies, order.kubernetes_version)
     with hold_files(lake, time.time()):
-        _replay_over(lake, policies, window, version, order)
+        _replay_over(lake, policies, task)
 
 
-def _replay_over(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int], order: dict[str, Any]) -> None:
-    plan, summary = _run(lake, policies, window, version, order["output_bytes_max"])
+def _replay_over(lake: Path, policies: PolicySet, task: Task) -> None:
+    plan = _plan(lake, policies, task.order)
+    _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
+    summary = _run_plan(lake, plan, task.output_bytes_max)
     with in_use(runs_folder(lake) / summary.run_id):
-        _report(lake, policies, plan, summary, order)
+        _report(lake, policies, plan, summary, task)
     _tell(state=State.FINISHED, done=summary.planned)
 
 
@@ -149,6 +147,8 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
 
     def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
         nonlocal planned
+        if kind is RunKind.CALIBRATION:
+            return _run_plan(lake, plan, output_bytes_max, kind)
         _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": plan.run_id} if kind is RunKind.REPLAY else {}))
         summary = _run_plan(lake, plan, output_bytes_max, kind)
         used.enter_context(in_use(runs_folder(lake) / summary.run_id))
@@ -162,25 +162,23 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
     _tell(state=State.FINISHED, done=planned)
 
 
-def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, order: dict[str, Any]) -> None:
-    window, version = plan.window, plan.kubernetes_version
+def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, task: Task) -> None:
+    """Make the report of a finished run, and keep it beside the run."""
+    order = task.order
     keep_policies(lake, summary.run_id, policies)
-    fidelity: Mapping[str, Fidelity] | None = None
-    if order["calibrate"]:
-        _tell(state=State.CALIBRATING)
-        fidelity = calibrate(Context(lake, quiet=True), window, version, 1, files=plan.files).fidelity
-    _tell(state=State.REPORTING)
-    reader = open_lake(lake, files=plan.files)
-    try:
-        report = build_report(reader, lake, plan, summary, fidelity, ReadinessRules())
-        if order["exemptions"]:
-            _tell(state=State.EXEMPTING)
-            written = Manifests.of(policies, parse_objects([("policies", order["policies"])]))
-            expires = datetime.now(UTC).date() + _EXEMPTED_FOR
-            report = decide_report(reader, lake, plan, summary, report, written, expires)
-        keep_report(lake, report, fidelity)
-    finally:
-        reader.close()
+    asked = Asked(
+        ReadinessRules.of(order.rules, "rules"),
+        CHANGE_DELAY if order.calibrate else None,
+        order.other_authorizers,
+        Manifests.of(policies, parse_objects([("policies", order.policies)])) if order.exemptions else None,
+        datetime.now(UTC).date() + _EXEMPTED_FOR,
+    )
+
+    def walk(bound: ReplayPlan, kind: RunKind) -> RunSummary:
+        return _run_plan(lake, bound, task.output_bytes_max, kind)
+
+    made = make_report(lake, plan, summary, asked, walk, lambda step: _tell(state=State(step)))
+    keep_report(lake, made.report, made.fidelity)
 
 
 def _policies(text: str, version: tuple[int, int]) -> PolicySet:
@@ -195,30 +193,27 @@ def _policies(text: str, version: tuple[int, int]) -> PolicySet:
     return found
 
 
-def _run(
-    lake: Path, policies: PolicySet, window: Window, version: tuple[int, int], output_bytes_max: int
-) -> tuple[ReplayPlan, RunSummary]:
-    """Plan and replay what the lake holds now. Raises LakeError, and TooCostlyError for a run that is too large, and is removed."""
-    plan = _plan(lake, policies, window, version)
-    _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
-    return plan, _run_plan(lake, plan, output_bytes_max)
-
-
 def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind = RunKind.REPLAY) -> RunSummary:
+    """Walk a plan. Raises LakeError, and TooCostlyError for a run that is too large, which is removed.
+
+    Only the replay that was asked for tells how many requests are done: the counts of a calibration are others.
+    """
     with _alone(lake, plan.run_id):
         folder = runs_folder(lake) / plan.run_id
         try:
-            return run_replay(plan, lake, 1, _Teller(folder, output_bytes_max), kind)
+            return run_replay(plan, lake, 1, _Teller(folder, output_bytes_max, kind is not RunKind.CALIBRATION), kind)
         except (TooCostlyError, OSError) as error:
             if isinstance(error, TooCostlyError) or error.errno == errno.EFBIG:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 
 
-def _plan(lake: Path, policies: PolicySet, window: Window, version: tuple[int, int]) -> ReplayPlan:
+def _plan(lake: Path, policies: PolicySet, order: Order) -> ReplayPlan:
+    """Plan the replay of what the lake holds now."""
     reader = open_lake(lake)
     try:
-        return plan_replay(reader, policies, window, version)
+        window = Window(order.since, order.until)
+        return plan_replay(reader, policies, window, order.kubernetes_version, other_authorizers=order.other_authorizers)
     finally:
         reader.close()
 
@@ -239,15 +234,16 @@ def _alone(lake: Path, run_id: str) -> Iterator[None]:
 class _Teller:
     """Tells progress, but not more often than somebody could read; raises TooCostlyError where the run's folder is too large."""
 
-    def __init__(self, folder: Path, output_bytes_max: int) -> None:
+    def __init__(self, folder: Path, output_bytes_max: int, tells: bool) -> None:
         self._folder = folder
+        self._tells = tells
         self._output_bytes_max = output_bytes_max
         self._told = 0.0
 
     def __call__(self, done: int, planned: int) -> None:
         if sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file()) > self._output_bytes_max:
             raise _too_much(self._output_bytes_max)
-        if done == planned or time.monotonic() - self._told > _TELL_SECONDS:
+        if self._tells and (done == planned or time.monotonic() - self._told > _TELL_SECONDS):
             self._told = time.monotonic()
             _tell(done=done)
 
@@ -255,10 +251,6 @@ class _Teller:
 def _tell(**values: object) -> None:
     sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
-
-
-def _moment(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
 
 
 if __name__ == "__main__":

@@ -15,16 +15,14 @@ from api.context import Context
 from api.reports import ReportFormat
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness.build import build_report
-from pipeline.readiness.decision import decide_report
-from pipeline.readiness.model import Fidelity, Status
+from pipeline.readiness import flow
+from pipeline.readiness.model import Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window
 from pipeline.report.model import Report
-from queries import open_lake
+from queries import LakeReader
 
 from . import options, replay
-from .calibrate import calibrate
 from .exemptions import Expires, check_present, manifests_of, parse_expiry
 from .policies import chosen_policies
 from .window import check_window
@@ -100,23 +98,24 @@ def make_report(
     check_window(own, Window(*options.parse_window(asked.since, asked.until)))
     plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version, others, asked.workers)
     summary = replay.run(own, plan, asked.workers)
-    fidelity: dict[str, Fidelity] | None = None
-    if change_delay is not None:
-        fidelity = calibrate(own, plan.window, plan.kubernetes_version, asked.workers, change_delay, others, plan.files).fidelity
-    reader = open_lake(own.lake, files=plan.files)
-    try:
-        report = build_report(reader, own.lake, plan, summary, fidelity, rules)
+    looks_for_exemptions = asked.expires is not None and plan.policies is not None
+    wanted = flow.Asked(
+        rules,
+        change_delay,
+        others,
+        manifests_of(plan.policies, asked.policies) if looks_for_exemptions and plan.policies else None,
+        asked.expires,
+        replay.workers_or_default(asked.workers),
+    )
+
+    def counted(reader: LakeReader) -> None:
         if export is not None:
             reports.write_outcomes(reader, export)
-        if asked.expires is not None and plan.policies is not None:
-            manifests = manifests_of(plan.policies, asked.policies)
-            workers = replay.workers_or_default(asked.workers)
-            report = decide_report(reader, own.lake, plan, summary, report, manifests, asked.expires, workers)
-        keep_report(own.lake, report, fidelity)
-        own.say(plan.words_of_window)
-        return report
-    finally:
-        reader.close()
+
+    made = flow.make_report(own.lake, plan, summary, wanted, replay.walk(own, asked.workers), counted=counted)
+    keep_report(own.lake, made.report, made.fidelity)
+    own.say(plan.words_of_window)
+    return made.report
 
 
 def _exit_code(report: Report) -> int:

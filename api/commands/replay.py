@@ -18,6 +18,7 @@ from api.context import Context
 from api.output import Column, Format, Table, render
 from pipeline.admission.policies import PolicySet
 from pipeline.authorization import OtherAuthorizers
+from pipeline.readiness.flow import Walk
 from pipeline.replay import (
     ExpressionDifference,
     ReplayPlan,
@@ -172,13 +173,18 @@ def plan_of(
 
 def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY) -> RunSummary:
     """Walk a plan with progress. The run is in use until the command ends."""
-    with own.progress("replaying") as step:
+    with own.progress("replaying what was bound" if kind is RunKind.CALIBRATION else "replaying") as step:
         summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind)
     if (command := click.get_current_context(silent=True)) is not None:
         command.with_resource(in_use(runs_folder(own.lake) / summary.run_id))
     note_defects(own, summary)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary
+
+
+def walk(own: Context, workers: int | None) -> Walk:
+    """How a command walks the plans of a report: with progress, and each run is in use until the command ends."""
+    return lambda plan, kind: run(own, plan, workers, kind)
 
 
 def note_defects(own: Context, summary: RunSummary) -> None:

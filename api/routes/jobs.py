@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from ingest.errors import InputError
+from pipeline.authorization import OtherAuthorizers
 
 from ..beside_runs import kept_gate
 from ..commands.options import parse_time, parse_version
@@ -18,9 +20,11 @@ from ..formats import json_bytes, json_response
 from ..gating import GateQuestion
 from ..jobs import Job, Jobs, Order, State
 from ..posted import BYTES_MAX
-from ..questions import Moment
+from ..questions import Moment, Names
+from ..run_reads import rules_of
 from .answers import PREFIX, Asking, Working, known_parameters
 
+Rules = Annotated[Names, Query(description="replaces one readiness rule of the report: `days_min=3`; repeat it")]
 router = APIRouter(prefix=PREFIX, tags=["replays"], dependencies=[Depends(known_parameters)])
 
 # Types that a browser sends across origins without asking first are not among them.
@@ -70,6 +74,10 @@ async def start_replay(
     exemptions: Annotated[
         bool, Query(description="also look for exemptions with which a policy could deny, and the way there")
     ] = True,
+    rule: Rules = [],  # noqa: B006  # FastAPI copies it
+    other_authorizers: Annotated[
+        OtherAuthorizers | None, Query(description="what the clusters have beside RBAC; without it, what the log shows")
+    ] = None,
 ) -> Response:
     """Start a replay of the policies in the body over the recorded requests. The answer names it; it goes on after the answer."""
     now = datetime.now(UTC)
@@ -78,7 +86,15 @@ async def start_replay(
         raise InputError(f"since: {since} is not before until={until}", "give an earlier one")
     version = parse_version(kubernetes_version)
     policies = await posted(request)
-    order = Order(policies, *window, kubernetes_version=version, calibrate=calibrate, exemptions=exemptions)
+    order = Order(
+        policies,
+        *window,
+        kubernetes_version=version,
+        calibrate=calibrate,
+        exemptions=exemptions,
+        rules=asdict(rules_of(rule)) if rule else {},
+        other_authorizers=other_authorizers,
+    )
     return await started(request, jobs, order)
 
 

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import duckdb
 
-from queries import LakeReader, open_lake
+from queries import LakeReader
 
+from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
-from ..replay import ReplayPlan, RunSummary, compare_with_log, plan_replay_from_log, run_replay, runs_folder
+from ..replay import ReplayPlan, RunSummary, run_replay, runs_folder
 from ..report.model import Report
 from .assess import judge_units
-from .build import build_report
-from .decision import decide_report
-from .fidelity import recorded_agreement
+from .flow import Asked, make_report
 from .manifests import Manifests
 from .rules import ReadinessRules
 
@@ -30,30 +29,28 @@ def readiness(
     exemptions: bool = True,
     review_by: date | None = None,
     change_delay: timedelta = CHANGE_DELAY,
+    other_authorizers: OtherAuthorizers | None = None,
     workers: int = 1,
 ) -> Report:
     """Whether the policies of a finished run may go to Deny: `readiness(lake, plan, run_replay(plan, lake))`.
 
     `calibrate` also replays what was bound at the time and compares it with the record, so that the report can say how far the
-    replay is to be trusted; `change_delay` is how long after its write a policy may not have been in force yet.
+    replay is to be trusted; `change_delay` is how long after its write a policy may not have been in force yet, and
+    `other_authorizers` what the clusters have beside RBAC, as the plan was given it.
     `exemptions` searches the fewest with which nothing would be denied, replays them and plans the steps to Deny; they are
     to be reviewed by the day `review_by`. All of it is about the events that the plan was
     made over. Raises LakeError where there is no lake.
     """
     lake = Path(lake)
-    reader = open_lake(lake, files=plan.files)
-    try:
-        fidelity = {}
-        if calibrate:
-            bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, change_delay)
-            compare_with_log(reader, verdicts_of(lake, run_replay(bound, lake, workers)), plan.kubernetes_version)
-            fidelity = recorded_agreement(reader.connection)
-        report = build_report(reader, lake, plan, summary, fidelity, rules or ReadinessRules())
-        if not exemptions or plan.policies is None:
-            return report
-        return decide_report(reader, lake, plan, summary, report, Manifests.of(plan.policies), review_by, workers)
-    finally:
-        reader.close()
+    asked = Asked(
+        rules or ReadinessRules(),
+        change_delay if calibrate else None,
+        other_authorizers,
+        Manifests.of(plan.policies) if exemptions and plan.policies is not None else None,
+        review_by,
+        workers,
+    )
+    return make_report(lake, plan, summary, asked, lambda bound, kind: run_replay(bound, lake, workers, kind=kind)).report
 
 
 def verdicts_of(lake: str | Path, summary: RunSummary) -> Path:

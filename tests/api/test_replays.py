@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from api.cli import run
 from api.posted import BYTES_MAX, check_posted
 from api.settings import Settings
 from ingest.errors import InputError
@@ -78,6 +79,39 @@ def test_a_finished_replay_is_the_run_of_the_command(asked: QueryClient, lake: P
     assert run["policies"] == ["image-registry"]
     assert [row["run_id"] for row in asked.get("/runs")["rows"]].count(plan.run_id) == 1
     assert asked.get(f"/runs/{plan.run_id}/plan")["requests"] == plan.requests
+
+
+ASKING = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: may-read-nodes}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  validations: [{expression: "authorizer.group('').resource('nodes').check('get').allowed()"}]
+"""
+
+
+def test_rules_and_authorizers_are_those_of_the_command(asked: QueryClient, lake: Path, tmp_path: Path) -> None:
+    until = "2026-11-21T03:24:55Z"
+    given = {"until": until, "calibrate": True, "rule": "days_min=5", "other_authorizers": "any"}
+    response = asked.send("POST", "/replays", params=given, headers=YAML, content=ASKING)
+    assert response.status_code == 202, response.text
+    job = ended(asked, response.json()["job_id"])
+    assert job["state"] == "finished", job
+    over_http = asked.get(f"/runs/{job['run_id']}/readiness", rule="days_min=5")
+    (tmp_path / "rules.yaml").write_text("days_min: 5")
+    (tmp_path / "policy.yaml").write_text(ASKING)
+    file = tmp_path / "report.json"
+    files = ["-f", str(tmp_path / "policy.yaml"), "--rules", str(tmp_path / "rules.yaml"), "--report-file", str(file)]
+    others = ["--until", until, "--other-authorizers", "any", "--workers", "1"]
+    assert run(["--quiet", "--lake", str(lake), "readiness", *files, *others]) == 0
+    by_command = json.loads(file.read_text())
+    for report in (over_http, by_command):
+        for entry in report["policies"]:
+            entry.pop("source", None)
+    assert over_http["run_id"] == by_command["run_id"]
+    assert over_http["rules"]["days_min"] == 5
+    assert over_http["policies"] == by_command["policies"]
 
 
 def test_verdicts_come_in_pages_with_their_requests(asked: QueryClient, finished: dict[str, Any]) -> None:

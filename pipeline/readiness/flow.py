@@ -1,0 +1,119 @@
+"""From a finished run to its report: one flow for the command line, for replays over HTTP, for gates and for notebooks.
+
+It calibrates, builds the report and looks for exemptions, in this order, over the files that the run's plan was made over. Callers
+differ in how they walk a plan (`Walk`), in whom they tell of the steps, and in what they add to the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeAlias
+
+from queries import LakeReader, open_lake
+
+from ..authorization import OtherAuthorizers
+from ..history.in_force import CHANGE_DELAY
+from ..replay import ReplayPlan, RunSummary, compare_with_log, plan_replay_from_log, runs_folder
+from ..replay.kinds import RunKind
+from ..report.model import Report
+from .against import Base
+from .build import build_report
+from .decision import decide_report
+from .fidelity import recorded_agreement
+from .manifests import Manifests
+from .model import Fidelity
+from .rules import ReadinessRules
+
+# How a caller walks a plan: in this process or others, with progress and with bounds.
+Walk: TypeAlias = Callable[[ReplayPlan, RunKind], RunSummary]
+# What a caller adds to the report before the lake is closed.
+Finish: TypeAlias = Callable[[LakeReader, Report], Report]
+
+
+class Step(StrEnum):
+    """A part of the flow that may take long."""
+
+    CALIBRATING = "calibrating"
+    REPORTING = "reporting"
+    EXEMPTING = "exempting"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a report shall say of a run.
+
+    `change_delay` is how long after its write a policy may not have been in force yet; None leaves out the comparison with the
+    record. `other_authorizers` is what the clusters have beside RBAC, as the run's plan was given it. With `manifests` the flow
+    looks for exemptions, which are to be reviewed by the day `review_by`. `workers` is for the replays that try exemptions.
+    """
+
+    rules: ReadinessRules = field(default_factory=ReadinessRules)
+    change_delay: timedelta | None = CHANGE_DELAY
+    other_authorizers: OtherAuthorizers | None = None
+    manifests: Manifests | None = None
+    review_by: date | None = None
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Made:
+    """A report, and how far the replay agrees with the record, by policy; None where that was not compared."""
+
+    report: Report
+    fidelity: dict[str, Fidelity] | None
+
+
+def make_report(
+    lake: Path,
+    plan: ReplayPlan,
+    summary: RunSummary,
+    asked: Asked,
+    walk: Walk,
+    begin: Callable[[Step], None] = lambda step: None,
+    counted: Callable[[LakeReader], None] = lambda reader: None,
+    finish: Finish = lambda reader, report: report,
+    base: Base | None = None,
+) -> Made:
+    """The report of a finished run; against a `base` it is about the change.
+
+    `counted` gets the reader whose tables hold what the figures were counted on, `finish` the report. Raises LakeError.
+    """
+    fidelity: dict[str, Fidelity] | None = None
+    if asked.change_delay is not None:
+        begin(Step.CALIBRATING)
+        fidelity = calibrated(lake, plan, asked.change_delay, asked.other_authorizers, walk)
+    begin(Step.REPORTING)
+    reader = open_lake(lake, files=plan.files)
+    try:
+        report = build_report(reader, lake, plan, summary, fidelity, asked.rules, _title(base), base)
+        counted(reader)
+        if asked.manifests is not None:
+            begin(Step.EXEMPTING)
+            report = decide_report(reader, lake, plan, summary, report, asked.manifests, asked.review_by, asked.workers)
+        return Made(finish(reader, report), fidelity)
+    finally:
+        reader.close()
+
+
+def _title(base: Base | None) -> str:
+    """A report is about policies alone, or about a change of them."""
+    return "Policy readiness" if base is None else "Policies against the version before"
+
+
+def calibrated(
+    lake: Path, plan: ReplayPlan, change_delay: timedelta, other_authorizers: OtherAuthorizers | None, walk: Walk
+) -> dict[str, Fidelity]:
+    """How far a replay of what was bound agrees with the record, by policy: over the plan's window, version and files."""
+    reader = open_lake(lake, files=plan.files)
+    try:
+        bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, change_delay, other_authorizers)
+        summary = walk(bound, RunKind.CALIBRATION)
+        verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
+        compare_with_log(reader, verdicts, plan.kubernetes_version)
+        return recorded_agreement(reader.connection)
+    finally:
+        reader.close()

@@ -1,0 +1,83 @@
+"""One flow makes every report: what it is asked with reaches each replay of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from pipeline import load_policy_set, plan_replay, run_replay
+from pipeline.authorization import OtherAuthorizers
+from pipeline.readiness.ask import readiness
+from pipeline.readiness.flow import Asked, Step, make_report
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.replay import ReplayPlan, RunSummary
+from pipeline.replay.kinds import RunKind
+from queries import open_lake
+from tests.recording import Log, deployment, take_in
+
+POLICY = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicy",
+    "plural": "validatingadmissionpolicies",
+    "metadata": {"name": "may-scale", "uid": "p", "resourceVersion": "1"},
+    "spec": {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments"]}],
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+        },
+        "validations": [{"expression": "authorizer.group('apps').resource('deployments').check('scale').allowed()"}],
+    },
+}
+BINDING = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "plural": "validatingadmissionpolicybindings",
+    "metadata": {"name": "may-scale", "uid": "b", "resourceVersion": "2"},
+    "spec": {"policyName": "may-scale", "validationActions": ["Audit"]},
+}
+
+
+def recorded_log(folder: Path) -> Path:
+    log = Log()
+    log.write("create", POLICY)
+    log.write("create", BINDING)
+    for name in ("web", "api"):
+        log.write("create", deployment(name, 1), annotations={"authorization.k8s.io/decision": "allow"})
+    return take_in(folder / "lake", log.lines)
+
+
+def test_a_calibration_has_the_authorizers_that_the_report_is_asked_with(tmp_path: Path) -> None:
+    lake = recorded_log(tmp_path)
+    policies = load_policy_set([])
+    reader = open_lake(lake)
+    plan = plan_replay(reader, policies)
+    reader.close()
+    walked: list[tuple[RunKind, ReplayPlan]] = []
+    steps: list[Step] = []
+
+    def walk(bound: ReplayPlan, kind: RunKind) -> RunSummary:
+        walked.append((kind, bound))
+        return run_replay(bound, lake, kind=kind)
+
+    asked = Asked(ReadinessRules(days_min=5), timedelta(0), OtherAuthorizers.ANY)
+    made = make_report(lake, plan, run_replay(plan, lake), asked, walk, steps.append)
+    ((kind, bound),) = walked
+    assert kind is RunKind.CALIBRATION
+    assert bound.other_authorizers == (("lab", OtherAuthorizers.ANY),)
+    assert bound.change_delay == timedelta(0)
+    assert steps == [Step.CALIBRATING, Step.REPORTING]
+    assert made.report.rules.days_min == 5
+    assert made.fidelity is not None
+
+
+def test_a_report_of_a_notebook_calibrates_with_its_authorizers(tmp_path: Path) -> None:
+    lake = recorded_log(tmp_path)
+    reader = open_lake(lake)
+    plan = plan_replay(reader, load_policy_set([]), other_authorizers=OtherAuthorizers.ANY)
+    reader.close()
+    readiness(lake, plan, run_replay(plan, lake), change_delay=timedelta(0), other_authorizers=OtherAuthorizers.ANY)
+    kept = [path.read_text() for path in (lake / "runs").glob("*/plan.json")]
+    assert [text for text in kept if '"lab": "any"' in text]
