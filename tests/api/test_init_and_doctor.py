@@ -26,11 +26,11 @@ from ingest.server_metrics import read_server_metrics
 from ingest.spool import Spool
 from ingest.store import EventStore, Lines
 from pipeline.admission.policies import parse_policy_set
-from pipeline.history.kinds import CONNECT_SUBRESOURCES
 from pipeline.matching import Target
 from pipeline.request import GroupVersionResource
 from queries import open_lake, rows_of
 from queries.ledger import Severity
+from queries.reach_rules import CONNECT_SUBRESOURCES
 from queries.rows import Loss
 
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
