@@ -11,6 +11,7 @@ import pytest
 import zstandard
 
 from queries import LakeReader, open_lake
+from tests.pipeline.history.test_reach import told_by_both
 
 pytestmark = pytest.mark.conformance
 
@@ -69,6 +70,12 @@ def test_policies_ran_where_the_views_say_so(reader: LakeReader, shared: Path) -
     wrongly_yes = [row for row in rows if row[1] == "yes" and row[0] not in reached and row[4] != "events"]
     assert wrongly_no == []
     assert wrongly_yes == []
+
+
+def test_sql_and_python_say_the_same_of_how_far_each_request_came(reader: LakeReader) -> None:
+    both = told_by_both(reader)
+    assert len(both) > 16_000
+    assert [sql for sql, _ in both] == [python for _, python in both]
 
 
 def test_no_check_fails(reader: LakeReader) -> None:
