@@ -64,6 +64,10 @@ def command(
     redact: Annotated[
         bool | None, typer.Option("--redact/--no-redact", help="Remove credentials before events reach the disk.")
     ] = None,
+    redact_paths: Annotated[
+        list[str] | None,
+        typer.Option(help="Take single values out of bodies, as pods:spec.containers.env.value; repeat it.", show_default=False),
+    ] = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Store audit logs (plain, compressed, rotated, or exported by EKS, GKE or AKS) or object snapshots in the lake."""
@@ -73,7 +77,8 @@ def command(
             f"--cluster: {cluster!r} does not name a cluster", "use lower-case letters, digits, -, _ and ., at most 63"
         )
     lake = Lake.create(own.lake)
-    redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact))
+    paths_given = tuple(redact_paths) if redact_paths else None
+    redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact, redact_paths=paths_given))
     if snapshot:
         if follow:
             raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")

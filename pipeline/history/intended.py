@@ -8,19 +8,22 @@ in-tree admission plugins and the defaulting of patched parts would have changed
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+import msgspec
+
 from ..request import Evidence, Grade, Known, Object, Unknown
 from .creation import counts_generation, default_parts, has_defaults, keeps_status, leave_out_empty, prepare_for_create
-from .event import Decode, Event, decode_json
+from .event import Decode, Event, Raw, decode_json
 from .evidence import LazyKnown
 from .options import query_of
 from .patch import apply_json_patch
 from .patching import PatchError, PatchType, apply_patch, patch_type
 from .writes import answered_metadata, why_no_body, why_not_kept
 
+_PARTS = ("metadata", "spec", "status")
 _PATCH_ANNOTATION = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$")
 
 # What an update keeps of the stored metadata, whatever the client sends (kubernetes/apiserver pkg/registry/rest/update.go).
@@ -45,10 +48,12 @@ def created_object(event: Event, name: Evidence[str], decode: Decode) -> Evidenc
         return Unknown(f"the requested object was not recorded: {why_no_request(event)}")
     if event.verb == "patch" and not event.succeeded and has_defaults(event.resource):
         return Unknown("an apply that was to create its object: what the API would have added is not recorded")
-    raw, answered = event.request_raw, answered_metadata(event)
+    sent, answered = _sent(event, event.request_raw, decode), answered_metadata(event)
+    if isinstance(sent, Unknown):
+        return sent
 
     def read() -> Object:
-        value = _with_webhook_patches(decode(raw), event.annotations)
+        value = sent()
         metadata = value.setdefault("metadata", {})
         if isinstance(name, Known) and name.value:
             metadata["name"] = name.value
@@ -70,11 +75,12 @@ def updated_object(event: Event, old: Evidence[Object | None], decode: Decode) -
     """The object of an update that left no whole response."""
     if event.request_raw is None:
         return Unknown(f"the requested object was not recorded: {why_no_request(event)}")
-    raw = event.request_raw
+    sent = _sent(event, event.request_raw, decode)
+    if isinstance(sent, Unknown):
+        return sent
     if isinstance(old, Unknown):
-        asked = "requestObject and recorded webhook patches; the stored object is not known"
-        return LazyKnown(lambda: _with_webhook_patches(decode(raw), event.annotations), asked, Grade.PARTIAL)
-    return LazyKnown(lambda: _prepared(decode(raw), old.value or {}, event), f"requestObject over {old.source}", Grade.PARTIAL)
+        return LazyKnown(sent, "requestObject and recorded webhook patches; the stored object is not known", Grade.PARTIAL)
+    return LazyKnown(lambda: _prepared(sent(), old.value or {}, event), f"requestObject over {old.source}", Grade.PARTIAL)
 
 
 def patched_object(event: Event, old: Evidence[Object | None], decode: Decode) -> Evidence[Object | None]:
@@ -86,9 +92,13 @@ def patched_object(event: Event, old: Evidence[Object | None], decode: Decode) -
     patch = decode_json(event.request_raw)
     kind = patch_type(patch, event.request_uri, event.resource, event.subresource)
     try:
-        value = _prepared(apply_patch(kind, old.value or {}, patch), old.value or {}, event)
+        patched = apply_patch(kind, old.value or {}, patch)
     except PatchError as error:
         return Unknown(f"the {kind} does not fit the last known version: {error}")
+    admitted = _with_webhook_patches(patched, event.annotations)
+    if isinstance(admitted, Unknown):
+        return admitted
+    value = _prepared(admitted, old.value or {}, event)
     answered = answered_metadata(event)
     if answered is not None:
         replace_metadata(value, answered, (old.value or {}).get("metadata", {}).get("resourceVersion", ""))
@@ -112,13 +122,23 @@ def replace_metadata(value: Object, metadata: Object, resource_version: str) -> 
 
 
 def webhook_patches(annotations: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
-    """The patches that mutating webhooks made, in the order in which the server applied them."""
+    """The patches that mutating webhooks made, in the order in which the server applied them.
+
+    Raises PatchError for an annotation that no API server writes.
+    """
     found: list[tuple[int, int, str]] = []
     for key, value in annotations.items():
         if match := _PATCH_ANNOTATION.match(key):
             found.append((int(match[1]), int(match[2]), value))
     for _, _, value in sorted(found):
-        yield decode_json(value).get("patch") or []
+        try:
+            told = decode_json(value)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise PatchError(f"it is not JSON: {error}") from error
+        operations = (told.get("patch") or []) if isinstance(told, dict) else None
+        if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+            raise PatchError("it is not a list of operations")
+        yield operations
 
 
 def why_no_request(event: Event) -> str:
@@ -126,15 +146,34 @@ def why_no_request(event: Event) -> str:
     return why_not_kept(event) if event.level in ("Metadata", "None") else why_no_body(event)
 
 
-def _with_webhook_patches(value: Object, annotations: Mapping[str, str]) -> Object:
-    for operations in webhook_patches(annotations):
-        value = apply_json_patch(value, operations)
+def _sent(event: Event, raw: Raw, decode: Decode) -> Callable[[], Object] | Unknown:
+    """Reads what the client sent, with the patches of webhooks; Unknown where one of them does not fit.
+
+    Only with patches is it read at once, and whole: what `decode` leaves out may be what a patch changes.
+    """
+    if not any(map(_PATCH_ANNOTATION.match, event.annotations)):
+        return lambda: decode(raw)
+    found = _with_webhook_patches(decode_json(raw), event.annotations)
+    return found if isinstance(found, Unknown) else lambda: found
+
+
+def _with_webhook_patches(value: Object, annotations: Mapping[str, str]) -> Object | Unknown:
+    """An object after the recorded patches of webhooks.
+
+    They fit what the API server recorded. They may not fit what is left of it: redaction takes values and whole Secrets out.
+    """
+    try:
+        for operations in webhook_patches(annotations):
+            value = apply_json_patch(value, operations)
+        if not isinstance(value, dict) or not all(isinstance(value.get(part) or {}, dict) for part in _PARTS):
+            raise PatchError("it must leave an object with metadata, spec and status")
+    except PatchError as error:
+        return Unknown(f"a recorded patch of a webhook does not fit: {error}")
     return value
 
 
 def _prepared(value: Object, old: Object, event: Event) -> Object:
-    """What webhooks, strategies and BeforeUpdate do to an object that is to replace a stored one."""
-    value = _with_webhook_patches(value, event.annotations)
+    """What strategies and BeforeUpdate do to an object, as webhooks left it, that is to replace a stored one."""
     if event.subresource in ("status", "approval", "finalize"):
         value = _only_subresource(value, old, event.subresource)
     metadata, stored = value.setdefault("metadata", {}), old.get("metadata", {})

@@ -39,6 +39,7 @@ def plan_replay(
     `part_events` is how many events a worker reads at a time. `other_authorizers` is what the clusters
     have other than RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
     """
+    policy_set = policy_set.without_secrets()
     return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_events, other_authorizers)
 
 

@@ -128,6 +128,12 @@ class PolicySet:
         for binding in self.bindings:
             self._bindings_by_policy.setdefault(binding.policy_name, []).append(binding)
 
+    def without_secrets(self) -> PolicySet:
+        """Without the Secrets that no policy takes for params: what is kept of a replay must hold no credential."""
+        asked = {policy.param_kind.kind for policy in self.policies if policy.param_kind is not None}
+        kept = tuple(given for given in self.objects if given.object.get("kind") != "Secret" or "Secret" in asked)
+        return self if len(kept) == len(self.objects) else PolicySet(self.policies, self.bindings, kept)
+
     def bindings_of(self, policy: Policy) -> tuple[Binding, ...]:
         """The bindings that name a policy. A binding that names a policy which is not there does nothing."""
         return tuple(self._bindings_by_policy.get(policy.name, ()))

@@ -74,6 +74,33 @@ def test_a_refused_create_is_its_body_with_the_recorded_patches_in_order(build: 
     assert request.object.grade is Grade.PARTIAL  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("verb", ["create", "update", "patch"])
+@pytest.mark.parametrize(
+    ("recorded", "reason"),
+    [
+        ('{"patch":[{"op":"add","path":"/spec/a/0","value":1}]}', "operation 0 of a JSON patch: add '/spec/a/0' does not apply"),
+        ('{"patch":[{"op":"turn","path":"/spec"}]}', "op is 'turn'"),
+        ('{"patch":[1]}', "it is not a list of operations"),
+        ('{"patch":{"op":"add"}}', "it is not a list of operations"),
+        ("[]", "it is not a list of operations"),
+        ('{"patch":[{"op":"add"', "it is not JSON"),
+        ('{"patch":[{"op":"replace","path":"","value":3}]}', "leave an object"),
+    ],
+)
+def test_recorded_patches_of_webhooks_that_do_not_fit_make_the_object_unknown(
+    build: Any, verb: str, recorded: str, reason: str
+) -> None:
+    annotations = {"patch.webhook.admission.k8s.io/round_0_index_0": recorded}
+    columns: dict[str, Any] = {"code": 422, "status_message": DENIED, "annotations": annotations, "response": {"kind": "Status"}}
+    for stored in ([build(response=pod("5"))], []) if verb != "create" else ([],):
+        if verb == "patch" and not stored:
+            continue
+        request = only(build(verb=verb, request=pod(), **columns), *stored)
+        assert isinstance(request.object, Unknown)
+        assert request.object.reason.startswith("a recorded patch of a webhook does not fit: ")
+        assert reason in request.object.reason
+
+
 def test_a_cluster_scoped_object_is_in_no_namespace_whatever_it_says(build: Any) -> None:
     columns: dict[str, Any] = {"resource": "nodes", "namespace": None, "name": "n", "code": 422, "status_message": DENIED}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
