@@ -190,7 +190,8 @@ def walk(own: Context, workers: int | None) -> Walk:
 def note_defects(own: Context, summary: RunSummary) -> None:
     """Let the end of the command name the policies that Hindcast failed to judge."""
     for defect in summary.defects:
-        sentence = f"policy {defect.policy} could not be judged in {defect.requests:,} requests: {defect.why}"
+        where = f" in {defect.requests:,} requests" if defect.requests else ""
+        sentence = f"policy {defect.policy} could not be judged{where}: {defect.why}"
         if sentence not in own.defects:
             own.defects.append(sentence)
 

@@ -96,6 +96,8 @@ class ReplayPlan:
     # Which authorizers each cluster has other than RBAC; empty where no policy asks an authorizer.
     other_authorizers: tuple[tuple[str, OtherAuthorizers], ...] = ()
     change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
+    # Recorded policies and bindings that cannot be read, with the reasons: the lake's content and the time tell them, too.
+    unreadable: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     # How many events a worker reads at a time: it changes no verdict, and names no run.
     part_events: int = field(default=PART_EVENTS, compare=False, repr=False)
     # What the lake held when this was planned. It names no run: the same events may lie in other files.

@@ -68,6 +68,7 @@ def make_plan(
         other_authorizers=tuple(_authorizers(reader, window, compiled, other_authorizers)),
         part_events=part_events,
         files=reader.files,
+        unreadable=considered.unreadable,
     )
 
 

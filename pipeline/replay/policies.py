@@ -108,6 +108,7 @@ class RecordedPolicies:
         self._timelines: dict[str, PolicyTimeline] = {}
         self._epochs: dict[tuple[str, int], _InForce] = {}
         self._read: dict[int, Policy | Binding | None] = {}
+        self._unreadable: dict[tuple[str, str], None] = {}
         self._compiled: dict[tuple[int, ...], CompiledSet] = {}
         self._programs: dict[int, CompiledPolicy] = {}
         self._memory: Memory = {}
@@ -130,7 +131,7 @@ class RecordedPolicies:
                     policies.append(found)
                 elif isinstance(found, Binding):
                     bindings.append(found)
-        return PolicySet(tuple(policies), tuple(bindings))
+        return PolicySet(tuple(policies), tuple(bindings), unreadable=self.unreadable)
 
     def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
         """See Policies."""
@@ -209,9 +210,19 @@ class RecordedPolicies:
             read: Any = policy_from_object if value["kind"] == "ValidatingAdmissionPolicy" else binding_from_object
             try:
                 self._read[id(value)] = read(value, evidence.source)
-            except InputError:
+            except InputError as error:
                 self._read[id(value)] = None
+                # The source differs from version to version, and is no part of the reason.
+                reason = error.message.removeprefix(f"{evidence.source}: ")
+                self._unreadable[
+                    str(value.get("metadata", {}).get("name")), f"the recorded {value['kind']} cannot be read: {reason}"
+                ] = None
         return self._read[id(value)]
+
+    @property
+    def unreadable(self) -> tuple[tuple[str, str], ...]:
+        """The names of the policies and bindings that `parse` could not read so far, each with the reason."""
+        return tuple(self._unreadable)
 
     def _compile(self, combination: tuple[Policy | Binding | None, ...]) -> CompiledSet:
         key = tuple(id(item) for item in combination)

@@ -47,12 +47,15 @@ def policies_as_of(reader: LakeReader, cluster: str, moment: datetime) -> Policy
     Raises EvidenceError when they tell of none.
     """
     history = load_history(reader, (), Window())
-    timeline, parse = PolicyTimeline(history, cluster), RecordedPolicies(history, (1, 36)).parse
-    policies = [found for found in _settled(timeline.policies_at(moment), parse) if isinstance(found, Policy)]
-    bindings = [found for found in _settled(timeline.bindings_at(moment), parse) if isinstance(found, Binding)]
+    timeline, recorded = PolicyTimeline(history, cluster), RecordedPolicies(history, (1, 36))
+    policies = [found for found in _settled(timeline.policies_at(moment), recorded.parse) if isinstance(found, Policy)]
+    bindings = [found for found in _settled(timeline.bindings_at(moment), recorded.parse) if isinstance(found, Binding)]
+    if not policies and recorded.unreadable:
+        names = "; ".join(f"{name}: {why}" for name, why in recorded.unreadable)
+        raise EvidenceError(f"no policy of cluster {cluster!r} at {moment.isoformat()} can be read: {names}")
     if not policies:
         raise _none_at(timeline, cluster, moment)
-    return PolicySet(tuple(policies), tuple(bindings))
+    return PolicySet(tuple(policies), tuple(bindings), unreadable=recorded.unreadable)
 
 
 def _none_at(timeline: PolicyTimeline, cluster: str, moment: datetime) -> EvidenceError:

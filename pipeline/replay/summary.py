@@ -36,7 +36,7 @@ class BindingSummary:
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A policy that Hindcast failed to judge: why, and of how many requests."""
+    """A policy that Hindcast failed to judge: why, and of how many requests; 0 where it cannot be read, so that this is unknown."""
 
     policy: str
     why: str
@@ -84,7 +84,7 @@ def summarize(plan: ReplayPlan, run: Merged, evaluated: int, not_evaluated: Mapp
         not_evaluated=tuple(sorted(not_evaluated.items(), key=lambda entry: (-entry[1], entry[0]))),
         verdicts=rows,
         bindings=tuple(_bindings(plan, counted)),
-        defects=tuple(Defect(*row) for row in defects),
+        defects=(*(Defect(*row) for row in defects), *(Defect(name, why, 0) for name, why in plan.unreadable)),
     )
 
 

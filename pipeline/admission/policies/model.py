@@ -117,11 +117,15 @@ class GivenObject:
 
 @dataclass(frozen=True)
 class PolicySet:
-    """Policies with their bindings, in the order in which they were given, and the objects that were given with them."""
+    """Policies with their bindings, in the order in which they were given, and the objects that were given with them.
+
+    `unreadable` names recorded policies and bindings that cannot be read, each with the reason.
+    """
 
     policies: tuple[Policy, ...] = ()
     bindings: tuple[Binding, ...] = ()
     objects: tuple[GivenObject, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
     _bindings_by_policy: dict[str, list[Binding]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -132,7 +136,7 @@ class PolicySet:
         """Without the Secrets that no policy takes for params: what is kept of a replay must hold no credential."""
         asked = {policy.param_kind.kind for policy in self.policies if policy.param_kind is not None}
         kept = tuple(given for given in self.objects if given.object.get("kind") != "Secret" or "Secret" in asked)
-        return self if len(kept) == len(self.objects) else PolicySet(self.policies, self.bindings, kept)
+        return self if len(kept) == len(self.objects) else PolicySet(self.policies, self.bindings, kept, self.unreadable)
 
     def bindings_of(self, policy: Policy) -> tuple[Binding, ...]:
         """The bindings that name a policy. A binding that names a policy which is not there does nothing."""
