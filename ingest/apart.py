@@ -1,7 +1,7 @@
-"""Takes large and broken lists apart in processes of its own: there it may cost seconds without holding up an acknowledgement.
+"""Takes large and broken lists apart in processes of its own, so that slow lists do not delay acknowledgements.
 
-The server's threads share one interpreter, and one search over a hostile string of 60 MB holds it for seconds. A process is started
-when it is first needed, has an end in time and memory, and ends with the server.
+The server's threads share one interpreter, and one search over a hostile string of 60 MB holds it for seconds. A process starts
+when it is first needed, has limits of time and memory, and ends with the server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
 from .redact import Redactor
 
-# An API server's batch is a third of it. The storing thread takes smaller lists apart itself, in a fraction of a second.
+# A batch of an API server has a third of this size. The storing thread takes smaller lists apart itself, in a fraction of a second.
 APART_BYTES = 4 * 1024 * 1024
 SECONDS_MAX = 20.0  # an API server gives up after 30 s
 MEMORY_BYTES_MAX = 2 * 1024**3
@@ -35,7 +35,7 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The events of a list as they may be written to disk; credentials were taken out of `redacted` of them."""
+    """The events of a list as they may be written to disk; `redacted` counts those from which credentials were removed."""
 
     lines: list[bytes]
     bad: list[BadItem]
@@ -48,13 +48,13 @@ def take_apart(body: bytes | bytearray, items_max: int | None, redactor: Redacto
     if redactor is None:
         return Taken(events.lines, events.bad, 0)
     lines = [redactor.apply(line) for line in events.lines]
-    # apply gives back the very same object where it found nothing to take out.
+    # apply returns the same object when it removed nothing.
     redacted = sum(before is not after for before, after in zip(events.lines, lines, strict=True))
     return Taken(lines, [BadItem(redactor.apply(item.raw), item.reason) for item in events.bad], redacted)
 
 
 class Apart:
-    """Up to `processes_max` processes at one time; a thread that finds none free waits. Thread-safe."""
+    """Runs at most `processes_max` processes at one time; other threads wait for a free one. Thread-safe."""
 
     def __init__(self, redactor: Redactor | None, processes_max: int = 2, seconds_max: float = SECONDS_MAX) -> None:
         self._redactor = redactor
@@ -64,7 +64,7 @@ class Apart:
         self._seconds_max = seconds_max
 
     def take_apart(self, body: bytes | bytearray, items_max: int | None) -> Taken:
-        """As the function of this name, and TooMuchError when it takes too long or too much memory.
+        """Like the function of this name; raises TooMuchError as well when the process takes too long or too much memory.
 
         Raises LakeError when no process can be started.
         """
@@ -116,7 +116,7 @@ def _asked(
 ) -> Taken | tuple[int, str, str]:
     assert process.stdin is not None
     assert process.stdout is not None
-    # Whoever cannot end itself is ended: the answer then breaks off.
+    # A process that does not end by itself is killed; the read of its answer then fails.
     alarm = threading.Timer(how[2] + _GRACE_SECONDS, process.kill)
     alarm.start()
     try:
@@ -158,7 +158,7 @@ def _exactly(pipe: IO[bytes], size: int) -> bytearray:
 
 
 def main(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Take lists apart until the pipe closes. The alarm ends the process at any work, also without its server."""
+    """Take lists apart until the pipe closes. The alarm ends the process whatever it does, even after its server is gone."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     while True:

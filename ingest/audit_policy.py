@@ -1,7 +1,7 @@
 """The audit policy of an API server: which level it gives to a request.
 
-The first rule that matches decides, and no match means None. Follows kubernetes/apiserver pkg/audit/policy/checker.go and
-pkg/apis/audit/validation/validation.go, also where they surprise: `pods/*` matches pods too, `*` all subresources.
+The first rule that matches decides; without a match the level is None. Follows kubernetes/apiserver pkg/audit/policy/checker.go and
+pkg/apis/audit/validation/validation.go, including their surprises: `pods/*` matches pods too, `*` all subresources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 
 from .errors import InputError
 
-# In ascending order: each records more than the one before (kubernetes/apiserver pkg/apis/audit/helpers.go).
+# In ascending order: each level records more than the one before (kubernetes/apiserver pkg/apis/audit/helpers.go).
 LEVELS = ("None", "Metadata", "Request", "RequestResponse")
 STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 
@@ -30,7 +30,7 @@ _RESOURCE_FIELDS = {"group", "resources", "resourceNames"}
 class Attributes:
     """The attributes of a request that rules read.
 
-    `resource` is empty for a request that names none; then `path` counts. `user` is as authenticated.
+    `resource` is empty for a request without a resource; then rules match `path`. `user` is as authenticated.
     """
 
     verb: str
@@ -53,7 +53,7 @@ class GroupResources:
     names: tuple[str, ...] = ()
 
     def matches(self, attributes: Attributes, wildcards: bool) -> bool:
-        """Whether it names the resource of a request; an empty list names all of the group."""
+        """Whether the entry names the resource of a request; an empty list names all of the group."""
         if self.group != attributes.api_group and not (wildcards and self.group == "*"):
             return False
         if not self.resources:
@@ -65,7 +65,7 @@ class GroupResources:
 
 @dataclass(frozen=True, slots=True)
 class AuditRule:
-    """One rule. Empty lists match everything; `number` counts from 1."""
+    """One rule. Empty lists match everything. `number` is the rule's position in the policy, from 1."""
 
     number: int
     level: str
@@ -78,7 +78,7 @@ class AuditRule:
     omit_stages: tuple[str, ...] = ()
 
     def matches(self, attributes: Attributes, wildcards: bool) -> bool:
-        """Whether the rule is for a request."""
+        """Whether the rule matches a request."""
         if self.users and attributes.user not in self.users:
             return False
         if self.user_groups and not set(self.user_groups) & set(attributes.groups):
@@ -99,7 +99,7 @@ class AuditRule:
 
 @dataclass(frozen=True, slots=True)
 class AuditPolicy:
-    """A whole policy. `warnings` name fields that an API server ignores without a word to its clients."""
+    """A whole policy. `warnings` name fields that an API server silently ignores."""
 
     rules: tuple[AuditRule, ...]
     omit_stages: tuple[str, ...] = ()
@@ -191,7 +191,8 @@ def _stages(found: tuple[str, ...], where: str) -> tuple[str, ...]:
 
 
 def _ignored(document: Mapping[str, Any], source: str) -> Iterator[str]:
-    """Misspelled fields: the server decodes strictly first and, when that fails, leniently (pkg/audit/policy/reader.go)."""
+    """Misspelled fields are only warnings: the server decodes strictly first and, when that fails, leniently
+    (pkg/audit/policy/reader.go)."""
     yield from (f"{source}: the field {name!r} is not known and ignored" for name in document.keys() - _POLICY_FIELDS)
     for number, rule in enumerate(document["rules"], 1):
         where = f"{source}: rule {number}: the field"
@@ -207,7 +208,7 @@ def _names(entry: str, attributes: Attributes) -> bool:
     wanted, slash, wanted_subresource = entry.partition("/")
     if not slash:
         return False
-    # `pods/*` is not asked for a subresource, so the parent matches as well.
+    # The server matches `pods/*` against the parent resource as well.
     return (wanted == "*" and bool(subresource) and wanted_subresource == subresource) or (
         wanted_subresource == "*" and wanted == resource
     )

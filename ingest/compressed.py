@@ -1,7 +1,8 @@
-"""Reads the bytes of a compressed or plain file. Its first bytes decide, and never its name.
+"""Reads the bytes of a compressed or plain file. The first bytes tell the compression; the name does not.
 
-Damage is data here: the reader returns everything before it, and then raises DamagedError. python-zstandard's own reader passes
-over a cut-off frame without a word, and zlib's object stops after the first member of a .gz, so both are walked by hand.
+A damaged file is expected input: the reader returns everything before the damage, and then raises DamagedError. python-zstandard's
+own reader silently skips a frame that is cut off, and zlib's object stops after the first member of a .gz. So this module walks
+both formats itself.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import zstandard
 from isal import igzip_lib, isal_zlib
 
 BLOCK_BYTES = 1 << 20
-# Audit logs shrink to a tenth or a thirtieth, so this gives blocks of about a megabyte that stay in the processor's cache; a file
-# made to explode (zstd packs 128 KiB into 4 bytes) gives no block of more than a gigabyte.
+# Compressed audit logs have a tenth to a thirtieth of their size, so the blocks returned are about a megabyte and stay in the
+# processor's cache. A file made to explode (zstd packs 128 KiB into 4 bytes) gives no block of more than a gigabyte.
 _COMPRESSED_BYTES = 1 << 15
 
 _IsalError: Any = igzip_lib.IsalError
 
-_MAGIC_BYTES = 8  # with the length of a skippable frame
+_MAGIC_BYTES = 8  # the magic number and the length of a skippable frame
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd",)
 _ZSTD_SKIPPABLE = tuple(bytes((low, 0x2A, 0x4D, 0x18)) for low in range(0x50, 0x60))
@@ -30,13 +31,13 @@ class DamagedError(ValueError):
 
 
 class Readable(Protocol):
-    """Anything with `read`: less than was asked for is not the end, nothing is."""
+    """Anything with `read`. A read may return fewer bytes than asked; only an empty read is the end."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of a compressed one."""
+    """Whether the first bytes of a file mark it as compressed."""
     return head.startswith((_GZIP, *_ZSTD, *_ZSTD_SKIPPABLE))
 
 
@@ -54,7 +55,7 @@ def blocks(handle: Readable) -> Iterator[bytes]:
 
 
 def _at_least(handle: Readable, data: bytes, size: int) -> bytes:
-    """Read on until there are `size` bytes, or the end."""
+    """Read until `size` bytes are there, or the content ends."""
     while len(data) < size and (more := handle.read(_COMPRESSED_BYTES)):
         data += more
     return data
@@ -99,7 +100,7 @@ def _unzstd(data: bytes, handle: Readable) -> Iterator[bytes]:
 
 
 def _skip(data: bytes, handle: Readable) -> bytes:
-    """What follows a skippable frame (RFC 8878, section 3.1.2); a spool segment has one after every batch."""
+    """Skip a skippable frame (RFC 8878, section 3.1.2) and return the bytes after it; a spool segment has one after every batch."""
     left = 8 + int.from_bytes(data[4:8], "little")
     while len(data) < left:
         left -= len(data)

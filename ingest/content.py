@@ -21,7 +21,7 @@ _HEAD_BYTES = 1 << 20
 
 
 class Handle(Protocol):
-    """What a source is read through; a short read is not the end; an empty one is."""
+    """The reading end of a source. A short read is not the end; an empty read is."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -32,10 +32,10 @@ class Handle(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, object or stream. `size_bytes` is as it is stored, None where it is not known; `name` stands in messages.
+    """One file, object or stream. `size_bytes` is the stored size, None where it is unknown; `name` is for messages.
 
-    `version` asks the storage for an ETag, which distinguishes two contents of one name. A `live` source can be
-    opened once. An `optional` one need not be an audit log: it only lies next to others.
+    `version` asks the storage for an ETag, which distinguishes two contents of one name. A `live` source can be opened once. An
+    `optional` source was found next to others and need not be an audit log.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Source:
 
 
 def file_source(path: Path) -> Source:
-    """A file or a pipe on this machine; `-` is standard input. Raises InputError when it is not there, or is a folder."""
+    """A file or a pipe on this machine; `-` is standard input. Raises InputError when it does not exist or is a folder."""
     if str(path) == STDIN:
         return Source(STDIN, lambda: _Live(sys.stdin.buffer), live=True)
     try:
@@ -103,7 +103,7 @@ class Content:
         self.close()
 
     def close(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         self._handle.close()
 
     @property
@@ -112,9 +112,9 @@ class Content:
         return self._handle.tell()
 
     def head(self) -> bytes:
-        """What comes next, without consuming it: a mebibyte or so, and at least the first line; less where the content ends.
+        """The next bytes, without consuming them: about a mebibyte, and at least the first line; less where the content ends.
 
-        Of a live source it is no more than what shows that it holds events.
+        For a live source, only enough bytes to show that it holds events.
         """
         parts = [self._pending]
         size, has_line = len(self._pending), b"\n" in self._pending
@@ -129,7 +129,7 @@ class Content:
         return self._pending
 
     def skip(self, size: int) -> xxhash.xxh3_128:
-        """Consume `size` bytes and return their running digest; of fewer bytes where the content ends before."""
+        """Consume `size` bytes and return their running digest; of fewer bytes if the content ends earlier."""
         digest = xxhash.xxh3_128()
         while size:
             block = self._pending or self._next()

@@ -1,4 +1,4 @@
-"""What a credential looks like in a text, a URI and the arguments of a command; everything here takes linear time on any text.
+"""Finds credentials in texts, URIs and the arguments of commands; every search takes linear time on any text.
 
 A value is a credential by its own form (a JSON web token, a private key, the password of a URL), or by the name before it
 (`?access_token=`, `PGPASSWORD=`, `--password X`, `Authorization: Basic X`). Names decide in URIs and commands alone: elsewhere,
@@ -17,23 +17,24 @@ import re2
 
 REDACTED = "REDACTED"
 
-# Without one of these, in letters of any case, no text holds a credential by its form.
+# Without one of these, in any letter case, no text holds a credential by its form.
 _TEXT_SIGNS = rb"eyj|private key|(?:bearer|basic)[ \\\t\n]|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hvs\.|ya29\.|://[^/@]*@"
 _PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)")
-# It begins a word: looking for one at every `eyJ` inside a word would take quadratic time on a text made for that.
+# The pattern matches at the beginning of a word only: a search at every `eyJ` inside a word would take quadratic time on a hostile
+# text.
 _JWT = re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+)?")
 _USERINFO = re.compile(r"(?<=://)([^\s/@:?#\"'\\]*+)(:[^\s/@?#\"'\\]*+)?@")
-# github.com, gitlab.com, Slack, HashiCorp Vault and Google say by these beginnings what their tokens are.
+# The tokens of github.com, gitlab.com, Slack, HashiCorp Vault and Google begin with these prefixes.
 _ISSUED = re.compile(
     r"(?<![A-Za-z0-9_-])(?:gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_\w{20,}+|glpat-[\w-]{16,}+|xox[abprs]-[\w-]{10,}+|hvs\.[\w-]{20,}+"
     r"|ya29\.[\w-]{20,}+)"
 )
-# In a URI, what follows the word is a token in any case.
+# In a URI, the text after the word is always a token.
 _BEARER = re.compile(r"(?i)(?<!\w)(bearer\s++)[^&;/?#\s\"']++")
 _SCHEME = re.compile(r"(?i)(?<!\w)(bearer|basic)(\s++)([\w.~+/=-]++)")
 
-# A parameter, a variable or an option whose name has one of these words opens a door with its value, wherever the word stands.
-# The shorter ones count only as a word of their own.
+# The value of a parameter, variable or option is a credential if its name has one of these words anywhere. The shorter words count
+# only as whole words.
 _SECRET_NAME = re.compile(
     r"(?i)token|bearer|authorization|passw|passphrase|pwd|secret|credential|signature|jwt"
     r"|api[_.-]?key|access[_.-]?key|private[_.-]?key|encryption[_.-]?key|session[_.-]?id"
@@ -46,7 +47,7 @@ _VALUE_TEXT = r"""(?:(?:basic|bearer|digest|token|negotiate|apikey)\s++)?+(?:"(?
 _VALUE = re.compile(_VALUE_TEXT, re.IGNORECASE)
 # NAME=VALUE anywhere; NAME: VALUE as in a header or in JSON, where a port or a path would have no space or quote.
 _ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]++)(?:=|[\"']?+:[ \t]++|[\"']\s*+:\s*+)")
-# The options of programs whose short name says nothing by itself.
+# Options with short names that some programs use for credentials.
 _SHORT_OPTIONS = {
     **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mariadb", "mariadb-dump", "mariadb-admin"), ("-p",)),
     **dict.fromkeys(("sshpass", "mongo", "mongosh", "mongodump", "mongorestore", "docker", "podman", "skopeo"), ("-p",)),
@@ -58,24 +59,25 @@ _ATTACHED_ONLY = frozenset(("mysql", "mysqldump", "mysqladmin", "mariadb", "mari
 _TOKEN = re.compile(r"\s*+(\S++)")
 _ENDS_COMMAND = re.compile(r"[|;&]")
 
-# What must stand in a URI, in lower case, for anything to go: a word from above, or an escape of a letter or of a percent.
+# A URI without any of these, in lower case, has nothing to remove: a word from above, or an escape of a letter or of a percent
+# sign.
 _URI_SIGNS = re.compile(
     rb"token|bearer|auth|pass|pwd|secret|credential|key|sig|jwt|session|sas|otp|cookie|eyj|command=|basic|[@_]|://|%[4-7]|%25"
     rb"|/webhooks/|glpat-|xox|hvs\.|ya29\.|private|\\(?!u0026)"
 )
-# A URI of these bytes alone has no parameter, no escape and no user.
+# A URI of only these bytes has no parameter, no escape and no user.
 _URI_PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-.~:,"
 _BUILD_SECRET = re.compile(r"(?<=/webhooks/)[^/]++(?=/)")
 _BETWEEN_PARAMETERS = re.compile(r"([?&;#])")
-# Their values are names and labels, or what the API server itself gave out.
+# Their values are names and labels, or values that the API server itself made.
 _PLAIN_PARAMETERS = frozenset(("labelSelector", "fieldSelector", "continue"))
-# A proxy encodes once more what comes to it; what is encoded more often than this was made to hide something.
+# A proxy encodes its input once more; a text that is encoded more often was made to hide something.
 _ENCODINGS_MAX = 5
 _KEPT_CHARACTERS = "/:=@,~+!$'()*[]{}\"<>|^`\\"
 
 
 def clean_text(text: str) -> str:
-    """A text without what is a credential by its form."""
+    """A text without values that are credentials by their form."""
     text = _PEM.sub(REDACTED, text)
     text = _JWT.sub(REDACTED, text)
     text = _ISSUED.sub(REDACTED, text)
@@ -84,7 +86,7 @@ def clean_text(text: str) -> str:
 
 
 def byte_options() -> re2.Options:
-    """RE2 over bytes, which only says whether something is found."""
+    """RE2 over bytes; it only says whether there is a match."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = True
@@ -92,7 +94,7 @@ def byte_options() -> re2.Options:
 
 
 def _set_of(pattern: bytes) -> re2.Set:
-    """One pattern over bytes, without regard to case. RE2 searches in linear time; its `Set` is called at the least cost."""
+    """One pattern over bytes, ignoring case. RE2 searches in linear time; calling its `Set` costs least."""
     options = byte_options()
     options.case_sensitive = False
     found = re2.Set.SearchSet(options)
@@ -110,15 +112,15 @@ def may_hold_by_form(data: bytes) -> bool:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether the value that goes by this name is a credential."""
+    """Whether the value of this name is a credential."""
     return _SECRET_NAME.search(name) is not None and _PLAIN_NAME.search(name) is None
 
 
 def uri_needs_a_look(uri: bytes) -> bool:
-    """Whether anything in a URI, as JSON writes it, may have to go; cheap. It is true wherever `clean_uri` changes something."""
+    """Whether a URI, as JSON writes it, may hold a credential; cheap. It is true wherever `clean_uri` changes something."""
     if uri.translate(None, _URI_PLAIN):
         return _URI_SIGNS.search(uri.lower()) is not None
-    # Written out, because every event comes here: without one of these no text holds what `may_hold_by_form` looks for.
+    # Inlined, because every event passes here: without one of these no text holds what `may_hold_by_form` looks for.
     return b"/webhooks/" in uri or b"J" in uri or b"glpat-" in uri or b"xox" in uri or b"hvs." in uri or b"ya29." in uri
 
 
@@ -129,7 +131,7 @@ def clean_uri(uri: str) -> str:
     cleaned = _BUILD_SECRET.sub(REDACTED, _clean_part(path, "", "/"))
     if not mark:
         return cleaned
-    pieces = _BETWEEN_PARAMETERS.split(query)  # parameters, and at odd places what stands between two
+    pieces = _BETWEEN_PARAMETERS.split(query)  # parameters, and at odd indexes the separators between two
     arguments: list[int] = []
     for at in range(0, len(pieces), 2):
         name, equals, value = pieces[at].partition("=")
@@ -148,7 +150,8 @@ def clean_uri(uri: str) -> str:
 
 
 def clean_command(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a command, each without the credentials in it or announced by the one before."""
+    """The arguments of a command, each without the credentials in it. An argument such as `--password` makes the next one a
+    credential."""
     found: list[str] = []
     walk = _CommandWalk()
     for argument in arguments:
@@ -165,7 +168,7 @@ class _CommandWalk:
         self._quote = ""  # the quote that ends a credential of several words
 
     def clean(self, argument: str) -> str:
-        """One argument; what it announces is remembered for the next one."""
+        """One argument; an option that announces a credential is remembered for the next one."""
         if self._is_next and argument and not argument.startswith("--"):
             self._is_next = False
             return REDACTED
@@ -216,7 +219,7 @@ def _clean_arguments(pieces: list[str], places: Sequence[int]) -> None:
 
 
 def _clean_part(text: str, space: str, safe: str) -> str:
-    """A part of a URI, the same text where nothing in it has to go."""
+    """A part of a URI without credentials; the same text where it holds none worth removing."""
     decoded = _decoded(text, space)
     if decoded is None:
         return safe + REDACTED
@@ -225,7 +228,7 @@ def _clean_part(text: str, space: str, safe: str) -> str:
 
 
 def _decoded(text: str, space: str = "") -> str | None:
-    """The text behind every percent-encoding; None where there are too many of them."""
+    """The text after all percent-decoding; None where it is encoded too many times."""
     if space:
         text = text.replace(space, " ")
     for _ in range(_ENCODINGS_MAX):
@@ -237,12 +240,12 @@ def _decoded(text: str, space: str = "") -> str | None:
 
 def _without_user(match: re.Match[str]) -> str:
     user, password = match[1], match[2]
-    # A user without a password is a token where the host is asked for nothing else.
+    # A user without a password is a token, because hosts ask for no other value then.
     return match[0] if not password and len(user) < 20 else f"{REDACTED}@"
 
 
 def _without_scheme_value(match: re.Match[str]) -> str:
-    """`bearer` and `basic` are English words as well; what follows them is a credential by its form."""
+    """`bearer` and `basic` are English words as well; only the form of the next text tells whether it is a credential."""
     value = match[3]
     if match[1].lower() == "bearer":
         is_credential = len(value) >= 16 and any(letter.isdigit() for letter in value)
@@ -260,12 +263,12 @@ def _is_basic(value: str) -> bool:
 
 
 def _without_assigned(text: str) -> str:
-    """A text without the values that are given to names of credentials."""
+    """A text without the values assigned to names of credentials."""
     kept: list[str] = []
     end = at = 0
     while match := _ASSIGNMENT.search(text, at):
         at = match.end()
-        # The value of another name may hold such an assignment itself, so that it is not passed over.
+        # The value of another name may itself hold such an assignment, so the search does not skip it.
         if is_secret_name(match[1]) and (value := _VALUE.match(text, at)):
             kept += (text[end:at], REDACTED)
             end = at = value.end()

@@ -35,7 +35,7 @@ _encoder = msgspec.json.Encoder()
 _NO_USER, _NO_REF, _NO_STATUS, _NO_METADATA = User(), ObjectRef(), Status(), OldMetadata()
 _INT32 = range(-(2**31), 2**31)
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
-# The end of what datetime can hold, less a year: spans are added to the times of events.
+# The end of what datetime can hold, less a year: the code adds spans to the times of events.
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 # Rows become columns while they are still in the processor's cache; measured a third faster than a whole batch at once.
 _CHUNK_ROWS = 2_000
@@ -49,7 +49,7 @@ class NotAnEventError(ValueError):
 
 @dataclass(slots=True)
 class Rejected:
-    """A line that is not an event: its position in the batch, its bytes, and why."""
+    """A line that is not an event: its position in the batch, its bytes, and the reason."""
 
     index: int
     raw: bytes
@@ -97,7 +97,7 @@ def paused_collector() -> Iterator[None]:
 
 # The order of the values that _row returns. The rest of schema.EVENTS is the same for a whole batch.
 _ROW = tuple(name for name in EVENTS.names if name not in ("cluster", "ingest_ts", "ingest_source"))
-# These hold bytes of the line itself, which _row has found to be UTF-8; they become text without being looked at again.
+# These hold bytes of the line itself, which _row has found to be UTF-8; they become text without a second check.
 _RAW = frozenset(("user_extra", "impersonated_user", "request_object", "response_object", "extra"))
 
 
@@ -157,8 +157,9 @@ def _row(line: bytes) -> tuple[Any, ...]:
 def _namespace(event: Event, told: str) -> str | None:
     """The namespace of the request.
 
-    The server fills in from the body what is missing in objectRef (kubernetes/apiserver pkg/audit/request.go, LogRequestObject), so
-    that a cluster-scoped object that names a namespace seems to be in it. The store, admission and authorizers go by the URL.
+    When objectRef lacks a namespace, the server fills it in from the body (kubernetes/apiserver pkg/audit/request.go,
+    LogRequestObject). So a cluster-scoped object that names a namespace seems to be in it. The store, admission and authorizers go
+    by the URL.
     """
     if event.verb not in ("create", "update") or not event.request_uri or "/namespaces/" in event.request_uri:
         return told
@@ -170,7 +171,8 @@ _CLUSTER_URL = re.compile(r"/(?:api|apis/[^/?]+)/v[^/?]+/[^/?]+")
 
 
 def _utf8(line: bytes, flags: list[str]) -> bytes:
-    """The line as UTF-8, which JSON must be. Other bytes are replaced and flagged, because the rest of the event is evidence."""
+    """The line as UTF-8, which JSON must be. Invalid bytes are replaced and flagged, so that the rest of the event is kept as
+    evidence."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -180,7 +182,7 @@ def _utf8(line: bytes, flags: list[str]) -> bytes:
 
 
 def _event(line: bytes) -> tuple[Event, bytes | None, datetime | None, datetime]:
-    """The typed event; as JSON the fields that the lake has no column for; requestReceivedTimestamp; stageTimestamp."""
+    """The typed event; the fields without a column in the lake, as JSON; requestReceivedTimestamp; stageTimestamp."""
     extra: dict[str, Any] = {}
     try:
         event = _strict.decode(line)
@@ -188,7 +190,7 @@ def _event(line: bytes) -> tuple[Event, bytes | None, datetime | None, datetime]
     except msgspec.ValidationError:
         event = old = _lenient.decode(line)
         extra = {name: raw for name, raw in _fields.decode(line).items() if name not in FIELDS}
-        # As the API server reads its older versions (kubernetes/apiserver pkg/apis/audit/v1beta1/conversion.go).
+        # Reads the older versions as the API server does (kubernetes/apiserver pkg/apis/audit/v1beta1/conversion.go).
         ts = _utc(old.request_ts) or _utc(old.timestamp)
         stage_ts = _utc(old.stage_ts) or _utc((old.metadata or _NO_METADATA).created_ts)
     stage_ts = stage_ts or ts
@@ -211,7 +213,7 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _body(raw: msgspec.Raw) -> bytes | None:
-    """The bytes of a field as received; none where it was not there or null."""
+    """The bytes of a field as received; None where it was absent or null."""
     if raw is ABSENT:
         return None
     data = bytes(raw)
@@ -219,7 +221,8 @@ def _body(raw: msgspec.Raw) -> bytes | None:
 
 
 def _fitting(raw: msgspec.Raw, decoder: msgspec.json.Decoder[Any], name: str) -> bytes | None:
-    """The bytes of a field that has one form. Raises NotAnEventError for any other: whose request it was is not known then."""
+    """The bytes of a field that has one form. Raises NotAnEventError for any other form, because the request would be unknown
+    then."""
     data = _body(raw)
     if data is not None:
         try:
@@ -230,7 +233,7 @@ def _fitting(raw: msgspec.Raw, decoder: msgspec.json.Decoder[Any], name: str) ->
 
 
 def _object(raw: msgspec.Raw, flags: list[str]) -> bytes | None:
-    """The bytes of a body. AKS puts a text in the place of a large one (learn.microsoft.com, Azure Monitor table AKSAudit)."""
+    """The bytes of a body. AKS replaces a large body by a text (learn.microsoft.com, Azure Monitor table AKSAudit)."""
     data = _body(raw)
     if data == _TOO_BIG:
         if "truncated" not in flags:
@@ -240,7 +243,7 @@ def _object(raw: msgspec.Raw, flags: list[str]) -> bytes | None:
 
 
 def _annotated(annotations: dict[str, str], flags: list[str]) -> list[dict[str, Any]] | tuple[()]:
-    """The policy failures that the annotations report; sets the flags that stand for other annotations."""
+    """The policy failures that the annotations report; also sets the flags for other annotations."""
     if annotations.get("audit.k8s.io/truncated") == "true":
         flags.append("truncated")
     if REDACTED in annotations and tells_of_request(annotations[REDACTED]):

@@ -1,8 +1,8 @@
 """The drain: sealed spool segments become rows of the lake, each segment exactly once.
 
 Events are stored in units; a unit may be part of a segment, or many small segments that wait together. After each unit the manifest
-says, in the transaction that lists the unit's files, how many batches of each segment are done. Only when all of them are is a
-segment unlinked. Killed at any step, the next drain goes on from there.
+says, in the transaction that lists the unit's files, how many batches of each segment are done. A segment is unlinked only when all
+of its batches are done. If the drain is killed at any step, the next drain goes on from there.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MARK = "segment:"
 
 
 class _UnreadableError(LakeError):
-    """One segment cannot be read; it says nothing about the others."""
+    """One segment cannot be read; the other segments are not affected."""
 
 
 @dataclass(slots=True)
 class _Unit:
-    """Batches that are stored together, how many of each segment are done with them, and the segments that end with them."""
+    """Batches that are stored together. They say how many batches of each segment are then done, and which segments end."""
 
     name: str = ""
     batches: list[Batch] = field(default_factory=list)
@@ -61,10 +61,11 @@ def drain(
     stopped: Callable[[], bool] = lambda: False,
     unit_done: Callable[[Counts], None] = lambda counts: None,
 ) -> Counts:
-    """Store every sealed segment of `spool`, oldest first, and return what became of the events; `stopped` ends it between units.
+    """Store every sealed segment of `spool`, oldest first, and count the stored, duplicate and rejected events; `stopped` ends it
+    between units.
 
-    `unit_done` hears what became of each unit once that is durable.
-    Raises LakeError when the lake cannot be written or a segment cannot be read; committed events stay, and nothing is lost.
+    `unit_done` gets the counts of each unit once the unit is durable. Raises LakeError when the lake cannot be written or a segment
+    cannot be read; committed events stay, and nothing is lost.
     """
     counts = Counts()
     _forget_removed(writer, spool)
@@ -92,7 +93,7 @@ def batches_done(manifest: Manifest) -> dict[str, int]:
 def lag_of(lake: Lake) -> Lag:
     """The acknowledged events that are not in the lake yet, as any process can see them.
 
-    Reads the headers of all waiting batches, those of a sealed segment once. Raises OSError when the spool cannot be read,
+    Reads the headers of all waiting batches, reading each sealed segment once. Raises OSError when the spool cannot be read,
     LakeError when the manifest cannot.
     """
     done = batches_done(lake.manifest)
@@ -105,7 +106,7 @@ def lag_of(lake: Lake) -> Lag:
 
 
 def _batches_of(stem: Path) -> Sequence[tuple[int, float]]:
-    """Events and time of each batch of a segment, open or sealed; none where it was stored while we looked."""
+    """Events and time of each batch of a segment, open or sealed; none if the drain stored it meanwhile."""
     with suppress(FileNotFoundError):
         return [(header.n, header.received_ts) for header in read_headers(stem.with_name(stem.name + OPEN_SUFFIX))]
     with suppress(FileNotFoundError):
@@ -124,7 +125,7 @@ def _forget_removed(writer: LakeWriter, spool: Path) -> None:
     marks = writer.lake.manifest.props(_MARK)
     removed = [key for key in marks if not (spool / key.removeprefix(_MARK)).exists()]
     if removed:
-        # A removal that a power cut undoes must not find its mark gone.
+        # If a power cut undoes the removal of a segment, its mark must still be there.
         try:
             sync_folder(spool)
         except OSError as error:
@@ -143,7 +144,7 @@ def _remove(segments: Sequence[Path]) -> None:
 def _units(writer: LakeWriter, segments: Sequence[Path]) -> Iterator[_Unit]:
     """The rest of the segments, in units; damaged stretches go to quarantine.
 
-    A segment that cannot be read holds up no other one; the first such trouble is raised when all others are stored.
+    A segment that cannot be read does not stop the others; the first such error is raised after all others are stored.
     """
     unit = _Unit()
     troubles: list[LakeError] = []
@@ -164,7 +165,7 @@ def _units(writer: LakeWriter, segments: Sequence[Path]) -> Iterator[_Unit]:
 
 
 def _batches(writer: LakeWriter, segment: Path) -> Iterator[tuple[int, Batch]]:
-    """The batches of a segment that the lake does not have, with their numbers from 1."""
+    """The batches of a segment that the lake does not have, each with its number, from 1."""
     done = int(writer.lake.manifest.prop(f"{_MARK}{segment.name}") or 0)
     index = 0
     for found in _read(segment):

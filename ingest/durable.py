@@ -30,7 +30,7 @@ def write_durably(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder, with those above it, whose name survives a power cut; also where an earlier life made it and stopped there.
+    """Make a folder and its parents so that their names survive a power cut, even if an interrupted process made some of them.
 
     Raises OSError.
     """

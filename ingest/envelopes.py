@@ -47,7 +47,8 @@ _values = msgspec.json.Decoder(list[msgspec.Raw])
 class LineReader:
     """The lines of a stream without their newlines, a block's worth at a time.
 
-    After the end, `rest` is what had no newline, and `is_overlong` says that it was cut short because no event is that long.
+    After the end, `rest` holds the bytes without a newline. `is_overlong` says that they were cut short, because no event is that
+    long.
     """
 
     def __init__(self, blocks: Iterable[bytes]) -> None:
@@ -72,7 +73,7 @@ class LineReader:
 def documents(path: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The values of a stream of JSON documents: each ends with its bracket, alone at the start of a line.
 
-    Raises InputError for a document of more than DOCUMENT_BYTES_MAX.
+    Raises InputError for a document larger than DOCUMENT_BYTES_MAX.
     """
     reader = LineReader(blocks)
     lines: list[bytes] = []
@@ -95,29 +96,29 @@ def documents(path: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def looks_complete(line: bytes) -> bool:
-    """Whether a last line without a newline is whole JSON, and not still being written."""
+    """Whether a last line without a newline is complete JSON, rather than still being written."""
     last = _split(unstamped(line))[-1]
     try:
         _anything.decode(last)
     except RecursionError:
-        return True  # too deep to decode, but the decoder came that far
+        return True  # too deeply nested to decode, but the JSON before that point is valid
     except ValueError:
         return False
-    return last[:1] in _CLOSES  # the beginning of a number is a number, too
+    return last[:1] in _CLOSES  # the beginning of a number is also a number
 
 
 def layout(probe: bytes) -> Layout | None:
     """How the events of a file are laid out, by its beginning; None where it holds none.
 
-    One event among the first lines is enough, so that the others are damage and not a mistake.
+    One event among the first lines is enough: the other lines then count as damage, and the file as an audit log.
     """
     start = probe.lstrip()
     first = start.split(b"\n", 1)[0].rstrip()
-    # The first line of a value over many lines ends where another value has to follow.
+    # The first line begins a value over many lines if another value must follow where the line ends.
     begins_document = first[:1] in (b"{", b"[") and first[-1:] in (b"{", b"[", b",", b":")
     if not begins_document:
         return "lines" if any(_is_audit(line) for line in probe.split(b"\n", _PROBE_LINES)[:_PROBE_LINES]) else None
-    # The first document may be longer than the probe, so its names have to do; in an export they may stand in a string.
+    # The first document may be longer than the probe, so its field names decide; in an export they may be inside a string.
     return "documents" if any(all(name in probe for name in names) for names in _DOCUMENT_NAMES) else None
 
 
@@ -135,7 +136,7 @@ def _is_event(value: bytes) -> bool:
 
 
 def _is_event_list(value: bytes) -> bool:
-    """Also one without items, which an API server may have written in a quiet hour."""
+    """Also a list without items, which an API server may have written in a quiet hour."""
     try:
         head = _head.decode(value)
     except (ValueError, RecursionError):
@@ -230,7 +231,7 @@ def _has(*names: bytes) -> Callable[[bytes], bool]:
     return lambda start: any(name in start for name in quoted)
 
 
-# (whether the first bytes of a value look like the envelope, the events inside or None where it is another value after all).
+# (whether the first bytes of a value look like the envelope, the events inside, or None where the value is not such an envelope).
 ENVELOPES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, Expand], Found | None]], ...] = (
     (_has(b"EventList", b"items"), _unwrap_event_list),
     (lambda start: start.lstrip()[:1] == b"[", _unwrap_array),

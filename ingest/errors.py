@@ -1,14 +1,14 @@
-"""Errors that a person can act on.
+"""Errors that a user can act on.
 
-Every error names the thing, the found and the wanted value, and the next step. Front doors print it in one line and turn it into
-an exit code or an HTTP status; a traceback is always a defect of Hindcast.
+Every error names the thing, the found and the wanted value, and the next step. The CLI and the HTTP API print it in one line, as an
+exit code or an HTTP status. A traceback is always a defect of Hindcast.
 """
 
 from __future__ import annotations
 
 
 class HindcastError(Exception):
-    """The root of every error that Hindcast raises on purpose. `hint` is the next thing to do, if there is one."""
+    """The root of every error that Hindcast raises on purpose. `hint` is the next step, if there is one."""
 
     exit_code = 2
 
@@ -22,7 +22,7 @@ class HindcastError(Exception):
 
 
 class InputError(HindcastError):
-    """The input is wrong. The message begins with `file:line:` where there is one."""
+    """The input is wrong. The message begins with `file:line:` where a file and line are known."""
 
 
 class LakeError(HindcastError):

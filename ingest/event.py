@@ -1,4 +1,4 @@
-"""The audit event as it arrives: a typed envelope around unread bodies.
+"""The audit event as it arrives: a typed envelope around bodies that are not parsed.
 
 Follows kubernetes/apiserver pkg/apis/audit/v1/types.go, and also takes fields that real servers add: `null` lists, an
 `expressionIndex` that is a number or a string, timestamps of nanoseconds, and the v1beta1 and v1alpha1 shapes.
@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-# A raw field that was not there; msgspec hands out this very object.
+# The value of an absent raw field; msgspec returns this same object each time.
 ABSENT = msgspec.Raw()
 VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 
@@ -23,7 +23,7 @@ class User(msgspec.Struct):
 
 
 class Person(msgspec.Struct):
-    """A user with all that is said of it: policies and authorizers are asked about each part."""
+    """A user with all attributes: policies and authorizers may read each of them."""
 
     username: str | None = None
     uid: str | None = None
@@ -50,7 +50,7 @@ class Status(msgspec.Struct):
 
 
 class Event(msgspec.Struct, forbid_unknown_fields=True):
-    """One event at one stage. A field that is not named here makes this strict shape refuse; the row then keeps it in `extra`."""
+    """One event at one stage. This strict type rejects an event with other fields; the row then keeps them in `extra`."""
 
     audit_id: str = msgspec.field(name="auditID")
     stage: str
@@ -79,7 +79,7 @@ class OldMetadata(msgspec.Struct):
 
 
 class LenientEvent(Event, forbid_unknown_fields=False):
-    """The same, passing over fields that it does not name, with the two times that events had before `audit.k8s.io/v1`."""
+    """The same type, ignoring unknown fields, with the two times that events had before `audit.k8s.io/v1`."""
 
     metadata: OldMetadata | None = None
     timestamp: datetime | None = None

@@ -1,7 +1,7 @@
-"""An EventList as the audit webhook posts it, taken apart into raw events without looking into them.
+"""An EventList as the audit webhook posts it, taken apart into raw events without parsing them.
 
-An API server builds the list from bodies that it did not check itself: one patch that no decoder accepts, or one that nests too
-deep, makes the whole list undecodable. Then the list is taken apart by its brackets alone, so that the other events are kept.
+An API server builds the list from bodies that it did not check. One patch that no decoder accepts, or one that nests too deep,
+makes the whole list undecodable. Then this module splits the list by its brackets alone, so that the other events are kept.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ API_VERSIONS = ("audit.k8s.io/v1", "audit.k8s.io/v1beta1")
 
 
 class NotAnEventListError(InputError):
-    """The body is not an EventList of audit.k8s.io; nothing of it can be stored as events."""
+    """The body is not an EventList of audit.k8s.io; no part of it can be stored as an event."""
 
 
 class TooMuchError(InputError):
-    """Taking the list apart would cost more than any API server's list does; nothing of it is kept."""
+    """Taking the list apart would cost more than any API server's list does; no part of it is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadItem:
-    """One item of a list that cannot be an event: its bytes as received and why."""
+    """One item of a list that cannot be an event: its bytes as received, and the reason."""
 
     raw: bytes
     reason: str
@@ -51,20 +51,20 @@ class _Envelope(msgspec.Struct):
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _raw_decoder = msgspec.json.Decoder(msgspec.Raw)
 
-# Up to a bracket, or to a quote that begins a string without an end. Strings are passed over whole, so that brackets inside them do
-# not count. It matches wherever it is tried, so a body is gone through once; and it stops after so many strings, because nothing
-# else runs in this process meanwhile.
+# Matches up to a bracket, or to a quote that begins a string without an end. Strings are skipped whole, so that brackets inside
+# them do not count. It matches at any position, so a body is scanned once. It stops after a fixed number of strings, because no
+# other thread runs in this process meanwhile.
 _STRING = rb'"(?:[^"\\]++|(?:\\.)++)*+"'
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|%s){0,5000}+(?:([\[\]{}])|(?!%s)(")|)' % (_STRING, _STRING), re.DOTALL)
 _TO_COMMA = re.compile(rb'(?:[^",]++|%s){0,5000}+(,)?+' % _STRING, re.DOTALL)
 _BEFORE_ITEMS = re.compile(rb'(?<!\\)"items"\s*+:\s*+\Z')
 _CLOSES = {b"}": ord("{"), b"]": ord("[")}
-# A hundred times what Go's encoding/json reads, so no API server sends it; a limit to what a hostile body may cost.
+# A hundred times the depth that Go's encoding/json reads, so no API server sends it. It limits the cost of a hostile body.
 _DEPTH_MAX = 1_000_000
 # Recorded lists have a bracket every 38 bytes, so this is a list of 150 MB; finding them takes three seconds.
 _BRACKETS_MAX = 4_000_000
-# A decoded item costs a hundred bytes. In recorded lists a comma comes every 38 bytes; a large body that is mostly commas may be
-# millions of items, so these are counted before it is decoded.
+# A decoded item costs a hundred bytes. In recorded lists a comma comes every 38 bytes. A large body that is mostly commas may be
+# millions of items, so commas are counted before the body is decoded.
 _LARGE_BYTES = 2_000_000
 _BYTES_A_COMMA_MIN = 16
 
@@ -72,8 +72,8 @@ _BYTES_A_COMMA_MIN = 16
 def parse_event_list(body: bytes | bytearray, items_max: int | None = None) -> EventList:
     """Take a POST body apart into raw events; an item that is not a JSON object goes to quarantine with the reason.
 
-    Cost: about 1 ms for 400 events in 1.5 MB, about 30 ms for each megabyte of a list with a broken item; without `items_max` any
-    list is taken apart, whatever it costs. Raises NotAnEventListError, and TooMuchError beyond the limits.
+    Cost: about 1 ms for 400 events in 1.5 MB, about 30 ms for each megabyte of a list with a broken item. Without `items_max` any
+    list is taken apart, at any cost. Raises NotAnEventListError, and TooMuchError beyond the limits.
     """
     if items_max is not None and len(body) > _LARGE_BYTES and body.count(b",") > len(body) // _BYTES_A_COMMA_MIN:
         return _salvage(body, items_max)
@@ -84,7 +84,7 @@ def parse_event_list(body: bytes | bytearray, items_max: int | None = None) -> E
     _check_type(envelope.kind, envelope.apiVersion)
     items = envelope.items or []
     _check_count(len(items), items_max)
-    # An API server ends the body with the one newline that it has.
+    # The only newline in an API server's body is the last byte.
     if body.find(b"\n", 0, len(body) - 1) >= 0:
         return _sorted_out([bytes(item) for item in items])
     return _judge([bytes(item) for item in items])
@@ -137,7 +137,7 @@ def _fault(item: bytes) -> str | None:
 
 
 def _salvage(body: bytes | bytearray, items_max: int | None, cause: Exception | None = None) -> EventList:
-    """Split a list by its brackets alone. Raises NotAnEventListError when the brackets do not hold either."""
+    """Split a list by its brackets alone. Raises NotAnEventListError when the brackets do not match either."""
     split = _split_items(body, items_max)
     if split is None:
         raise _not_a_list(cause or "its brackets do not agree") from cause
@@ -155,7 +155,7 @@ def _not_a_list(cause: Exception | str) -> NotAnEventListError:
 
 
 def _split_items(body: bytes | bytearray, items_max: int | None) -> tuple[list[bytes], bytes | bytearray] | None:
-    """The items of the top-level `items` array, and the body with that array emptied; None when there is no such array."""
+    """The items of the top-level `items` array, and the body with that array emptied; None without such an array."""
     stack = bytearray()
     items: list[bytes] = []
     array_start = array_end = item_start = -1
@@ -194,5 +194,5 @@ def _split_items(body: bytes | bytearray, items_max: int | None) -> tuple[list[b
 
 
 def _commas(body: bytes | bytearray, start: int, end: int) -> Iterator[int]:
-    """Where commas are in a stretch without brackets."""
+    """The positions of commas in a stretch without brackets."""
     return (match.start(1) for match in _TO_COMMA.finditer(body, start, end) if match[1])

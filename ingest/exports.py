@@ -5,7 +5,7 @@
     AKS   diagnostic settings: the records of an event hub, one record a line in a storage account; `properties` and its `log` are
           objects or JSON in a string (learn.microsoft.com, "Azure resource logs common schema", "Monitor AKS", category kube-audit)
 
-The events of both are kube-apiserver's own. Other logs in the same export are passed over and counted.
+The events of both are kube-apiserver's own. Entries of other logs in the same export are skipped and counted.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
-AUDIT_CATEGORIES = ("kube-audit", "kube-audit-admin")  # the second is a part of the first: an event of both is stored once
-# `TIME MESSAGE` in S3, `TIME STREAM MESSAGE` by `aws logs tail`.
+AUDIT_CATEGORIES = ("kube-audit", "kube-audit-admin")  # the second kind is a part of the first: an event in both is stored once
+# `TIME MESSAGE` in S3, `TIME STREAM MESSAGE` from `aws logs tail`.
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)\s+(?:\S+\s+)?(?=\{)")
 
 
@@ -62,7 +62,7 @@ _text = msgspec.json.Decoder(str)
 
 
 def unstamped(line: bytes) -> bytes:
-    """The JSON of a line that begins with a time; the line itself where it does not."""
+    """The JSON of a line that begins with a time; the line itself where it does not begin with one."""
     match = _STAMP.match(line)
     return line[match.end() :] if match else line
 
@@ -107,7 +107,7 @@ def unwrap_record(value: bytes, expand: Expand) -> Found | None:
 
 
 def _unquoted(value: bytes) -> bytes:
-    """JSON that is in a string, or is there as it is."""
+    """JSON in a string, or as a plain value."""
     return _text.decode(value).encode("utf-8", "replace") if value[:1] == b'"' else value
 
 

@@ -1,7 +1,7 @@
-"""How large the tree is that a YAML text stands for, found out before anything builds it.
+"""Bounds the size of the tree that a YAML text stands for, before a parser builds it.
 
 An alias repeats a whole tree in a few characters, and aliases of aliases multiply: a kilobyte can stand for more values than memory
-holds. A parser written in C that builds nodes ends the process where they nest too deep.
+holds. A parser written in C that builds nodes crashes the process where they nest too deep.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Extent:
     depth: int
 
 
-# Of a file that somebody gives: more than any manifest has, few enough to be held in memory.
+# For a file from a user: more than any manifest has, few enough to hold in memory.
 OF_FILES = Extent(values=5_000_000, depth=250)
 
 
@@ -37,7 +37,8 @@ class _Node:
 
 
 def refuse_excess(text: str | bytes, source: str, extent: Extent = OF_FILES) -> None:
-    """Raise InputError with `source:line` for a text that stands for too much. Text that is not YAML is left to its reader."""
+    """Raise InputError with `source:line` for a text that stands for too much. The reader of the text reports text that is not
+    YAML."""
     try:
         _refuse(text, source, extent)
     except yaml.YAMLError:

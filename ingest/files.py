@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class IngestSummary:
-    """What became of all files."""
+    """The results of all files."""
 
     files: list[FileSummary] = field(default_factory=list)
 
@@ -48,13 +48,14 @@ def ingest_files(
     progress: Progress = lambda done, total: None,
     endpoint: str = "",
 ) -> IngestSummary:
-    """Take audit log files, folders of them with all below, objects (`s3://BUCKET/PREFIX`) or standard input (`-`) into the lake.
+    """Take audit log files, folders of them with all subfolders, objects (`s3://BUCKET/PREFIX`) or standard input (`-`) into the
+    lake.
 
-    `received_ts` is seconds since the epoch. `progress` is called with bytes of input read and bytes of input in all, after each
-    committed unit; raising in it stops the ingest between two units. Raises InputError before anything is stored when a path is
-    missing or holds no audit event (in a folder such a file is passed over, with a note if it is named like a log; an object is
-    looked at when its turn comes), LakeError when
-    the lake cannot be written; what was committed before stays. `endpoint` is the URL of another object store than AWS.
+    `received_ts` is seconds since the epoch. After each committed unit, `progress` gets the bytes of input read and the bytes of
+    input in all; raising in it stops the ingest between two units. `endpoint` is the URL of an object store other than AWS. Raises
+    InputError before anything is stored when a path is missing or holds no audit event. In a folder, such a file is skipped, with a
+    note if it is named like a log. An object is checked when its turn comes. Raises LakeError when the lake cannot be written;
+    units that were committed before stay.
     """
     sources, summary = _choose(paths, endpoint)
     total = sum(source.size_bytes or 0 for source in sources)
@@ -75,7 +76,7 @@ def ingest_files(
 
 
 def _ingest(store: EventStore, lake: Lake, source: Source, log: LogFile, advance: Callable[[Content], None]) -> None:
-    """Read one source, unless this version of it was read to its end before."""
+    """Read one source, unless an earlier ingest read this version of it to its end."""
     key = f"object:{log.cluster}:{source.name}"
     version = source.version() if source.version else ""
     known, _, lines = (lake.manifest.prop(key) or "").rpartition(" ")
@@ -100,7 +101,7 @@ def is_log_name(name: str) -> bool:
 
 
 def files_below(folder: Path, unreadable: Callable[[OSError], None] = lambda error: None) -> list[Path]:
-    """The files of a folder and of those in it, except hidden ones and lakes; those of one folder in the order of writing.
+    """The files of a folder and of its subfolders, except hidden folders and lakes; within a folder in the order of writing.
 
     A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`. `unreadable` is
     called with folders that cannot be listed.
@@ -118,7 +119,7 @@ def _walk(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]
 
 
 def _choose(paths: Sequence[Path | str], endpoint: str) -> tuple[list[Source], IngestSummary]:
-    """The sources to read, and a summary that names those of a folder that are passed over. Nothing was stored so far."""
+    """The sources to read, and a summary that names the skipped files of folders. Nothing is stored yet."""
     chosen: dict[str, Source] = {}
     summary = IngestSummary()
     for path in map(str, paths):
@@ -141,7 +142,7 @@ def _choose(paths: Sequence[Path | str], endpoint: str) -> tuple[list[Source], I
 
 
 def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError]]]:
-    """The logs below a folder, and the files that only have the name of a log, with the reason."""
+    """The logs below a folder, and the files that are only named like a log, with the reason."""
     found: list[Source] = []
     faults: list[tuple[Path, InputError]] = []
 
@@ -162,12 +163,12 @@ def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError
 
 
 def _fault(source: Source) -> InputError | None:
-    """Why a source is not an audit log. A live one can be read only once, so it is looked at when its turn comes."""
+    """Why a source is not an audit log. A live one can be read only once, so it is checked when its turn comes."""
     if source.live:
         return None
     with Content(source) as content:
         head = content.head()
-        # An empty file is what rotation leaves behind for a moment.
+        # Rotation leaves an empty file behind for a moment.
         return not_an_audit_log(source.name, head, content.damage) if (head or content.damage) and layout(head) is None else None
 
 

@@ -1,4 +1,4 @@
-"""How many bytes of bodies are in memory at one time, shared fairly: no sender may take the room of all others.
+"""How many bytes of bodies are in memory at one time, shared fairly: no sender may use up the room of the others.
 
 Bytes count when they arrive, not when they are announced, so a body that never comes takes nothing. A sender with little in memory
 is served even when others have filled their share.
@@ -10,14 +10,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-_SMALL_SHARE = 64  # one part in so many is little: 4 MiB of 256 MiB, more than two of an API server's batches
+# A sender has little in memory below this part of the limit: 4 MiB of 256 MiB, more than two of an API server's batches.
+_SMALL_SHARE = 64
 
 
 class Flights:
-    """The bodies that are being taken in. Thread-safe.
+    """The bodies that are arriving. Thread-safe.
 
-    Of `bytes_max` one sender gets half at most, and the last quarter is kept for senders with little in memory. `observe` hears
-    how many bytes there are in all.
+    Of `bytes_max` one sender gets half at most, and the last quarter is kept for senders with little in memory. `observe` gets the
+    bytes of all bodies in memory.
     """
 
     def __init__(self, bytes_max: int, requests_per_sender_max: int, observe: Callable[[float], object]) -> None:
@@ -30,7 +31,7 @@ class Flights:
         self._requests_of: Counter[str] = Counter()
 
     def begin(self, sender: str) -> Flight | str:
-        """A body begins to arrive; the reason when this sender has too many already."""
+        """Admit a body that begins to arrive; returns the reason for a refusal when this sender has too many already."""
         with self._lock:
             if self._requests_of[sender] >= self.requests_per_sender_max:
                 return f"{self._requests_of[sender]} requests of this sender are open, the limit is {self.requests_per_sender_max}"
@@ -41,7 +42,7 @@ class Flights:
         """Count arrived bytes; returns the reason if they do not fit, else an empty text."""
         with self._lock:
             total, own = self._bytes + more, self._bytes_of[flight.sender] + more
-            # One body alone may be larger than the room for all; else it could never be stored.
+            # One body alone may be larger than the limit, because it could never be stored otherwise.
             if total > flight.bytes + more and not self._has_room(total, own, flight.bytes + more):
                 return f"{self._bytes} bytes are being received, {own - more} of this sender: there is no room for {more} more"
             flight.bytes += more
@@ -56,7 +57,7 @@ class Flights:
         return is_fair and total <= self.bytes_max - self.bytes_max // 4
 
     def end(self, flight: Flight) -> None:
-        """The body is stored, or refused: its room is free."""
+        """The body is stored or refused: free its room."""
         with self._lock:
             self._bytes -= flight.bytes
             self._bytes_of[flight.sender] -= flight.bytes
@@ -67,7 +68,7 @@ class Flights:
 
 
 class Flight:
-    """One body on its way; `bytes` of it are in memory."""
+    """One body on its way; `bytes` counts the part in memory."""
 
     def __init__(self, flights: Flights, sender: str) -> None:
         self._flights = flights

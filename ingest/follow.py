@@ -1,8 +1,8 @@
 """`hindcast ingest --follow`: audit logs taken in while API servers write and rotate them.
 
-A log that is open stays open: a rename takes nothing away from it, and what stood in it when it was rotated, compressed or unlinked
-is still read to its end. How much is stored is known by the marks of the logs alone, so a follower that was killed goes on where it
-stopped, also in files that were rotated in the meantime.
+The follower keeps a log open while it grows. So a log that is rotated, compressed or unlinked is still read to its end. The marks
+of the logs alone say how much is stored. So a follower that was killed goes on where it stopped, also in files that were rotated in
+the meantime.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from .redact import Redactor
 from .store import EventStore
 
 LOOK_SECONDS = 1.0
-# Each storing makes a file, and many small files make a lake slow.
+# Each store makes a file, and many small files make a lake slow.
 STORE_SECONDS = 5.0
 # How long to wait at the end for another process that writes to the lake.
 PATIENCE_SECONDS = 20.0
 MAINTAIN_SECONDS = 900.0
-# A finished log need not stay open.
+# A log without changes for so long need not stay open.
 _OPEN_SECONDS = 600.0
 _HEAD_BYTES = 4096
 _PROBE_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 20
 
-# A file is (device, inode), its state is (size in bytes, time of the last change in nanoseconds).
+# The key of a file is (device, inode); its state is (size in bytes, time of the last change in nanoseconds).
 _Identity = tuple[int, int]
 _Version = tuple[int, int]
 Report = Callable[[IngestSummary, str], None]
@@ -59,9 +59,9 @@ def follow_files(
 ) -> IngestSummary:
     """Store logs and their rotated files as they grow, until `stop` is set; then store all complete lines.
 
-    A path is a folder, or a log that need not be there yet. `now` gives seconds since the epoch. `report` gets the sum so far after
-    each storing, and the error if there was one; the next try follows. Small files are merged from time to time. Raises InputError
-    for a path that cannot be followed, LakeError when the lake cannot be written in the end.
+    A path is a folder, or a log that need not exist yet. `now` gives seconds since the epoch. `report` gets the sum so far after
+    each store, and the error if there was one; then the follower tries again. Small files are merged from time to time. Raises
+    InputError for a path that cannot be followed, LakeError when the lake cannot be written in the end.
     """
     follower = Follower(lake, [_checked(path) for path in paths], cluster, redactor)
     stored, maintained = -STORE_SECONDS, time.monotonic()
@@ -108,7 +108,7 @@ def follow_files(
 
 
 class _EnoughError(Exception):
-    """It is time to stop between two units; the next ingest stores the rest."""
+    """Stops the work between two units; the next ingest stores the rest."""
 
 
 def _checked(path: Path | str) -> Path:
@@ -148,7 +148,7 @@ def rotated(path: Path) -> re.Pattern[str]:
 
 @dataclass(slots=True)
 class _Tail:
-    """A log that is open. `head` are its first bytes, which tell whether another one was begun in its place."""
+    """A log that is open. `head` holds its first bytes, which show whether another log replaced it."""
 
     handle: FileIO
     log: LogFile
@@ -166,7 +166,7 @@ class _Tail:
         return size < self.log.offset_bytes or os.pread(self.handle.fileno(), len(self.head), 0) != self.head
 
     def read_on(self, store: EventStore, now_ts: float, unit_done: Callable[[], None], *, ends: bool) -> None:
-        """Store the lines that were written since."""
+        """Store the lines written since the last store."""
         _, version = _status(self.handle)
         self.log.received_ts = now_ts
         self.handle.seek(self.log.offset_bytes)
@@ -178,19 +178,19 @@ class _Tail:
 
 
 class Follower:
-    """What is followed. `look` finds what there is to store, `store` stores it."""
+    """The followed paths. `look` finds lines and files to store, `store` stores them."""
 
     def __init__(self, lake: Lake, paths: Sequence[Path], cluster: str, redactor: Redactor | None) -> None:
         self.summary = IngestSummary()
         self._lake, self._paths, self._cluster, self._redactor = lake, paths, cluster, redactor
         self._tails: dict[_Identity, _Tail] = {}
-        # Files that were read, or found to be no logs; they are looked at again when they change.
+        # Files that were read, or that are not logs; a change makes the follower check them again.
         self._settled: dict[_Identity, _Version] = {}
         self._listed: dict[_Identity, _Version] = {}
         self._fresh: list[Path] = []
 
     def look(self) -> bool:
-        """See whether there is anything to store."""
+        """Return whether there is anything to store."""
         for identity in [identity for identity, tail in self._tails.items() if tail.is_replaced]:
             self._drop(identity)
         before, self._listed, self._fresh = self._listed, {}, []
@@ -198,17 +198,18 @@ class Follower:
             try:
                 identity, version = _status(path)
             except OSError:
-                continue  # rotated away while we looked: it comes up under another name
+                continue  # rotated meanwhile: the next look finds it under another name
             self._listed[identity] = version
             is_new = identity not in self._tails and self._settled.get(identity) != version
-            # What does not grow by lines is read once it is whole, which is when it does not change any more.
+            # A file that does not grow by lines is read once it is whole, that is, once it stops changing.
             if is_new and (before.get(identity) == version or _grows_by_lines(path)):
                 self._fresh.append(path)
         self._settled = {identity: version for identity, version in self._settled.items() if identity in self._listed}
         return bool(self._fresh) or any(tail.has_news for tail in self._tails.values())
 
     def store(self, now_ts: float, unit_done: Callable[[], None], *, is_last: bool) -> None:
-        """Take everything that is complete. Raises LakeError and what `unit_done` raises; then logs go on by their marks."""
+        """Store every complete line and file. Raises LakeError and the errors that `unit_done` raises; the next call then goes
+        on from the marks."""
         try:
             with self._lake.writer() as writer:
                 store = EventStore(writer)
@@ -221,7 +222,7 @@ class Follower:
                 finally:
                     store.close()
         except BaseException:
-            # Lines that were read and not stored must be read again.
+            # Lines that were read but not stored must be read again.
             self.close()
             raise
         for identity, tail in list(self._tails.items()):
@@ -231,7 +232,7 @@ class Follower:
                 self._drop(identity)
 
     def close(self) -> None:
-        """Let go of every file."""
+        """Close every file."""
         for identity in list(self._tails):
             self._drop(identity)
 
@@ -250,7 +251,7 @@ class Follower:
         self._entry(Path(error.filename)).note = f"passed over: {error.filename}: cannot be read: {error.strerror}"
 
     def _begin(self, store: EventStore, path: Path, now_ts: float, unit_done: Callable[[], None], is_last: bool) -> None:
-        """Read a file for the first time, after the end of an earlier ingest, and keep it open if it may grow."""
+        """Read a file for the first time, from where an earlier ingest ended, and keep it open if it may grow."""
         entry = self._entry(path)
         entry.note = ""
         log = LogFile(entry, self._cluster, now_ts, self._redactor)
@@ -294,7 +295,7 @@ def _grows_by_lines(path: Path) -> bool:
         with path.open("rb") as handle:
             head = handle.read(_PROBE_BYTES)
     except OSError:
-        return True  # the attempt to read it says why it cannot be read
+        return True  # the ingest that reads it reports the reason
     return not is_compressed(head) and layout(head) == "lines"
 
 

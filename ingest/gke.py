@@ -1,9 +1,11 @@
-"""GKE's audit log: entries of Cloud Logging that say in their own words what kube-apiserver's event said.
+"""GKE's audit log: entries of Cloud Logging that hold kube-apiserver's event in other fields.
 
-GKE exports no audit events but LogEntry objects with an AuditLog (cloud.google.com/kubernetes-engine/docs/how-to/audit-logging;
-cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog). They are translated: what an entry says becomes
-the field of the same meaning; what it says in another way is named in the annotation `hindcast/translated`, with where it is from;
-what it does not say stays out: the request's URI, and of the user everything but the name. What is left is kept in `logEntry`.
+GKE does not export audit events. It exports LogEntry objects with an AuditLog
+(cloud.google.com/kubernetes-engine/docs/how-to/audit-logging;
+cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog). This module translates them. A value of an entry
+becomes the field of the same meaning. A value in another form is named, with its source, in the annotation `hindcast/translated`.
+Fields that an entry lacks stay empty: the request's URI, and all of the user but the name. The rest of the entry is kept in
+`logEntry`.
 
     insertId                            auditID: both are unique
     timestamp                           both timestamps: there is only one
@@ -25,7 +27,7 @@ from .exports import Expand, Found
 
 ANNOTATION = "hindcast/translated"
 _SERVICE = "k8s.io"
-_CORE = "core"  # what the API calls the empty group
+_CORE = "core"  # the API's name for the empty group
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
 # google/rpc/code.proto, "HTTP Mapping" of each code.
 _HTTP_CODES = {
@@ -96,7 +98,7 @@ class _Service(msgspec.Struct, rename="camel"):
 
 
 class _Answer(msgspec.Struct):
-    """A Status among the bodies: the answer to the client."""
+    """The Status among the bodies, which is the answer to the client."""
 
     kind: str | None = None
     code: int | None = None
@@ -113,7 +115,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def unwrap_log_entry(value: bytes, expand: Expand) -> Found | None:
-    """The event that a LogEntry speaks of; entries of other services are passed over. None where the value is something else."""
+    """The event of a LogEntry; entries of other services are skipped. None where the value is not a LogEntry."""
     try:
         entry = _entry.decode(value)
         if _service.decode(entry.proto_payload).service_name != _SERVICE:
@@ -159,9 +161,9 @@ def _body(fields: Body | None) -> Body | None:
 
 
 def _response_status(status: _Status | None, response: Body | None) -> tuple[dict[str, Any], str]:
-    """responseStatus, and what its code was taken from where that is not an HTTP status.
+    """responseStatus, and the source of its code where that is not an HTTP status.
 
-    An entry without a status is of a success.
+    An entry without a status means success.
     """
     try:
         answer = _answer.decode(_encoder.encode(response or {}))
@@ -179,7 +181,7 @@ def _response_status(status: _Status | None, response: Body | None) -> tuple[dic
 def _target(method: str, name: str) -> tuple[str, dict[str, str] | None]:
     """(verb, objectRef) of an entry; no objectRef where the request was for no resource, such as /healthz.
 
-    The version tells where the group of the method's name ends, which is written backwards there and never needed.
+    The version marks the end of the group in the method's name. The group is written backwards there and is not needed.
     """
     *path, verb = method.split(".")
     version = next((index for index, part in enumerate(path) if index and _VERSION.fullmatch(part)), None)

@@ -1,7 +1,7 @@
-"""Holds: a reader that asks several questions of one state of a lake keeps the files of that state on disk.
+"""Holds: a reader that asks several questions about one state of a lake keeps that state's files on disk.
 
 Compaction and retention take files out of the manifest at once and delete them later. `LAKE/.holds/` has one file for each reader
-that needs them longer: its name is the time, and a lock on it says that the reader lives. A reader that is killed loses the lock.
+that needs files longer. The file's name is the time; a lock on it shows that the reader lives. A killed reader loses the lock.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FOLDER = ".holds"
-# No reader keeps files longer than this: one that is stopped and forgotten must not fill the disk.
+# No reader keeps files longer than this: a stopped and forgotten reader must not fill the disk.
 HOLD_SECONDS_MAX = 86_400.0
 
 
 @contextmanager
 def hold_files(lake: Path, now_ts: float) -> Iterator[None]:
-    """Keep on disk every file that the lake lists from `now_ts` (seconds since the epoch) on, while the context lasts.
+    """Keep on disk every file that the lake lists from `now_ts` (seconds since the epoch) on, until the context ends.
 
-    Where the lake is not there or cannot be written, nothing is kept beyond the time that every reader has.
+    Where the lake is not there or cannot be written, files are kept only for the time that every reader has.
     """
     handle, path = _locked(lake, now_ts)
     try:

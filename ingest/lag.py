@@ -1,4 +1,4 @@
-"""The lag of the drain: the events that were acknowledged and are not in the lake yet, and since when the oldest of them waits.
+"""The lag of the drain: how many acknowledged events are not in the lake yet, and since when the oldest of them waits.
 
 The spool knows the acknowledged batches. The manifest knows how many batches of each segment are stored. The lag is
 the difference. While events arrive it is hardly ever zero: a batch waits until its segment is sealed, and until its unit is stored.
@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """`events` were acknowledged and are not in the lake; the oldest of them since `oldest_ts`, seconds since the epoch."""
+    """`events` were acknowledged and are not in the lake; `oldest_ts` is when the oldest of them was received, in seconds since
+    the epoch."""
 
     events: int = 0
     oldest_ts: float | None = None
@@ -26,7 +27,7 @@ class Lag:
         return None if self.oldest_ts is None else datetime.fromtimestamp(self.oldest_ts, UTC)
 
     def seconds(self, now_ts: float) -> float:
-        """The age of the oldest event that waits, since its batch was received; 0 when none waits."""
+        """The age of the oldest event that waits, since its batch was received; 0 when no event waits."""
         return 0.0 if self.oldest_ts is None else max(0.0, now_ts - self.oldest_ts)
 
 
@@ -46,7 +47,7 @@ class _Batches:
         if done >= len(self.ends):
             return Lag()
         before = self.ends[done - 1] if done else 0
-        first = bisect_right(self.ends, before)  # a batch without events holds up nothing
+        first = bisect_right(self.ends, before)  # a batch without events delays nothing
         return Lag(self.ends[-1] - before, self.received_ts[first]) if first < len(self.ends) else Lag()
 
 
@@ -63,7 +64,7 @@ class Waiting:
             self._segments.setdefault(segment, _Batches()).add(events, received_ts)
 
     def move(self, segment: str, to: str) -> None:
-        """A segment was written once more, under another name."""
+        """Rename a segment that was written again under another name."""
         with self._lock:
             self._segments[to] = self._segments.pop(segment, _Batches())
 

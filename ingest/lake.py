@@ -35,7 +35,7 @@ _SCHEMAS = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 _ROW_GROUP_ROWS = 50_000
 _WRITE_BYTES = 1 << 20
 _SWEEPS = "sweeps"
-# Columns whose values hardly repeat lose by a dictionary; every other one gains.
+# Columns whose values hardly repeat grow with a dictionary; all others shrink.
 _DISTINCT = ("request_object", "response_object", "object", "audit_id", "stage_ts", "ts", "uid")
 
 
@@ -56,8 +56,8 @@ class Lake:
     def create(cls, path: Path | str) -> Lake:
         """Open a lake, or make an empty one.
 
-        Raises LakeError when the folder cannot be written, has a name by which no engine would find its files again, or holds
-        events and no manifest: an empty manifest would let the next writer delete them.
+        Raises LakeError when the folder cannot be written, or has a name by which no engine would find its files again. Raises
+        LakeError also when it holds events and no manifest: an empty manifest would let the next writer delete them.
         """
         folder = Path(path)
         refuse_name(folder)
@@ -77,12 +77,12 @@ class Lake:
 
     @classmethod
     def is_begun(cls, path: Path | str) -> bool:
-        """Whether a folder holds a lake or the rest of one. Nothing new may be made there silently."""
+        """Whether a folder holds a lake or what remains of one. No new lake may be made there silently."""
         folder = Path(path)
         return has_tables(folder / MANIFEST) or bool(_data_files(folder))
 
     def check_place(self) -> None:
-        """Raise LakeError when the lake's name leads to another lake than the one that was opened, or to none."""
+        """Raise LakeError when the lake's name leads to another lake than the one that was opened, or does not exist."""
         if why := self.manifest.why_displaced():
             raise LakeError(f"the lake is not where it was opened: {why}", "put the folder back, or start again with the new one")
 
@@ -95,7 +95,7 @@ class Lake:
         return listed or [self.path / kind / "_empty.parquet"]
 
     def unlisted(self) -> list[Path]:
-        """Files among the tables' that no manifest lists: a writer is at work, or was killed; the next writer deletes them."""
+        """Files in the tables' folders that no manifest lists. A writer is at work, or was killed; the next writer deletes them."""
         listed = self.manifest.listed()
         found = _data_files(self.path)
         return [path for path in found if str(path.relative_to(self.path)) not in listed]
@@ -158,10 +158,10 @@ class LakeWriter:
         props: Mapping[str, str | None] | None = None,
         retired_ts: float = 0.0,
     ) -> None:
-        """Make files part of the lake, and take others out, in one transaction with what was read to get there.
+        """Add files to the lake and remove others, in one transaction with the marks of the input that was read.
 
-        Raises LakeError, also when the lake was moved or replaced meanwhile: its new files would be in one folder, and the list
-        of them in the other. Who reads a segment must not remove it then.
+        Raises LakeError, also when the lake was moved or replaced meanwhile: its new files would be in one folder, and the list of
+        them in the other. The caller must then not remove the segment that it read.
         """
         self.lake.check_place()
         self.lake.manifest.commit(add, remove, props, retired_ts)
@@ -174,8 +174,8 @@ class LakeWriter:
         """
         if not self.lake.unlisted():
             return 0
-        # A commit that failed may still lie whole in SQLite's log, and a crash would bring it back. This commit takes its place, so
-        # that what is not listed now never will be.
+        # A commit that failed may still be whole in SQLite's log, and a crash would bring it back. This commit takes its place, so
+        # that the files that are not listed now never become listed.
         manifest = self.lake.manifest
         manifest.commit(props={_SWEEPS: str(int(manifest.prop(_SWEEPS) or 0) + 1)})
         orphans = self.lake.unlisted()
@@ -189,7 +189,7 @@ class LakeWriter:
     def _write_day(self, kind: str, cluster: str, day: date, part: pa.Table, column: str, compacted: bool) -> DataFile:
         name = f"{kind}/dt={day.isoformat()}/{secrets.token_hex(8)}.parquet"
         path = self.lake.path / name
-        # A folder that is there may be one that a killed writer had just made.
+        # A folder that exists may be one that a killed writer had just made.
         unnamed = path.parent not in self._named or not path.parent.is_dir()
         write_durably(path, lambda target: _write_parquet(target, part, level=3 if compacted else 1))
         if unnamed:
@@ -225,9 +225,9 @@ def file_digest(path: Path) -> str:
 
 def _write_parquet(target: Path, table: pa.Table, level: int) -> None:
     leaves: Any = [leaf for field in table.schema if field.name not in _DISTINCT for leaf in _leaves(field)]
-    # One audit ID is found in milliseconds through the bloom filter, for one percent of the size.
+    # The bloom filter finds one audit ID in milliseconds, for one percent of the size.
     bloom = {"audit_id": {"ndv": max(table.num_rows, 1), "fpp": 0.01}} if "audit_id" in table.column_names else None
-    # Unbuffered, every page and every footer's part would be a system call of its own.
+    # Without a buffer, each page and each part of the footer would be a system call of its own.
     with pa.output_stream(str(target), buffer_size=_WRITE_BYTES) as stream:
         pq.write_table(
             table,

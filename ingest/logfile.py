@@ -1,8 +1,8 @@
-"""Reads one audit log: which part the lake has, the next part, and the marks of how far it was read.
+"""Reads one audit log: the part that the lake has, the next part, and the marks that say how far it was read.
 
 A log is known by its first line, not by its name: rotation renames `audit.log` and may compress it, and a growing file keeps its
-beginning. How far it was read, and a digest of all bytes up to there, are committed together with the events, so an interrupted
-ingest goes on where it stopped, a second one passes over what it knows, and a log that only begins alike is read in full.
+beginning. One transaction commits the events, how far the log was read, and a digest of all bytes up to there. So an interrupted
+ingest goes on where it stopped, and a second ingest skips the known part. A log that only begins alike is read in full.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .store import Counts, EventStore, Lines
 
 UNIT_EVENTS_MAX = 20_000
 UNIT_BYTES_MAX = 128 << 20
-# What comes slowly, through a pipe, is stored at least so often.
+# Slow input, through a pipe, is stored at least this often.
 UNIT_SECONDS_MAX = 5.0
 
 
@@ -38,7 +38,7 @@ class _Mark(msgspec.Struct):
 
 @dataclass(slots=True)
 class FileSummary:
-    """What became of one file. `bytes` are decompressed bytes read now, `known_lines` those that an earlier ingest had read;
+    """The result of one file. `bytes` are decompressed bytes read now, `known_lines` are lines that an earlier ingest had read.
     `passed_over` are entries of an export that belong to other logs; `note` describes the defect of the file."""
 
     path: str
@@ -49,12 +49,12 @@ class FileSummary:
     note: str = ""
 
     def add_note(self, text: str) -> None:
-        """Say one more thing about the file."""
+        """Add a sentence to the note on the file."""
         self.note = "; ".join(filter(None, (self.note, text)))
 
 
 class LogFile:
-    """One log of one cluster. `received_ts` is seconds since the epoch; of a log that is followed it moves on."""
+    """One log of one cluster. `received_ts` is seconds since the epoch; for a followed log it advances."""
 
     def __init__(self, entry: FileSummary, cluster: str, received_ts: float, redactor: Redactor | None) -> None:
         self.entry = entry
@@ -68,12 +68,12 @@ class LogFile:
 
     @property
     def offset_bytes(self) -> int:
-        """How far the lake has the decompressed content."""
+        """The bytes of the decompressed content that the lake has."""
         return self._known.offset
 
     @property
     def lines(self) -> int:
-        """How many lines of it the lake has."""
+        """How many of its lines the lake has."""
         return self._known.number
 
     def open(self, manifest: Manifest, source: Source) -> Content:
@@ -90,7 +90,7 @@ class LogFile:
             self._known, self._digest = mark, digest
             self.entry.known_lines = mark.number
             return content
-        # Another file with the same first line: the lake drops what it holds of it already, event by event.
+        # Another file with the same first line: it is read in full, and the lake drops every event that it already holds.
         content.close()
         return Content(source)
 
@@ -106,7 +106,8 @@ class LogFile:
         self.entry.add_note(content.damage)
 
     def read_lines(self, store: EventStore, blocks: Iterable[bytes], progress: Callable[[], None], *, ends: bool = True) -> None:
-        """Take the lines of what follows `offset_bytes`. Where it `ends`, a last line without a newline is taken if it is whole."""
+        """Store the lines that begin at `offset_bytes`. Where the content `ends`, a last line without a newline is stored if it
+        is whole."""
         reader = LineReader(blocks)
         unit: list[bytes] = []
         size_bytes = 0
@@ -150,7 +151,8 @@ class LogFile:
         self._known = mark
 
     def _read_documents(self, store: EventStore, content: Content, progress: Callable[[], None]) -> None:
-        """Such files are made by hand and not by a server, so they are not resumed; a second ingest finds all of it stored."""
+        """Such files are made by hand and not by a server, so they are not resumed; a second ingest finds all of their events
+        stored."""
         first = 1
         for value in documents(self.entry.path, content):
             self.entry.bytes += len(value)

@@ -1,7 +1,7 @@
-"""Looking after a lake: compaction, removal of what nobody reads any more, and checking what is there.
+"""Maintains a lake: compacts it, removes files that no reader needs any more, and checks the stored files.
 
-Each step is one manifest transaction, so a reader sees the files of before or those of after, and a killed step leaves nothing but
-orphans, which the next writer sweeps. Files that a step replaced stay on disk for a while, because a reader may have listed them.
+Each step is one manifest transaction, so a reader sees either the old files or the new ones. A killed step leaves only orphans,
+which the next writer deletes. Files that a step replaced stay on disk for a while, because a reader may have listed them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ UNIT_BYTES_MAX = 256 << 20
 FILES_MIN = 8
 GRACE_SECONDS = 900.0
 
-# Tables that are merged and expire: what tells their rows apart, and how a merged file is sorted.
+# Tables that are merged and expire: the key of their rows, and how a merged file is sorted.
 _KEY = {"events": EVENT_KEY, "repeats": (*EVENT_KEY, "ingest_source")}
 _ORDER = {"events": (*SORT_ORDER, "stage_ts"), "repeats": ("stage_ts", "audit_id")}
 
 
 class DamagedFileError(LakeError):
-    """One file of the lake is not what was written; it says nothing about the others."""
+    """One file of the lake differs from the file that was written; the others are not affected."""
 
 
 @dataclass(slots=True)
 class Compacted:
-    """What compaction did. No `duplicate` row is an event, because ingest stores each once; a repeat may be noted several times."""
+    """The result of compaction. A `duplicate` row is never an event, because ingest stores each event once; a repeat may be
+    noted several times."""
 
     units: int = 0
     files_before: int = 0
@@ -52,7 +53,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A file that is not what the manifest says, and how it differs."""
+    """A file that differs from its entry in the manifest, and how."""
 
     path: str
     reason: str
@@ -64,9 +65,9 @@ def compact(
     """Rewrite small files of events as larger ones sorted by object, unit by unit; `now_ts` is seconds since the epoch.
 
     A unit lies within one cluster and one day. It is rewritten once it has `files_min` files, or once its day is over. `stopped` is
-    asked after each unit, so that every call gets on; the next one goes on with what is left.
-    Raises LakeError when the disk cannot take the result; the units before it are done, and nothing is lost. A damaged file holds
-    up its own unit only, and is told at the end by DamagedFileError.
+    asked after each unit, so that every call makes progress; the next call goes on with the rest. A damaged file stops its own unit
+    only; DamagedFileError names it at the end. Raises LakeError when the disk cannot take the result; the units before it are done,
+    and nothing is lost.
     """
     done = Compacted()
     today = datetime.fromtimestamp(now_ts, UTC).date().isoformat()
@@ -89,8 +90,8 @@ def compact(
 def remove_retired(writer: LakeWriter, now_ts: float, grace_seconds: float = GRACE_SECONDS) -> int:
     """Delete files that were replaced or expired longer ago than a reader needs; returns how many. Raises LakeError.
 
-    What a living reader holds stays (holds.py). A file is retired as of the beginning of a pass, which may be a while before a
-    reader listed it: so the grace counts before the hold, too.
+    Files that a living reader holds stay (holds.py). A file is retired as of the beginning of a pass, and a reader may list it a
+    while after that. So the grace also counts back from the hold.
     """
     held_ts = oldest_hold(writer.lake.path, now_ts)
     gone = writer.lake.manifest.retired(min(now_ts, now_ts if held_ts is None else held_ts) - grace_seconds)
@@ -107,7 +108,7 @@ def remove_retired(writer: LakeWriter, now_ts: float, grace_seconds: float = GRA
 
 
 def verify(lake: Lake) -> list[Fault]:
-    """Read every file of the lake again and compare it with the checksum of when it was written; costs one reading of the disk."""
+    """Read every file of the lake again and compare it with its checksum in the manifest; costs one reading of the disk."""
     return [
         Fault(file.path, reason)
         for kind in ("events", "objects", "repeats")
@@ -117,7 +118,7 @@ def verify(lake: Lake) -> list[Fault]:
 
 
 def _units(lake: Lake, damaged: list[DamagedFileError]) -> Iterator[list[DataFile]]:
-    """Files that are to be one: neighbours in time of one table, cluster and day, as many as a unit may hold.
+    """Files to merge into one: neighbours in time of one table, cluster and day, as many as a unit may hold.
 
     A file whose footer cannot be read is left out and added to `damaged`.
     """
@@ -128,7 +129,7 @@ def _units(lake: Lake, damaged: list[DamagedFileError]) -> Iterator[list[DataFil
         rows = size_bytes = 0
         for file in day:
             if file.compacted and file.rows >= UNIT_ROWS_MAX // 2:
-                continue  # Good as it is; taking it along again and again would rewrite the day many times.
+                continue  # Large enough already; merging it again and again would rewrite the day many times.
             try:
                 file_bytes = _uncompressed_bytes(lake.path / file.path)
             except DamagedFileError as error:
@@ -164,7 +165,7 @@ def _compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done:
 
 
 def _once(table: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The first row of each key. For events, ingest already saw to it and this is the safety net."""
+    """The first row of each key. Ingest already drops duplicate events; for events this is a safety net."""
     keys = table.select(list(key)).append_column("row", pa.array(range(table.num_rows), pa.int64()))
     first = keys.group_by(list(key)).aggregate([("row", "min")])
     return table if len(first) == table.num_rows else table.take(first.sort_by("row_min")["row_min"])
@@ -176,7 +177,7 @@ def _uncompressed_bytes(path: Path) -> int:
 
 
 def read_footer(path: Path) -> pq.FileMetaData:
-    """What a Parquet file says of itself. Raises DamagedFileError when it cannot be read."""
+    """The metadata in a Parquet file's footer. Raises DamagedFileError when it cannot be read."""
     try:
         return pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
@@ -184,7 +185,7 @@ def read_footer(path: Path) -> pq.FileMetaData:
 
 
 def refuse_damaged(lake: Lake, file: DataFile) -> None:
-    """Raise DamagedFileError for a file that is not what was written: rewriting it would give it a new checksum."""
+    """Raise DamagedFileError for a file that differs from its checksum: rewriting it would give it a new checksum."""
     if (reason := _fault(lake.path, file)) is not None:
         raise DamagedFileError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
 

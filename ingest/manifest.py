@@ -1,7 +1,7 @@
-"""The lake's list of files, and what has been taken in: one small SQLite database, changed in single transactions.
+"""The lake's list of files and of finished inputs: one small SQLite database, changed in single transactions.
 
-A Parquet file that is not listed here is not part of the lake. What a writer finished reading (a spool segment, a stretch of a log
-file) is recorded in the same transaction as the files it wrote, which is what makes ingestion exactly once.
+A Parquet file that is not listed here is not part of the lake. One transaction records the input that a writer finished (a spool
+segment, a stretch of a log file) and the files that it wrote. So ingestion is exactly once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CREATE TABLE props (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One Parquet file: its path below the lake, what it holds, and the range of stage_ts (microseconds since the epoch) in it."""
+    """One Parquet file: its path below the lake, its content, and the range of stage_ts (microseconds since the epoch) in it."""
 
     path: str
     kind: str  # events | objects
@@ -79,7 +79,7 @@ class Manifest:
     @property
     def _connection(self) -> sqlite3.Connection:
         if not self._writable and (state := _state(self._path)) != self._seen:
-            # Another one writes; a database that was taken for unchanging would go on showing what it was.
+            # Another process writes; a database opened as immutable would go on showing its old content.
             self._opened.close()
             self._seen, self._opened = state, _open_to_read(self._path)
         return self._opened
@@ -91,7 +91,7 @@ class Manifest:
             self._connection.execute("INSERT INTO meta VALUES ('version', ?)", (str(MANIFEST_VERSION),))
 
     def _check_version(self, path: Path) -> None:
-        """Only reads, because a reader must not wait for a writer."""
+        """A read-only open, because a reader must not wait for a writer."""
         found = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() if self._has_tables() else None
         if found != (str(MANIFEST_VERSION),):
             raise LakeError(
@@ -104,13 +104,13 @@ class Manifest:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing. A disk that is full raises LakeError, and what was there before stays."""
+        """All or nothing. A full disk raises LakeError, and the earlier content stays."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield
             self._connection.execute("COMMIT")
         except BaseException as error:
-            with suppress(sqlite3.Error):  # SQLite rolls back by itself where it cannot go on
+            with suppress(sqlite3.Error):  # SQLite rolls back by itself when it cannot continue
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
@@ -162,11 +162,11 @@ class Manifest:
         return dict(rows.fetchall())
 
     def listed(self) -> set[str]:
-        """Every path that must not be deleted: the files of the lake and those retired but perhaps still being read."""
+        """Every path that must not be deleted: the files of the lake, and retired files that readers may still need."""
         return {str(path) for (path,) in self._connection.execute("SELECT path FROM files UNION SELECT path FROM retired")}
 
     def retired(self, before_ts: float) -> list[str]:
-        """Paths that were retired before then (seconds since the epoch)."""
+        """Paths that were retired before a time (seconds since the epoch)."""
         return [str(path) for (path,) in self._connection.execute("SELECT path FROM retired WHERE retired_ts < ?", (before_ts,))]
 
     def forget(self, paths: Iterable[str]) -> None:
@@ -175,7 +175,7 @@ class Manifest:
             self._connection.executemany("DELETE FROM retired WHERE path = ?", [(path,) for path in paths])
 
     def why_displaced(self) -> str:
-        """Why the database that is open is not the one that its name leads to, as a sentence; empty while it is."""
+        """A sentence why the database that is open is not the one that its name leads to; empty while it is."""
         return self._place.why_displaced()
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class Manifest:
 
 
 def has_tables(path: Path) -> bool:
-    """Whether a manifest is more than a file that a killed process had just begun; true as well for one that is damaged."""
+    """Whether a manifest is more than an empty file that a killed process had just begun; true for a damaged manifest, too."""
     if not path.is_file():
         return False
     try:
@@ -199,7 +199,8 @@ def _is_writable(path: Path) -> bool:
 
 
 def _state(path: Path) -> tuple[int, int, bool]:
-    """Changes with the database. The last is whether there is a log next to it: a writer is at work then, or was killed."""
+    """A key that changes with the database. The last part says whether a log lies next to it: a writer is at work then, or was
+    killed."""
     log = path.with_name(f"{path.name}-wal")
     found = path.stat() if path.exists() else None
     return (found.st_mtime_ns if found else 0, found.st_size if found else 0, log.exists() and log.stat().st_size > 0)
@@ -208,13 +209,13 @@ def _state(path: Path) -> tuple[int, int, bool]:
 def _open_to_write(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
-    # An acknowledged event may live only here and in its file: every commit reaches the disk.
+    # An acknowledged event may exist only here and in its file, so every commit reaches the disk.
     connection.execute("PRAGMA synchronous = FULL")
     return connection
 
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
-    """A connection where nothing may be written; it does without the files that even a reader makes (sqlite.org/wal.html)."""
+    """A connection that cannot write; it does without the files that even a reader makes (sqlite.org/wal.html)."""
     has_log = _state(path)[2]
     uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0, check_same_thread=False)

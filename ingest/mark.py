@@ -1,10 +1,11 @@
-"""How much of the open segment is acknowledged, written next to it after each fdatasync and before the answer.
+"""The mark: how much of the open segment is acknowledged. It is written next to the segment after each fdatasync and before the
+answer.
 
     spool/lock    NAME BYTES STATE BOOT CRC, one line of fixed length, written again in place
 
-After a crash of the process the line is exact, because the kernel has it: what lies behind BYTES was never acknowledged, and
-what is damaged before was. A second fdatasync for each batch would double the cost of an acknowledgement, so after a crash of the
-machine (another BOOT) the line may be older than the segment, and BYTES is only what was acknowledged at least.
+After a crash of the process the line is exact, because the kernel has it: bytes behind BYTES were never acknowledged, and damaged
+bytes before it were. A second fdatasync for each batch would double the cost of an acknowledgement. So after a crash of the machine
+(another BOOT) the line may be older than the segment; then at least BYTES were acknowledged.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _WRITING, _SEALING = "writing", "sealing"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What was acknowledged of one segment. `is_exact` is false where more may have been acknowledged than `bytes`."""
+    """The acknowledged part of one segment. `is_exact` is false where more than `bytes` may have been acknowledged."""
 
     segment: str
     bytes: int
@@ -30,7 +31,8 @@ class Mark:
 
 
 def write_mark(handle: int, segment: str, acknowledged_bytes: int, *, sealing: bool = False) -> None:
-    """Write the line; it survives a crash of the process. `sealing` says that the name may be gone from now on. Raises OSError."""
+    """Write the line; it survives a crash of the process. `sealing` says that the segment may lose this name from now on. Raises
+    OSError."""
     text = f"{segment} {acknowledged_bytes} {_SEALING if sealing else _WRITING} {_BOOT_ID or '-'}".encode()
     line = (b"%s %08x" % (text, zlib.crc32(text))).ljust(_LINE_BYTES - 1) + b"\n"
     if os.pwrite(handle, line, 0) != len(line):
@@ -38,7 +40,7 @@ def write_mark(handle: int, segment: str, acknowledged_bytes: int, *, sealing: b
 
 
 def read_mark(handle: int) -> Mark | None:
-    """The line, or None where there is none: an older version wrote the spool, or the line is damaged. Raises OSError."""
+    """The line, or None without one: an older version wrote the spool, or the line is damaged. Raises OSError."""
     text, _, crc = os.pread(handle, _LINE_BYTES, 0).rstrip().rpartition(b" ")
     if not text or crc != b"%08x" % zlib.crc32(text):
         return None

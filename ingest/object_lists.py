@@ -16,10 +16,10 @@ from .content import Content, file_source
 from .errors import InputError
 from .extent import refuse_excess
 
-ANY_LIST = "List"  # what kubectl makes of several kinds, and of none
+ANY_LIST = "List"  # the kind that kubectl gives to a list of several kinds, or of no objects
 WANTED = "give what `kubectl get KIND -A -o json` prints"
 
-# The (apiVersion, kind) that a word of a file name speaks of, such as `pods`; None where it speaks of no kind.
+# The (apiVersion, kind) for a word of a file name, such as `pods`; None for a word that names no kind.
 KindOf: TypeAlias = Callable[[str], tuple[str, str] | None]
 
 _SUFFIXES = (".json", ".yaml", ".yml")
@@ -47,7 +47,7 @@ _encoder = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One object, or the empty list itself, with what its list says of it."""
+    """One object or one empty list, with the metadata of its list."""
 
     raw: bytes
     api_version: str = ""
@@ -57,7 +57,7 @@ class Listed:
 
 
 def named_objects(path: Path, data: bytes, kind_of: KindOf | None) -> Iterator[Listed]:
-    """What is in a file; an empty list of no kind gets the one that the file's name speaks of."""
+    """The content of a file; an empty list without a kind gets the kind in the file's name."""
     for entry in _objects(path, data):
         if entry.is_empty_list and entry.kind == ANY_LIST and kind_of is not None:
             words = _WORD.findall(_stem(path.name.lower()))
@@ -76,7 +76,7 @@ def _stem(name: str) -> str:
 
 
 def object_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files that are given, and those with object lists in the folders that are. Raises InputError for a folder without one."""
+    """The given files, and the files with object lists in the given folders. Raises InputError for a folder without one."""
     for path in paths:
         if path.is_dir():
             found = sorted(file for file in path.rglob("*") if file.is_file() and _is_object_file(file.name))
@@ -105,7 +105,7 @@ def read_whole(path: Path) -> bytes:
 
 
 def _objects(path: Path, data: bytes) -> Iterator[Listed]:
-    """What is in a list, in a single object, or in YAML documents of either."""
+    """The objects in a list, in a single object, or in YAML documents of either."""
     if data.lstrip()[:1] != b"{":
         refuse_excess(data, str(path))
         try:

@@ -1,7 +1,7 @@
 """Audit logs in an S3-compatible object store: `s3://BUCKET/PREFIX`, read by pyarrow.
 
-Credentials and region come from where the AWS tools have them (AWS_ACCESS_KEY_ID, AWS_REGION, ~/.aws). Another store than AWS is
-named by its endpoint, or in the URL as pyarrow understands it: `s3://bucket/logs?endpoint_override=HOST:9000&scheme=http`.
+Credentials and region come from the places that the AWS tools use (AWS_ACCESS_KEY_ID, AWS_REGION, ~/.aws). For a store other than
+AWS, give its endpoint, or the URL as pyarrow understands it: `s3://bucket/logs?endpoint_override=HOST:9000&scheme=http`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SCHEME = "s3://"
 _BUFFER_BYTES = 8 << 20
 _TIMEOUT_SECONDS = 20
 _ATTEMPTS = 3
-# Stores that are not AWS mostly have no regions, and would be asked for one at AWS.
+# Stores that are not AWS mostly have no regions, and pyarrow would ask AWS for one.
 _ANY_REGION = "us-east-1"
 _OPTIONS = ("scheme", "endpoint_override", "region", "allow_bucket_creation")
-# What pyarrow puts into the text of its errors, and what it means here.
+# Words in the text of pyarrow's errors, and their meaning here.
 _FAILURES = (
     ("ACCESS_DENIED", "access is denied", "see which credentials are set, such as AWS_ACCESS_KEY_ID, and what they may read"),
     ("INVALID_ACCESS_KEY_ID", "the access key is not known", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
@@ -34,14 +34,14 @@ _FAILURES = (
 
 
 def is_url(text: str) -> bool:
-    """Whether a path is the URL of objects."""
+    """Whether a path is an object store's URL."""
     return text.startswith(_SCHEME)
 
 
 def object_sources(url: str, endpoint: str = "") -> list[Source]:
     """The object of this name, or else all objects below this prefix, in the order of their keys; `endpoint` is a URL.
 
-    Raises InputError when there are none, or the store does not answer.
+    Raises InputError when there are no such objects, or the store does not answer.
     """
     store, path = _store(url, endpoint)
     try:
@@ -110,12 +110,12 @@ def _version(store: Any, path: str, name: str) -> str:
 
 
 class _Object:
-    """An object that is being read: as a file, with its position."""
+    """An object that is being read, as a file with a position."""
 
     def __init__(self, store: Any, path: str, name: str) -> None:
         self._position = 0
         try:
-            # What it is compressed with is told by its content, also where it has several parts.
+            # The content tells its compression, also where it has several parts.
             self._stream = store.open_input_stream(path, compression=None, buffer_size=_BUFFER_BYTES)
         except OSError as error:
             raise _failure(name, error) from error

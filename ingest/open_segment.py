@@ -1,6 +1,7 @@
-"""The one segment of a spool that is being written: its file, how much of it is acknowledged, and whether its name leads to it.
+"""The one segment of a spool that is being written: its file, how much of it is acknowledged, and whether its name still leads to
+that file.
 
-Each step here makes one promise about the disk; which step follows which, and what a failure means, is for the spool to say.
+Each step here makes one promise about the disk; the spool decides the order of the steps and handles failures.
 """
 
 from __future__ import annotations
@@ -23,19 +24,20 @@ _COPIED_BYTES = 1 << 20
 
 
 class NotHereError(OSError):
-    """What is written now would not be part of the lake. Its text says why."""
+    """Bytes written now would not be part of the lake. The error's text says why."""
 
 
 @dataclass(slots=True)
 class OpenSegment:
-    """An open file of the spool. `opened_at` is in seconds of the spool's clock, `mark_handle` the file of the mark (mark.py)."""
+    """An open file of the spool. `opened_at` is in seconds of the spool's clock; `mark_handle` is the file of the mark
+    (mark.py)."""
 
     path: Path
     handle: int
     opened_at: float
     identity: Identity
     mark_handle: int
-    size_bytes: int = 0  # of what is acknowledged
+    size_bytes: int = 0  # digest of the acknowledged bytes
 
     @classmethod
     def create(cls, directory: Path, mark_handle: int, opened_at: float) -> OpenSegment:
@@ -47,11 +49,11 @@ class OpenSegment:
 
     @property
     def name(self) -> str:
-        """What identifies the segment, open or sealed."""
+        """The identity of the segment, open or sealed."""
         return segment_name(self.path)
 
     def announce(self) -> None:
-        """Let the mark and the folder know of a new file. Raises OSError."""
+        """Enter a new file in the mark and in the folder. Raises OSError."""
         self.mark(0)
         # Without this the file's name may be missing after a power loss although its content was synced.
         sync_folder(self.path.parent)
@@ -59,7 +61,7 @@ class OpenSegment:
     def check(self) -> None:
         """Raise NotHereError where the name leads to another file.
 
-        One look at the name covers the folders above it, too: whatever replaced one of them has no such file.
+        One look at the name covers the folders above it, too: a replacement of one of them has no such file.
         """
         try:
             found = identity_of(self.path)
@@ -69,22 +71,22 @@ class OpenSegment:
             raise NotHereError(f"{self.path} is another file than the one that was opened")
 
     def write(self, blocks: Iterable[bytes]) -> None:
-        """Write behind what is there; nothing is durable yet. Raises OSError."""
+        """Append to the file; the bytes are not durable yet. Raises OSError."""
         for block in blocks:
             _write_all(self.handle, block)
 
     def mark(self, acknowledged_bytes: int, *, sealing: bool = False) -> None:
-        """Write down how much of the file is acknowledged. Raises OSError."""
+        """Write the number of acknowledged bytes to the mark. Raises OSError."""
         write_mark(self.mark_handle, self.path.name, acknowledged_bytes, sealing=sealing)
 
     def take_back(self) -> None:
-        """Cut what was never acknowledged."""
-        with suppress(OSError):  # then the sender's repetition is found to be one
+        """Cut the bytes that were never acknowledged."""
+        with suppress(OSError):  # then a sender's repetition is recognised as one
             os.ftruncate(self.handle, self.size_bytes)
             self.mark(self.size_bytes)
 
     def copy_to(self, fresh: OpenSegment) -> None:
-        """Make what is acknowledged durable in another file, also where the name of this one is gone. Raises OSError."""
+        """Make the acknowledged batches durable in another file, even if this file has lost its name. Raises OSError."""
         offset = 0
         while offset < self.size_bytes:
             block = os.pread(self.handle, min(_COPIED_BYTES, self.size_bytes - offset), offset)
@@ -96,7 +98,7 @@ class OpenSegment:
         fresh.mark(self.size_bytes)
 
     def rename_sealed(self) -> Path:
-        """Make all of it durable and give it the name of a sealed segment; returns its path. Raises OSError."""
+        """Make the whole file durable and give it the name of a sealed segment; returns its path. Raises OSError."""
         os.fsync(self.handle)
         # Before the name changes: from then on the drain may store and remove it.
         self.mark(self.size_bytes, sealing=True)
@@ -105,7 +107,7 @@ class OpenSegment:
         return sealed
 
     def close(self) -> None:
-        """Let go of the file. What was acknowledged was synced before; closing can add no trouble."""
+        """Close the file. The acknowledged bytes were synced before, so a failing close loses nothing."""
         with suppress(OSError):
             os.close(self.handle)
 

@@ -10,19 +10,19 @@ Identity = tuple[int, int]  # device and inode
 
 
 def identity_of(path: Path | int) -> Identity:
-    """What identifies a file or folder, or an open handle, whatever its name is. Raises OSError."""
+    """The identity of a file, folder or open handle, whatever its name. Raises OSError."""
     status = os.stat(path)  # noqa: PTH116  (a handle, too)
     return status.st_dev, status.st_ino
 
 
 class Place:
-    """Some paths, and what each of them led to when this was made. Raises OSError when one of them does not exist."""
+    """Some paths, and the file or folder that each led to at the start. Raises OSError when one of them does not exist."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._found = {path: identity_of(path) for path in paths}
 
     def why_displaced(self) -> str:
-        """Which path leads somewhere else now, as a sentence; empty while all lead to what was opened."""
+        """A sentence about the path that now leads somewhere else; empty while all lead to the opened files."""
         for path, opened in self._found.items():
             try:
                 found = identity_of(path)

@@ -1,4 +1,4 @@
-"""What could not be taken as an event, kept byte for byte with the reason, so that no evidence is lost and nothing waits for it.
+"""Keeps input that is not an event byte for byte with the reason, so that no evidence is lost and no batch waits for it.
 
     quarantine/SOURCE-NAME.jsonl.zst   one JSON object a line: {source, cluster, received_ts, reason, text | base64}
 
@@ -24,7 +24,7 @@ from .durable import make_folder, write_durably
 # One row per refused record, without its bytes.
 _HEAD_COLUMNS: list[pa.Field[Any]] = [
     pa.field("source", pa.string(), nullable=False),
-    pa.field("cluster", pa.string()),  # null where none was known
+    pa.field("cluster", pa.string()),  # null where the cluster is unknown
     pa.field("received_ts", pa.timestamp("us", tz="UTC")),
     pa.field("reason", pa.string(), nullable=False),
 ]
@@ -43,7 +43,7 @@ _head_decoder = msgspec.json.Decoder(_Head)
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One refused record. `received_ts` is seconds since the epoch; `cluster` is empty where none was known."""
+    """One refused record. `received_ts` is seconds since the epoch; `cluster` is empty where it is unknown."""
 
     source: str
     cluster: str
@@ -53,7 +53,7 @@ class Quarantined:
 
 
 def write_quarantine(directory: Path, records: Iterable[Quarantined], name: str = "") -> Path:
-    """Write the records to a file and return its path; when this returns the file is durable. Raises OSError.
+    """Write the records to a file and return its path; the file is then durable. Raises OSError.
 
     Work that may be repeated after a crash gives the file a `name`, so that the repetition replaces it; otherwise it is a new one.
     """
@@ -71,7 +71,7 @@ def write_quarantine(directory: Path, records: Iterable[Quarantined], name: str 
 
 
 def read_quarantine(directory: Path) -> list[Quarantined]:
-    """Every record of a quarantine, oldest file first; for people who look at what was refused."""
+    """Every record of a quarantine, oldest file first, for users who look at refused records."""
     records = []
     for path in sorted(directory.glob("*.jsonl.zst")):
         for line in zstandard.ZstdDecompressor().decompress(path.read_bytes()).splitlines():
@@ -82,7 +82,7 @@ def read_quarantine(directory: Path) -> list[Quarantined]:
 
 
 def quarantine_heads(paths: Iterable[Path]) -> pa.Table:
-    """What quarantine files hold without the records' bytes: rows of HEADS. A file that cannot be read is a row that says so."""
+    """The records of quarantine files without their bytes: rows of HEADS. A file that cannot be read is a row that says so."""
     rows: list[dict[str, object]] = []
     for path in paths:
         try:

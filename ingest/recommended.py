@@ -18,7 +18,7 @@ CREDENTIALS: Resources = (
     ("oauth.openshift.io", ("oauthaccesstokens", "oauthauthorizetokens")),
 )
 CONNECTS: Resources = (("", ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy", "nodes/proxy")),)
-# What decides whether and how a policy is evaluated: selectors, policies, who is authorized, which kinds there are.
+# Objects that decide whether and how a policy is evaluated: selectors, policies, authorized users, existing kinds.
 STATE: Resources = (
     ("", ("namespaces", "namespaces/*")),
     ("admissionregistration.k8s.io", ()),
@@ -27,7 +27,7 @@ STATE: Resources = (
 )
 PULSE: Resources = (("coordination.k8s.io", ("leases",)),)
 _PULSE_NAMES = ("kube-controller-manager", "kube-scheduler")
-# Many, written by machines, and rarely what a policy is about. Reviews are never given to policies at all.
+# These requests are many, written by machines, and rarely the subject of a policy. Policies never see reviews.
 NOISE: Resources = (
     ("", ("events", "endpoints", "nodes/status")),
     ("events.k8s.io", ("events",)),
@@ -40,10 +40,10 @@ NOISE: Resources = (
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What given policies are about.
+    """The requests that given policies match.
 
-    `groups` has the resources of each API group, with `R/*` next to each `R`; no resources, as the
-    group `*`, stand for all. `sources` are the policies' names; `reads_managed_fields` when one of them looks at those."""
+    `groups` has the resources of each API group, with `R/*` next to each `R`; an empty list, like the group `*`, stands for all.
+    `sources` are the policies' names; `reads_managed_fields` when one of them reads managed fields."""
 
     groups: Resources
     sources: tuple[str, ...] = ()
@@ -51,12 +51,12 @@ class Coverage:
 
     @property
     def covers_everything(self) -> bool:
-        """Whether a policy is about every API group, which no list of groups can name before Kubernetes 1.36."""
+        """Whether a policy matches every API group, which no list of groups can name before Kubernetes 1.36."""
         return any(group == "*" for group, _ in self.groups)
 
 
 def audit_policy_text(coverage: Coverage | None = None) -> str:
-    """The file for --audit-policy-file: for any policy, or for exactly what `coverage` says. Its comments say why."""
+    """The file for --audit-policy-file: for any policy, or only for the requests in `coverage`. Its comments give the reasons."""
     return "\n".join(_lines(coverage)) + "\n"
 
 

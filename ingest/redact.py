@@ -1,14 +1,15 @@
-"""Credentials are taken out of an event before it reaches any disk: bodies of Secrets and all that quotes them, tokens, passwords.
+"""Credentials are taken out of an event before it reaches any disk: bodies of Secrets and all texts that quote them, tokens,
+passwords.
 
-An audit policy should keep such bodies out of the log in the first place (level Metadata). This is the second lock: it is on by
-default and works on the raw bytes of an event, at the door of the sink and of the file ingest. What it took out is written into the
-annotation `hindcast/redacted` of the event, so that a replay can say why the object is not known.
+An audit policy should keep such bodies out of the log in the first place (level Metadata). This is the second protection. It is on
+by default, and works on the raw bytes of events as they enter the sink and the file ingest. The event's annotation
+`hindcast/redacted` lists the removed parts, so that a replay can say why the object is unknown.
 
     hindcast/redacted: "requestObject"                            mode drop
     hindcast/redacted: "requestObject:spec.token"             a configured path: only what lies there was replaced
     hindcast/redacted: "requestObject=blake2b:5f0c..,requestURI"  mode hash: equal bodies stay recognisable, with this lake's key
 
-Here it is decided which events have to be looked into, and what holds for their object; redact_event.py cleans the fields.
+This module decides which events must be decoded, and whether their object is a credential; redact_event.py cleans the fields.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ KEY_BYTES = 32
 
 _REPLACEMENT = "REDACTED"
 _HASHED = "blake2b:"
-# As the API server writes it: keys in the order of the Go struct, nothing between the tokens. A quote that a backslash precedes may
-# be a part of the text, so no text of the head may end so.
+# As the API server writes it: keys in the order of the Go struct, nothing between the tokens. A quote after a backslash may be part
+# of a text, so no text of the head may end in a backslash.
 _HEAD = re.compile(
     rb'\{(?:"kind":"Event","apiVersion":"audit\.k8s\.io/v1",)?"level":"[^"]*+(?<!\\)","auditID":"[^"]*+(?<!\\)",'
     rb'"stage":"[^"]*+(?<!\\)","requestURI":"([^"]*+)(?<!\\)","verb":"[a-z]*+",(?="user":)'
 )
-_REF, _REF_KEY = b'"objectRef":{"resource":"', b'Ref":{"'  # few letters and rare ones are found in half the time
+_REF, _REF_KEY = b'"objectRef":{"resource":"', b'Ref":{"'  # short patterns of rare letters are found in half the time
 _SUBRESOURCE, _EXEC = b'"subresource":"', b'"subresource":"exec"'
 _NO_MESSAGE, _NO_MESSAGE_BYTES = b'},"responseStatus":{"metadata":{},"code":', 60  # to the end of `"requestObject`
 _BODY = b'Object":'  # the end of `requestObject` and `responseObject`
@@ -52,20 +53,20 @@ _DIGITS = b"0123456789"
 _TIMES = b'"requestReceivedTimestamp":"--T::.Z","stageTimestamp":"--T::.Z"'  # without the digits
 _TIMES_BYTES = len(_TIMES) + 2 * len("20260101000000000000")
 _NOT_OF_PERSONS = (_BODY, b'"objectRef":')
-# So many parts of events of each kind that hold no credential are remembered: 8 MB at most.
+# How many credential-free parts of events of each kind are remembered: 8 MB at most.
 _PLAIN_PARTS_MAX = 2_048
 _PLAIN_PART_BYTES_MAX = 2_000
-# The answer alone is a credential here, and admission never sees that:
-# kubernetes pkg/registry/core/serviceaccount/storage/token.go.
+# Here only the answer is a credential, and admission never sees the answer: kubernetes
+# pkg/registry/core/serviceaccount/storage/token.go.
 _ANSWERS_ONLY = frozenset((("serviceaccounts", "token"),))
-# The kinds of bodies by which a credential is known where the event does not name its resource.
+# Kinds of bodies that are credentials, for events that do not name their resource.
 _KINDS = {"TokenRequest": ("serviceaccounts", "token")}
-# In bytes that are not an event, any of these is taken as a sign that a credential may be inside.
+# In bytes that are not an event, any of these words means that a credential may be inside.
 _SUSPECT = (
     *(b"secret", b"token", b"bearer", b"passw", b"pwd", b"certificatesigningrequest", b"authorization", b"basic ", b"private key"),
     *(b"credential", b"apikey", b"api_key", b"api-key", b"sig=", b"auth=", b"stringdata", b'"data"', b"ls0tls1crudjti", b"eyj"),
 )
-# JSON may write any letter as an escape, once more in a text of JSON, and a URI has escapes of its own.
+# JSON may write any letter as an escape, JSON inside a text may escape it again, and a URI has its own escapes.
 _ESCAPED = re.compile(rb"(?<!\\)\\++u00([0-7][0-9a-fA-F])|%(?:25)*+([0-7][0-9a-fA-F])")
 
 Mode = Literal["drop", "hash"]
@@ -96,18 +97,18 @@ _encoder = msgspec.json.Encoder()
 def tells_of_request(notes: str) -> bool:
     """Whether an event's note on its redaction says that a part of the request or of its answer's object is missing.
 
-    Else only texts about the request went, which leave a replay all that it had.
+    Otherwise only texts about the request were removed; a replay does not need these.
     """
     return any(note not in TEXT_NOTES for note in notes.split(","))
 
 
 def is_withheld(text: str) -> bool:
-    """Whether a text stands for one that was taken out."""
+    """Whether a text is the placeholder of a removed one."""
     return text == _REPLACEMENT or text.startswith(_HASHED)
 
 
 def load_or_create_key(path: Path) -> bytes:
-    """The key of this lake's hashes; made once, readable by its owner only. Raises LakeError."""
+    """The key of this lake's hashes; made once, and readable by its owner only. Raises LakeError."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -129,10 +130,11 @@ def load_or_create_key(path: Path) -> bytes:
 
 
 class Redactor:
-    """Takes credentials out of raw events; the same event always gives the same bytes, so a repeated event is still a duplicate.
+    """Takes credentials out of raw events; the same event always gives the same bytes, so a repeated event still counts as a
+    duplicate.
 
-    `resources` is a table like DEFAULT_RESOURCES, whose bodies go as a whole; `paths` name values in bodies (see redact_paths.py),
-    in addition to DEFAULT_PATHS. Raises InputError for an entry that is none.
+    `resources` is a table like DEFAULT_RESOURCES, whose bodies are removed whole. `paths` name values in bodies (see
+    redact_paths.py), in addition to DEFAULT_PATHS. Raises InputError for an invalid entry.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class Redactor:
             self._paths.setdefault(rule.resource, []).append((rule, path))
         self._names = frozenset(name.encode() for name in (*self._rules, *self._paths))
         self._suspect = _SUSPECT + tuple(name.removesuffix(b"s").lower() for name in self._names)
-        # Their requests have no body that is a credential, so without one they are as any other.
+        # The body of such a request is never a credential; without an answer the event is like any other.
         self._answers_only = frozenset(
             name.encode()
             for name, named in self._rules.items()
@@ -168,17 +170,17 @@ class Redactor:
         self._key = key[:64]
 
     def apply(self, line: bytes) -> bytes:
-        """The event as it may be written to disk; the very same object when nothing had to be taken out.
+        """The event as it may be written to disk; the same object when nothing had to be removed.
 
-        Bytes that do not decode come back as they are, unless they may hold a credential: then as a JSON object that says how many
-        bytes were withheld and that is not an event.
+        Bytes that do not decode are returned unchanged, unless they may hold a credential. Then a JSON object that is not an event
+        takes their place and says how many bytes were withheld.
         """
         return self._apply_slowly(line) if self._needs_a_look(line) else line
 
     def _needs_a_look(self, line: bytes) -> bool:
-        """Whether an event has to be decoded: whatever does not look as the API server writes it, or may hold a credential.
+        """Whether an event must be decoded: it does not look as the API server writes it, or it may hold a credential.
 
-        Its fields stand in order: the URI, who asked, the reference, the answer, the bodies, then times and annotations. The
+        Its fields come in this order: the URI, who asked, the reference, the answer, the bodies, then times and annotations. The
         patterns have quotes that are not escaped, so they are not part of a string.
         """
         head = _HEAD.match(line)
@@ -189,7 +191,7 @@ class Redactor:
         last_start = end + _TIMES_BYTES
         if end < 0 or line[end:last_start].translate(None, _DIGITS) != _TIMES:
             return True
-        # The URI, who asks, and why that is allowed, are as in another event for the most part.
+        # The URI, the user and the reason of the authorization mostly repeat those of another event.
         if uri not in self._plain_uris and not self._is_plain_uri(uri):
             return True
         ref = line.find(_REF_KEY, who, end) - len('"object')
@@ -197,7 +199,7 @@ class Redactor:
             if not line.startswith(_REF, ref) or self._object_needs_a_look(line, ref + len(_REF), end):
                 return True
         else:
-            # Without a reference the URI says what is asked for.
+            # Without a reference the URI names the resource.
             ref = end
             if any(name in uri for name in self._names):
                 return True
@@ -208,7 +210,7 @@ class Redactor:
         )
 
     def _object_needs_a_look(self, line: bytes, name_start: int, end: int) -> bool:
-        """The same for the part of an event that begins with its resource's name and ends with its bodies."""
+        """The same for the part of an event from its resource's name to its bodies."""
         name = line[name_start : line.find(b'"', name_start)]
         body = line.find(_BODY, name_start, end)
         before_body = body if body >= 0 else end
@@ -222,28 +224,28 @@ class Redactor:
         return not is_plain_status and may_hold_by_form(line[name_start:before_body])
 
     def _is_plain_uri(self, uri: bytes) -> bool:
-        """Whether a URI holds nothing that may have to go; then it is remembered."""
+        """Whether a URI holds no credential; if so, it is remembered."""
         if uri_needs_a_look(uri):
             return False
         _remember(self._plain_uris, uri)
         return True
 
     def _is_plain_person(self, part: bytes) -> bool:
-        """Whether what stands between an event's verb and its reference says nothing of a credential."""
+        """Whether the part between an event's verb and its reference is free of credentials."""
         if any(name in part for name in _NOT_OF_PERSONS) or person_needs_a_look(part):
             return False
         _remember(self._plain_persons, part)
         return True
 
     def _is_plain_end(self, part: bytes) -> bool:
-        """The same for what follows an event's times. A field about persons is at another place in an API server's event."""
+        """The same for the part after an event's times. A field about users is elsewhere in an API server's event."""
         if _BODY in part or b'ser":' in part or may_hold_by_form(part):
             return False
         _remember(self._plain_ends, part)
         return True
 
     def withholds_kind(self, kind: str, api_version: str) -> bool:
-        """Whether every object of a kind is a credential as a whole, as Secrets are."""
+        """Whether every object of a kind as a whole is a credential, as Secrets are."""
         group = api_version.rpartition("/")[0]
         return any(
             rule.group in (None, group) and rule.subresource is None
@@ -252,9 +254,9 @@ class Redactor:
         )
 
     def clean_object(self, raw: bytes, kind: str, api_version: str) -> bytes:
-        """An object of a snapshot without the values at the configured paths, and without those of Secrets inside of it.
+        """An object of a snapshot without the values at the configured paths, and without the values of Secrets inside it.
 
-        Raises ValueError or RecursionError for what does not decode.
+        Raises ValueError or RecursionError for bytes that do not decode.
         """
         ref = Reference(apiGroup=api_version.rpartition("/")[0])
         names = resources_of(kind)
@@ -293,7 +295,7 @@ class Redactor:
         cleaning.clean(annotations)
         if not cleaning.notes:
             return line
-        # What an earlier passage took out stays said.
+        # The notes of an earlier redaction stay.
         before = [note for note in annotations.get(ANNOTATION, "").split(",") if note]
         annotations[ANNOTATION] = ",".join(dict.fromkeys((*before, *cleaning.notes)))
         cleaning.fields["annotations"] = msgspec.Raw(_encoder.encode(annotations))
@@ -303,7 +305,7 @@ class Redactor:
         return any(rule.matches(ref) for rule in self._rules.get(ref.resource or "", ()))
 
     def _hides_unnamed(self, line: bytes, uri: str) -> bool:
-        """The same for an event that names no resource: by its URI, or by the kinds of its bodies."""
+        """The same for an event that names no resource, by its URI or by the kinds of its bodies."""
         segments = uri.partition("?")[0].split("/")
         for at, segment in enumerate(segments):
             if any(rule.subresource in (None, *segments[at + 1 :]) for rule in self._rules.get(segment, ())):

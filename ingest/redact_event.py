@@ -1,8 +1,8 @@
-"""What is taken out of the fields of one event, once it is known whether its object is a credential.
+"""Removes credentials from the fields of one event, once the caller knows whether its object is a credential.
 
-Of an event on a Secret, everything that comes from the object goes: bodies, patches of webhooks, audit annotations of policies,
-and of failures the words that the server did not write. A replay asks for the names of policies, bindings and webhooks, for the
-index of an expression and for the code, so these stay. Of any other event, only what is a credential by its form or name goes.
+An event on a Secret loses everything that comes from the object: bodies, patches of webhooks, audit annotations of policies, and
+the words in failures that the server did not write. A replay needs the names of policies, bindings and webhooks, the index of an
+expression and the code, so these stay. Any other event loses only values that are credentials by their form or name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .redact_paths import BodyPath, clean_body, clean_patch
 from .server_words import REASONS, REDACTED, server_words
 
 PATCH = "patch.webhook.admission.k8s.io/"
-# kube-apiserver makes the values of these annotations without the object; queries/macros/server_annotation.sql cites each.
+# kube-apiserver makes the values of these annotations without reading the object; queries/macros/server_annotation.sql cites each.
 _SERVER_ANNOTATIONS = frozenset(
     (
         *("apiserver.k8s.io", "apiserver.latency.k8s.io", "audit.k8s.io", "authentication.k8s.io", "authentication.kubernetes.io"),
@@ -30,14 +30,15 @@ _SERVER_ANNOTATIONS = frozenset(
         *("failed-open.validating.webhook.admission.k8s.io", "failed-open.validation.webhook.admission.k8s.io"),
     )
 )
-# Of an unknown field nobody can say where its content is from; these are of the older versions of an event, and of GKE's entries.
+# The content of an unknown field may come from anywhere; these are known, from the older versions of an event and from GKE's
+# entries.
 _KNOWN_FIELDS = FIELDS | {"metadata", "timestamp", "logEntry"}
 _KNOWN_DETAILS = frozenset(("name", "group", "kind", "uid", "retryAfterSeconds"))
 _KNOWN_STATUS = frozenset(("code", "reason", "message", "details", "status", "metadata", "kind", "apiVersion"))
 _BODIES = ("requestObject", "responseObject")
-# The notes on texts about a request, whose absence takes nothing from a replay.
+# The notes on removed texts about a request; a replay does not need these texts.
 TEXT_NOTES = frozenset(("annotations", "responseStatus", "userAgent", "user", "impersonatedUser", "fields"))
-# A shorter text stands in many messages by chance.
+# A shorter text occurs in many messages by chance.
 _QUOTED_LENGTH_MIN = 3
 _MEMBER_NAME = re.compile(rb'"([^"]*+)"\s*+:')
 
@@ -57,12 +58,11 @@ Fields = dict[str, msgspec.Raw]
 
 
 class EventCleaning:
-    """The cleaning of one event, whose `fields` it changes; `notes` say what went, in the words of the annotation.
+    """The cleaning of one event, whose `fields` it changes; `notes` list the removed parts, in the words of the annotation.
 
-    `hides`: a body is a credential; `hides_texts`: one that admission saw, so that texts may quote it; `hides_name`: the object's
-    name is a credential, too. `paths` name values in a body.
-    `replace` gives what takes the place of a JSON value.
-    `body_note` makes the note on a body that went whole. `clean` raises ValueError or RecursionError for what does not decode.
+    `hides`: a body is a credential. `hides_texts`: admission saw that body, so texts may quote it. `hides_name`: the object's name
+    is a credential, too. `paths` name values in a body. `replace` returns the replacement of a JSON value. `body_note` makes the
+    note on a body that was removed whole. `clean` raises ValueError or RecursionError for bytes that do not decode.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class EventCleaning:
         self._replace = replace
         self._body_note = body_note
         self._removed: list[bytes] = []  # the values at paths, as JSON
-        # Whether texts may quote what was taken out of the object in a form that is not known.
+        # Whether texts may quote removed values of the object in an unknown form.
         self._withholds_texts = hides_texts or bool(paths)
 
     def clean(self, annotations: dict[str, str]) -> None:
-        """All fields; `annotations` are those of the event, and are changed like the others."""
+        """Clean all fields; `annotations` are the event's own, and are changed like the other fields."""
         self._bodies()
         self._annotations(annotations)
         self._status()
@@ -100,7 +100,7 @@ class EventCleaning:
 
     def _bodies(self) -> None:
         if not self._hides and self._paths:
-            # A request whose body is here shows which values its messages may quote.
+            # If a request's body is here, it shows the values that its messages may quote.
             self._withholds_texts = bytes(self.fields.get("requestObject", b"null")) == b"null"
         for field in _BODIES:
             body = bytes(self.fields.get(field, b"null"))
@@ -134,7 +134,7 @@ class EventCleaning:
         return bytes(reference.get("subresource", b"")) == b'"exec"'
 
     def _name(self, annotations: dict[str, str]) -> None:
-        """The name stands in the reference, in the URI and in what the server said of the object."""
+        """The name is in the reference, in the URI and in the server's words about the object."""
         name = _named.decode(self.fields.get("objectRef", b"{}")).name
         if not name or name == REDACTED:
             return
@@ -183,7 +183,8 @@ class EventCleaning:
         return _clean(value)
 
     def _patch(self, value: str) -> str:
-        """Which webhook patched stays, and what it changed goes; at configured paths and in embedded Secrets only the values do."""
+        """The webhook's name stays and its changes are removed; at configured paths and in embedded Secrets, only the values are
+        removed."""
         if not self._hides_texts:
             document = value.encode()
             cleaned = clean_patch(clean_embedded(document), self._paths, self._take)
@@ -195,7 +196,7 @@ class EventCleaning:
         return _encoder.encode(kept).decode() if len(kept) != len(told) else value
 
     def _failures(self, value: str) -> str:
-        """The text of the annotation that policies leave: a list of failures, of which only messages quote the object."""
+        """The text of the annotation that policies write: a list of failures. Only their messages quote the object."""
         if not self._may_quote(value):
             return _clean(value)
         try:
@@ -229,7 +230,7 @@ class EventCleaning:
         return kept
 
     def _may_quote(self, text: str) -> bool:
-        """Whether a text may hold something that was taken out of the object."""
+        """Whether a text may hold a removed value of the object."""
         if self._withholds_texts:
             return True
         return any(word in text or word in _unescaped(text) for value in self._removed for word in _words(_anything.decode(value)))
@@ -244,7 +245,7 @@ class EventCleaning:
                 self.notes.append("requestURI")
 
     def _others(self) -> None:
-        """Who asked, with which program, and fields that are not known."""
+        """The user, the user agent, and unknown fields."""
         for name in list(self.fields):
             raw = bytes(self.fields[name])
             if self._hides_texts and name not in _KNOWN_FIELDS:
@@ -262,7 +263,7 @@ _CLEANED_ELSEWHERE = frozenset((*_BODIES, "requestURI", "responseStatus", "annot
 
 
 def _clean_exec(body: bytes) -> bytes:
-    """PodExecOptions without the credentials in its command, as a managed cluster logs it; the same object where there are none."""
+    """PodExecOptions without the credentials in its command, as a managed cluster logs it; the same object without any."""
     options = _anything.decode(body)
     command = options.get("command")
     if not isinstance(command, list):
@@ -280,7 +281,7 @@ def _any_text(name: str, text: str) -> str:
 
 
 def _named_text(name: str, text: str) -> str:
-    """A value of `extra` of a user: what an authenticator says of it may be the token itself."""
+    """A value of a user's `extra`: an authenticator may put the token itself there."""
     return REDACTED if text and _announces_credential(name) else clean_text(text)
 
 
@@ -290,19 +291,19 @@ def _announces_credential(name: str) -> bool:
 
 
 def person_needs_a_look(fields: bytes) -> bool:
-    """Whether anything may have to go from fields of an event, as JSON writes them, that say who asked."""
+    """Whether fields about the user, as JSON writes them, may hold a credential."""
     return may_hold_by_form(fields) or any(
         b"\\" in name or _announces_credential(name.decode("utf-8", "replace")) for name in _MEMBER_NAME.findall(fields)
     )
 
 
 def _failure_text(name: str, text: str) -> str:
-    """A failure's field; what is not known there counts as its message."""
+    """A failure's field; an unknown field is treated like its message."""
     return text if name in ("policy", "binding", "expressionIndex", "validationActions") else server_words(text)
 
 
 def _words(value: Any) -> Iterator[str]:
-    """The texts in a value that was taken out, and numbers as texts."""
+    """The texts in a removed value, and its numbers as texts."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -313,5 +314,5 @@ def _words(value: Any) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    """The text without the escapes that quoting adds: a message may quote a value with %q, inside of another quoted text."""
+    """The text without the escapes that quoting adds: a message may quote a value with %q, inside another quoted text."""
     return text.replace("\\\\", "\\").replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n").replace("\\t", "\t")

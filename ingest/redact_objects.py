@@ -1,8 +1,8 @@
-"""Objects that are credentials, wherever they lie in JSON: whole Secrets inside of other objects, and in text that is JSON itself.
+"""Objects that are credentials, anywhere in JSON: whole Secrets inside other objects, and inside texts that are JSON themselves.
 
-Tools that carry manifests to other clusters (Work, ManifestWork, Bundle, ResourceBinding) hold Secrets as they are, and so do
-kubectl's last-applied-configuration of such objects and the patches of webhooks. References to Secrets, and sealed or external
-Secrets, hold no value and stay as they are.
+Tools that carry manifests to other clusters (Work, ManifestWork, Bundle, ResourceBinding) hold Secrets as they are. So do kubectl's
+last-applied-configuration of such objects and the patches of webhooks. References to Secrets, and sealed or external Secrets, hold
+no value and stay as they are.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import re2
 
 from .credentials import REDACTED, byte_options
 
-# A Secret inside of an object, and inside of a text in it.
+# A Secret inside an object, and inside a text in it.
 _EMBEDDED_SIGN = re.compile(rb'Secret(?:(?<="Secret)"|List(?<="SecretList)"|(?:List)?\\")')
-# RE2 finds the word many times as fast as the pattern, once it is called; few long events have it.
+# RE2 finds the word many times faster than the pattern, not counting the call; few long events have the word.
 _secret_word = re2.compile(b"Secret", byte_options())
 _LONG_BYTES = 2_500
 _VALUES = ("data", "stringData")
@@ -29,18 +29,18 @@ _encoder = msgspec.json.Encoder()
 
 
 def resources_of(kind: str) -> tuple[str, ...]:
-    """The names that the resource of a kind may have, by Kubernetes' rule for plurals; also of a list of that kind."""
+    """The names that a kind's resource may have, by Kubernetes' rule for plurals; also for a list of that kind."""
     name = kind.removesuffix("List").lower()
     return (f"{name}s", f"{name}es", f"{name[:-1]}ies")
 
 
 def may_embed_secret(data: bytes) -> bool:
-    """Whether JSON bytes may hold a Secret with values; cheap, because most of them do not have the word."""
+    """Whether JSON bytes may hold a Secret with values; cheap, because most bodies lack the word."""
     return (len(data) < _LONG_BYTES or _secret_word.search(data) is not None) and _EMBEDDED_SIGN.search(data) is not None
 
 
 def clean_embedded(document: bytes) -> bytes:
-    """JSON without the values of every Secret in it; the same object where there is none. Raises ValueError, RecursionError."""
+    """JSON without the values of the Secrets in it; the same object if it has no Secret. Raises ValueError, RecursionError."""
     if not may_embed_secret(document):
         return document
     value = _decoder.decode(document)
@@ -49,7 +49,7 @@ def clean_embedded(document: bytes) -> bytes:
 
 
 def clean_texts(document: bytes, clean: Callable[[str, str], str]) -> bytes:
-    """JSON with each text replaced by what `clean` makes of (its field's name, the text); the same object where nothing changes.
+    """JSON with each text replaced by the result of `clean`(its field's name, the text); the same object where nothing changes.
 
     Raises ValueError, RecursionError.
     """
@@ -67,7 +67,8 @@ def _map(value: Any, name: str, clean: Callable[[str, str], str]) -> Any:
 
 
 def _clean(value: Any, depth: int, is_secret: bool = False) -> Any:
-    """The value without those of Secrets; the very same where none is inside. `is_secret`: the list that it is in says so."""
+    """The value without the values of Secrets; the same object where it holds no Secret. `is_secret`: its list says that it is
+    one."""
     if isinstance(value, str):
         return _clean_text(value, depth)
     if isinstance(value, list):
@@ -87,7 +88,7 @@ def _clean(value: Any, depth: int, is_secret: bool = False) -> Any:
 
 
 def _blank(value: Any) -> Any:
-    """The names of a Secret's values are not credentials, and policies ask for them."""
+    """The names of a Secret's values are not credentials, and policies read them."""
     return dict.fromkeys(value, REDACTED) if isinstance(value, dict) else REDACTED
 
 

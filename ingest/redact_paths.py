@@ -1,7 +1,7 @@
-"""Values inside bodies that must not reach a disk, named by the operator: `pods:spec.containers.env.value`.
+"""Removes values inside bodies that the operator names by path: `pods:spec.containers.env.value`.
 
-A path is RESOURCE, a colon, and field names with dots between them. `*` stands for every field or element, lists are entered
-without being named, and a dot inside a name is written `\\.`. Everything next to the value stays byte for byte as it was.
+A path is RESOURCE, a colon, and field names with dots between them. `*` stands for every field or element, lists have no step of
+their own, and a dot inside a name is written `\\.`. Everything around the value stays byte for byte.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _array_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 _text_decoder = msgspec.json.Decoder(str)
 _encoder = msgspec.json.Encoder()
 
-# From the JSON text of a value to that of what takes its place.
+# From the JSON text of a value to the JSON text of its replacement.
 Replace = Callable[[bytes], bytes]
 
 
@@ -37,7 +37,7 @@ class BodyPath:
 
 
 def parse_body_path(text: str) -> BodyPath:
-    """The path that a setting names. Raises InputError for what is none."""
+    """The path that a setting names. Raises InputError for an invalid path."""
     resource, colon, path = text.partition(":")
     steps = tuple(step.replace("\\.", ".") for step in _DOT.split(path))
     if not colon or not resource or "" in steps or "," in path:
@@ -46,9 +46,9 @@ def parse_body_path(text: str) -> BodyPath:
 
 
 def clean_body(body: bytes, paths: Sequence[BodyPath], replace: Replace) -> tuple[bytes | None, list[str]]:
-    """The body without the values at `paths`, and the texts of the paths at which something was.
+    """The body without the values at `paths`, and the texts of the paths that held something.
 
-    None instead of a body that cannot be searched: a JSON patch names its places in another way, and what does not decode hides
+    None instead of a body that cannot be searched: a JSON patch names its places in another way, and an undecodable body hides
     them. Objects in lists and in kubectl's last-applied-configuration are searched, too.
     """
     if body[:1] != b"{":
@@ -68,7 +68,7 @@ def clean_body(body: bytes, paths: Sequence[BodyPath], replace: Replace) -> tupl
 def clean_patch(annotation: bytes, paths: Sequence[BodyPath], replace: Replace) -> bytes:
     """The annotation on a webhook's JSON patch without the values at `paths`: an operation names its place by a JSON pointer.
 
-    The very same bytes where nothing lies there. Raises ValueError for what does not decode.
+    The same bytes if no path matches. Raises ValueError for bytes that do not decode.
     """
     if not paths or annotation[:1] != b"{":
         return annotation
@@ -99,10 +99,11 @@ def _clean_operation(operation: bytes, paths: Sequence[BodyPath], replace: Repla
 
 
 def _steps_taken(place: Sequence[str], steps: tuple[str, ...]) -> set[int]:
-    """How many of the steps a place may have taken: all of them at or below their end. The set is empty for another place."""
+    """How many steps of the path may lead to a place; all of them at its end or below. The set is empty for a place off the
+    path."""
     taken = {0}
     for part in place:
-        is_element = part == "-" or part.isdigit()  # steps do not name elements of lists
+        is_element = part == "-" or part.isdigit()  # steps do not count the elements of lists
         onward = {count + 1 for count in taken if count < len(steps) and steps[count] in ("*", part)}
         taken = onward | {count for count in taken if is_element or count == len(steps)}
     return taken
@@ -122,7 +123,7 @@ def _clean_document(document: bytes, steps: tuple[str, ...], replace: Replace) -
 
 
 def _clean(value: bytes, steps: tuple[str, ...], replace: Replace) -> bytes:
-    """The JSON text with what lies at `steps` replaced; the very same object where nothing does."""
+    """The JSON text with the values at `steps` replaced; the same object if there are none."""
     if not steps:
         return value if value == b"null" else replace(value)
     if value[:1] == b"[":

@@ -1,4 +1,4 @@
-"""The resources whose bodies are credentials, and rules that name such resources."""
+"""The resources whose bodies are credentials, and the rules that match them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from .errors import InputError
 
 # Each entry is RESOURCE, RESOURCE.GROUP or either with /SUBRESOURCE. Without a group it matches every group; without a subresource
-# it matches the resource and all of its subresources. The reason stands next to each.
+# it matches the resource and all of its subresources. Each entry has its reason next to it.
 DEFAULT_RESOURCES = (
     "secrets",  # data and stringData, also in lists and in last-applied-configuration
     "serviceaccounts/token",  # the response is a bearer token
@@ -20,13 +20,13 @@ DEFAULT_RESOURCES = (
     "oauthauthorizetokens",
 )
 
-# Single values that are credentials by what their kind is, as RESOURCE.GROUP:PATH (redact_paths.py). The rest of the object stays.
+# Single values that are credentials in objects of one kind, as RESOURCE.GROUP:PATH (redact_paths.py). The rest of the object stays.
 DEFAULT_PATHS = (
     "oauthclients.oauth.openshift.io:secret",
     "oauthclients.oauth.openshift.io:additionalSecrets",
-    "buildconfigs.build.openshift.io:spec.triggers.*.*.secret",  # who knows it, may start a build
+    "buildconfigs.build.openshift.io:spec.triggers.*.*.secret",  # whoever knows it can start a build
 )
-# Of these the name is made from the token, or is the token itself (openshift/oauth-server pkg/osinserver/registrystorage).
+# The object's name is made from the token, or is the token itself (openshift/oauth-server pkg/osinserver/registrystorage).
 NAMED_BY_TOKEN = frozenset(("oauthaccesstokens", "oauthauthorizetokens"))
 
 _RULE = re.compile(r"(?P<resource>[a-z0-9-]+)(?:\.(?P<group>[a-z0-9.-]+))?(?:/(?P<subresource>[a-z0-9*-]+))?")
@@ -42,14 +42,14 @@ class Reference(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One entry of such a table."""
+    """One entry of a table of resources."""
 
     resource: str
     group: str | None
     subresource: str | None
 
     def matches(self, ref: Reference) -> bool:
-        """Whether a request is about what the rule names."""
+        """Whether a request's resource matches the rule."""
         return (
             ref.resource == self.resource
             and (self.group is None or self.group == (ref.apiGroup or ""))
@@ -57,12 +57,12 @@ class Rule:
         )
 
     def covers_object(self, ref: Reference) -> bool:
-        """Whether the rule is about whole objects of the group of `ref`."""
+        """Whether the rule matches whole objects of the group of `ref`."""
         return self.subresource is None and self.group in (None, ref.apiGroup or "")
 
 
 def parse_rule(text: str) -> Rule:
-    """The rule that a setting writes. Raises InputError for what names no resource."""
+    """The rule that a setting names. Raises InputError for a text that names no resource."""
     match = _RULE.fullmatch(text)
     if match is None:
         raise InputError(

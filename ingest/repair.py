@@ -1,8 +1,8 @@
 """Repairs open segments of a stopped process: keeps whole batches, cuts a torn tail, and sets lost evidence aside.
 
-What lies behind the last intact batch is either a write that was broken off, which was never acknowledged and which its sender
-still has, or an acknowledged batch that was damaged later. The mark next to the segment (mark.py) distinguishes the two. Where it
-cannot, the bytes are kept in quarantine as possibly acknowledged, and never cut silently.
+The bytes behind the last intact batch have one of two origins. A write was interrupted, so the batch was never acknowledged and its
+sender still has it; or an acknowledged batch was damaged later. The mark next to the segment (mark.py) distinguishes the two. Where
+it cannot, the bytes are kept in quarantine as possibly acknowledged, and never cut silently.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .quarantine import Quarantined, write_quarantine
 from .segment import announced, intact_bytes, repair_segment
 from .segment_files import OPEN_SUFFIX, sealed_path, segment_files, segment_name
 
-LOST_TAIL = "-lost-"  # in the name of a quarantine file
+LOST_TAIL = "-lost-"  # part of a quarantine file's name
 
 
 @dataclass(frozen=True, slots=True)
 class LostTail:
-    """Bytes of a segment that cannot be read. `is_certain` is false where it is not known whether they were acknowledged."""
+    """Bytes of a segment that cannot be read. `is_certain` is false if they may not have been acknowledged."""
 
     start: int
     end: int
@@ -31,7 +31,7 @@ class LostTail:
 
 @dataclass(frozen=True, slots=True)
 class RepairedSegment:
-    """A segment that a stopped process left open: the bytes kept, those cut from its end, and what of these is lost evidence."""
+    """A segment that a stopped process left open: the bytes kept, those cut from its end, and the lost evidence among these."""
 
     name: str
     bytes_kept: int
@@ -40,7 +40,7 @@ class RepairedSegment:
 
 
 def repair_folder(directory: Path, mark_handle: int, quarantine: Path) -> list[RepairedSegment]:
-    """What an earlier life left open in a spool, and what it acknowledged that is not there any more. Raises OSError."""
+    """The segments that an earlier process left open in a spool, and acknowledged bytes that are missing. Raises OSError."""
     mark = read_mark(mark_handle)
     names = {segment_name(path) + OPEN_SUFFIX for path in segment_files(directory)}
     repaired = [repair_and_seal(path, mark, mark_handle, quarantine) for path in sorted(directory.glob(f"*{OPEN_SUFFIX}"))]
@@ -51,7 +51,7 @@ def repair_folder(directory: Path, mark_handle: int, quarantine: Path) -> list[R
 
 
 def repair_and_seal(path: Path, mark: Mark | None, mark_handle: int, quarantine: Path) -> RepairedSegment:
-    """Repair one segment and seal what is kept of it; a segment of which nothing is kept is removed. Raises OSError."""
+    """Repair one segment and seal the kept part; a segment without a kept part is removed. Raises OSError."""
     repaired = repair_open_segment(path, mark, quarantine)
     write_mark(mark_handle, path.name, repaired.bytes_kept, sealing=True)
     if repaired.bytes_kept:

@@ -1,7 +1,7 @@
-"""How long a lake keeps what: events by whole UTC days, their bodies for a shorter time, quarantine as long as events.
+"""How long a lake keeps its data: events by whole UTC days, their bodies for a shorter time, quarantine as long as events.
 
-Nothing is deleted here at once: files leave the manifest in one transaction, and `remove_retired` deletes them when no reader can
-have listed them any more.
+Nothing is deleted here at once. Files leave the manifest in one transaction, and `remove_retired` deletes them when no reader can
+still have them listed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .lake import Lake, LakeWriter
 from .maintain import read_footer, refuse_damaged
 from .manifest import DataFile
 
-# The flag of events whose bodies were kept for a shorter time than themselves.
+# The flag of events whose bodies expired before the events.
 OBJECTS_EXPIRED = "objects_expired"
 _BODIES = ("request_object", "response_object")
 
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What retention takes out of a lake: files that are read no more, their rows, and the bytes that the lake becomes smaller."""
+    """The data that retention removes from a lake: retired files, their rows, and the bytes by which the lake shrinks."""
 
     files: int
     rows: int
@@ -41,7 +41,7 @@ def events_before(lake: Lake, before: date) -> list[DataFile]:
 
 
 def bodies_before(lake: Lake, before: date) -> list[DataFile]:
-    """Those of `events_before` in which any event still has a body, by the footers. Raises LakeError for one that is damaged."""
+    """The files of `events_before` in which any event still has a body, by their footers. Raises LakeError for a damaged file."""
     return [file for file in events_before(lake, before) if _has_bodies(lake.path / file.path)]
 
 
@@ -52,13 +52,13 @@ def quarantine_before(lake: Lake, before: date) -> list[Path]:
 
 
 def sizes(files: Iterable[DataFile]) -> Expired:
-    """Files, rows and bytes of some files."""
+    """The number of some files, and their rows and bytes."""
     listed = list(files)
     return Expired(len(listed), sum(file.rows for file in listed), sum(file.bytes for file in listed))
 
 
 def expire(writer: LakeWriter, before: date, now_ts: float) -> Expired:
-    """Take the events of all UTC days before a date out of the lake, in one transaction; `now_ts` is seconds since the epoch."""
+    """Remove the events of all UTC days before a date from the lake, in one transaction; `now_ts` is seconds since the epoch."""
     old = events_before(writer.lake, before)
     repeats = [file for file in writer.lake.manifest.files("repeats") if file.dt < before.isoformat()]
     if old or repeats:
@@ -67,10 +67,10 @@ def expire(writer: LakeWriter, before: date, now_ts: float) -> Expired:
 
 
 def expire_objects(writer: LakeWriter, before: date, now_ts: float) -> Expired:
-    """Take the bodies of the events of all UTC days before a date out of the lake, and keep the events.
+    """Remove the bodies of the events of all UTC days before a date from the lake, and keep the events.
 
-    Rows whose bodies went have the flag OBJECTS_EXPIRED. File by file, each in one transaction; a second time finds nothing.
-    Raises LakeError when a file is damaged or the disk cannot take the rest; the files before it are done.
+    Rows that lost a body get the flag OBJECTS_EXPIRED. Each file is one transaction; a second call finds nothing to do. Raises
+    LakeError when a file is damaged or the disk cannot take the rest; the files before it are done.
     """
     old = bodies_before(writer.lake, before)
     saved_bytes = 0
@@ -95,7 +95,7 @@ def expire_quarantine(writer: LakeWriter, before: date) -> int:
 
 
 def _has_bodies(path: Path) -> bool:
-    """Whether any row of a file has one, by the counts of nulls in its footer."""
+    """Whether any row of a file has a body, by the counts of nulls in its footer."""
     footer = read_footer(path)
     for index in range(footer.num_row_groups):
         group = footer.row_group(index)

@@ -1,8 +1,8 @@
 """The one place that names the columns of the lake's `events` table and their types.
 
-One row per (cluster, audit_id, stage, stage_ts). `audit_id` alone identifies nothing: a client may choose it
-(kubernetes/apiserver pkg/endpoints/filters/audit_init.go). Lists and maps are never null, so that no engine has to tell null from
-empty. The two object columns hold the raw JSON as received, byte for byte; null means that the event had none.
+One row per (cluster, audit_id, stage, stage_ts). `audit_id` alone identifies nothing: a client may choose it (kubernetes/apiserver
+pkg/endpoints/filters/audit_init.go). Lists and maps are never null, so that queries need not distinguish null from empty. The two
+object columns hold the raw JSON as received, byte for byte; null means that the event had none.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ EVENTS = pa.schema(
 
 EVENT_KEY = ("cluster", "audit_id", "stage", "stage_ts")
 
-# The order in which a compacted file is sorted: it decides size (2.3 times smaller) and the speed of reading one resource.
+# The order in which a compacted file is sorted: the order makes files 2.3 times smaller and speeds up reading one resource.
 SORT_ORDER = ("api_group", "resource", "subresource", "namespace", "name", "ts")
 
 _OBJECT_COLUMNS: list[pa.Field[Any]] = [
     pa.field("cluster", pa.string(), nullable=False),
     pa.field("observed_ts", _TS, nullable=False),  # when the list was taken
-    pa.field("list_rv", pa.string()),  # resourceVersion of the list, where it is known
+    pa.field("list_rv", pa.string()),  # resourceVersion of the list, if known
     pa.field("api_version", pa.string(), nullable=False),
     pa.field("kind", pa.string(), nullable=False),
     pa.field("namespace", pa.string()),
@@ -86,16 +86,16 @@ _OBJECT_COLUMNS: list[pa.Field[Any]] = [
     pa.field("source", pa.string(), nullable=False),
 ]
 
-# One row per object of a snapshot (`kubectl get -A -o json`). The lists of one snapshot are not of one moment.
+# One row per object of a snapshot (`kubectl get -A -o json`). The lists of one snapshot are from different moments.
 OBJECTS = pa.schema(_OBJECT_COLUMNS, metadata={b"hindcast.schema_version": str(SCHEMA_VERSION).encode()})
 
 _REPEAT_COLUMNS: list[pa.Field[Any]] = [
     *(EVENTS.field(name) for name in (*EVENT_KEY, "ingest_ts", "ingest_source")),
-    pa.field("conflicting", pa.bool_(), nullable=False),  # it says something else than the stored event
+    pa.field("conflicting", pa.bool_(), nullable=False),  # its content differs from the stored event
 ]
 
-# One row per event that the lake held already when it came again from another kind of source, or with other content. The events
-# themselves remember only where they came from first; only these rows show which events came from one of two sources.
+# One row per event that arrived again from another kind of source, or with other content. The events themselves name only their
+# first source; these rows show which events came from both sources.
 REPEATS = pa.schema(_REPEAT_COLUMNS, metadata={b"hindcast.schema_version": str(SCHEMA_VERSION).encode()})
 
 

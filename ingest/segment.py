@@ -5,9 +5,9 @@ A batch is two zstd frames, one after the other:
     data frame       the events, one JSON object a line, every line ended by a newline
     skippable frame  JSON {cluster, digest, received_ts, n, bytes, crc}; decompressors pass over it
 
-The header comes last because some readers refuse a file that begins with a skippable frame, and because a batch whose header is
-there is a batch that was written whole. `crc` covers the compressed data frame and the header itself, so a segment is checked
-without decompressing anything. Frame and block layout: RFC 8878, sections 3.1.1 and 3.1.2.
+The header comes last for two reasons: some readers reject a file that begins with a skippable frame, and a header proves that its
+batch was written whole. `crc` covers the compressed data frame and the header itself, so a segment is checked without decompressing
+anything. Frame and block layout: RFC 8878, sections 3.1.1 and 3.1.2.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ import zstandard
 
 _DATA_MAGIC = 0xFD2FB528
 _DATA_MAGIC_BYTES = struct.pack("<I", _DATA_MAGIC)
-# RFC 8878 leaves sixteen skippable magic numbers to applications. One of our own makes the search for the next batch sharper.
+# RFC 8878 leaves sixteen skippable magic numbers to applications. A number of our own makes the search for the next batch more
+# reliable.
 _HEADER_MAGIC = 0x184D2A5D
 _HEADER_MAGIC_BYTES = struct.pack("<I", _HEADER_MAGIC)
 _HEADER_BYTES_MAX = 4096  # a header is about 200 bytes; a longer one is damage, not a header
 _CRC_FIELD = b'"crc":"%08x"}'
 _CRC_FIELD_BYTES = len(_CRC_FIELD % 0)
-_ZSTD_LEVEL = 1  # level 3 costs twice the time and saves a tenth
+_ZSTD_LEVEL = 1  # level 3 takes twice the time and saves a tenth
 
 
 class BatchHeader(msgspec.Struct, frozen=True):
-    """What a segment says of one batch. `received_ts` is seconds since the epoch; `bytes` counts the uncompressed lines."""
+    """The header of one batch. `received_ts` is seconds since the epoch; `bytes` counts the uncompressed lines."""
 
     cluster: str
     digest: str
@@ -57,7 +58,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A stretch of a segment, `start` to `end`, in which no intact batch could be found, and why."""
+    """A stretch of a segment, `start` to `end`, without an intact batch, and the reason."""
 
     start: int
     end: int
@@ -75,11 +76,12 @@ class Batch:
 
 
 class _Compressors(threading.local):
-    """One compressor a thread: none may be shared, and making one for every batch would cost as much as the compression."""
+    """One compressor for each thread: threads cannot share one, and a new one for each batch would cost as much as the
+    compression."""
 
     def mine(self) -> zstandard.ZstdCompressor:
         if not hasattr(self, "_compressor"):
-            # The content size stands in the frame header, so that a reader allocates once.
+            # The frame header holds the content size, so that a reader allocates once.
             self._compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_content_size=True)
         return self._compressor
 
@@ -135,12 +137,12 @@ def read_headers(path: Path) -> Iterator[BatchHeader]:
 
 
 def intact_bytes(data: bytes) -> int:
-    """Where the last intact batch of a segment ends; 0 when there is none."""
+    """The end of the last intact batch of a segment, in bytes; 0 without an intact batch."""
     return max((found.end for found in walk_segment(data) if isinstance(found, Extent)), default=0)
 
 
 def announced(data: bytes) -> list[BatchHeader]:
-    """The batch headers that can be read in a damaged stretch. No checksum holds there, so they are a hint, not evidence."""
+    """The batch headers that can be read in a damaged stretch. No checksum matches there, so they are a hint, not evidence."""
     found = []
     offset = 0
     while (offset := data.find(_HEADER_MAGIC_BYTES, offset)) >= 0:
@@ -152,9 +154,9 @@ def announced(data: bytes) -> list[BatchHeader]:
 
 
 def repair_segment(path: Path) -> tuple[int, int]:
-    """Cut a segment after its last intact batch and return (bytes kept, bytes cut); what is kept is on disk afterwards.
+    """Cut a segment after its last intact batch and return (bytes kept, bytes cut); the kept part is then durable.
 
-    Who calls it has seen to what lies behind. Damage before an intact batch stays where it is, for the reader to report.
+    The caller must first save the bytes behind that batch. Damage before an intact batch stays, for the reader to report.
     """
     data = path.read_bytes()
     kept = intact_bytes(data)
@@ -182,7 +184,7 @@ def _decompress(data: bytes, extent: Extent) -> Batch | Damage:
 
 
 def _extent_at(data: bytes, start: int) -> Extent | str:
-    """The intact batch that begins at `start`, or the reason why there is none."""
+    """The intact batch that begins at `start`, or the reason why no intact batch begins there."""
     header_start = _data_frame_end(data, start)
     if isinstance(header_start, str):
         return header_start
@@ -207,7 +209,7 @@ def _extent_at(data: bytes, start: int) -> Extent | str:
 
 
 def _data_frame_end(data: bytes, start: int) -> int | str:
-    """Where the zstd data frame that begins at `start` ends, found by hopping over its blocks."""
+    """Where the zstd data frame that begins at `start` ends, found by stepping over its blocks."""
     if data[start : start + 4] != _DATA_MAGIC_BYTES:
         return "no zstd frame begins here"
     try:
@@ -223,7 +225,7 @@ def _data_frame_end(data: bytes, start: int) -> int | str:
         last, kind, size = bool(block & 1), block >> 1 & 0b11, block >> 3
         if kind == 3:
             return "a data frame has a block of a reserved type"
-        # An RLE block stores its one byte once, whatever size it stands for.
+        # An RLE block stores one byte, whatever size it expands to.
         offset += 3 + (1 if kind == 1 else size)
     offset += 4 if has_checksum else 0
     return offset if offset <= len(data) else "the file ends inside a data frame"

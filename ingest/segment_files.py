@@ -1,4 +1,4 @@
-"""The files of a spool: what their names say, which of them are there, and the lock that one process holds on their folder."""
+"""The files of a spool: their names, a list of them, and the lock that one process holds on their folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPEN_SUFFIX = ".open"
 
 
 def segment_name(path: Path) -> str:
-    """The name of a segment, open or sealed; it is never used for another one."""
+    """The name of a segment, open or sealed; it is never used again."""
     return path.name.removesuffix(SEALED_SUFFIX).removesuffix(OPEN_SUFFIX)
 
 
@@ -37,12 +37,12 @@ def segment_files(directory: Path) -> list[Path]:
 
 def is_segment_there(directory: Path, name: str) -> bool:
     """Whether a segment is open or sealed in a spool, and not removed yet."""
-    # In this order: between the two looks it may be sealed, and never the other way round.
+    # Look in this order: a segment may be sealed between the two looks, but never opened again.
     return any((directory / f"{name}{suffix}").exists() for suffix in (OPEN_SUFFIX, SEALED_SUFFIX))
 
 
 def segments_bytes(directory: Path) -> int:
-    """The compressed bytes of all segments of a spool. Raises OSError where the folder is not there."""
+    """The compressed bytes of all segments of a spool. Raises OSError if the folder is missing."""
     found = 0
     for path in directory.iterdir():
         if path.name.endswith((SEALED_SUFFIX, OPEN_SUFFIX)):

@@ -1,8 +1,8 @@
 """Reads the log of a kube-apiserver for audit events that a backend failed to keep.
 
 HandlePluginError writes one line `Error in audit plugin 'P' affecting N audit events: WHY`, then one line for each event, at every
-verbosity (kubernetes/apiserver pkg/audit/metrics.go, format.go). A log proves losses, and never that there were no others: it may
-be rotated, or of one server of several.
+verbosity (kubernetes/apiserver pkg/audit/metrics.go, format.go). A log proves losses. It never proves that there were no others: it
+may be rotated, or come from one server of several.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .compressed import DamagedError, blocks
 from .errors import InputError
 
 _ERROR = re.compile(r"Error in audit plugin '([^']{1,100})' affecting (\d{1,9}) audit events?: (.*)")
-# In logs of --logging-format=json, quotes are escaped, and all lines of one message stand in one.
+# In logs of --logging-format=json, quotes are escaped, and one log line holds all lines of a message.
 _EVENT = re.compile(r'AUDIT: id=\\?"([^"\\]{1,200})\\?" stage=\\?"([A-Za-z]+)\\?"')
 _REASON_CHARACTERS = 200
 _LINE_BYTES_MAX = 16 * 1024 * 1024
@@ -23,9 +23,10 @@ _LINE_BYTES_MAX = 16 * 1024 * 1024
 
 @dataclass(slots=True)
 class PluginFailure:
-    """The events that one plugin (buffered, webhook, truncate, log) failed to keep, by one log: `reason` is its last one.
+    """The events that one plugin (buffered, webhook, truncate, log) failed to keep, according to one log; `reason` is the last one
+    logged.
 
-    `named` are (auditID, stage) of events that the log names, in `listed` lines; there are `events` in all.
+    `named` are the (auditID, stage) of events that the log names; `listed` counts their lines, `events` all lost events.
     """
 
     source: str
@@ -68,7 +69,8 @@ def _read(line: bytes, source: str, found: dict[str, PluginFailure], current: Pl
         current.events += int(events)
         current.reason = reason.partition("\\nImpacted")[0].strip()[:_REASON_CHARACTERS]
     if current is not None:
-        # Where the audit log itself is written here (--audit-log-format=legacy), more such lines follow: these events are not lost.
+        # Where the audit log itself is written here (--audit-log-format=legacy), more lines of this form follow; their events are
+        # not lost.
         names = _EVENT.findall(text)[: current.events - current.listed]
         current.listed += len(names)
         current.named.update(names)

@@ -1,6 +1,6 @@
 """The audit metrics of a kube-apiserver, as scraped and saved.
 
-Counters run since the process started (kubernetes/apiserver pkg/audit/metrics.go), so they speak of the time until the scrape.
+Counters run since the process started (kubernetes/apiserver pkg/audit/metrics.go), so they cover the time until the scrape.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _START = "process_start_time_seconds"
 
 @dataclass(frozen=True, slots=True)
 class ServerMetrics:
-    """One API server's counters. `errors` maps a plugin (buffered, webhook, truncate, log) to events that it failed to keep;
-    times are seconds since the epoch, and `start_ts` is None where the scrape does not tell."""
+    """One API server's counters. `errors` maps a plugin (buffered, webhook, truncate, log) to the number of events that it
+    failed to keep. Times are seconds since the epoch; `start_ts` is None if the scrape lacks it."""
 
     source: str
     events: int
@@ -32,9 +32,9 @@ class ServerMetrics:
 
 
 def read_server_metrics(path: Path) -> ServerMetrics:
-    """Read one scrape of /metrics. Without timestamps in it, the file's own time is taken for that of the scrape.
+    """Read one scrape of /metrics. If it has no timestamps, the file's modification time is the time of the scrape.
 
-    Raises InputError when it cannot be read or is not of a kube-apiserver that audits.
+    Raises InputError when it cannot be read or does not come from a kube-apiserver that audits.
     """
     try:
         text, modified_ts = path.read_text(encoding="utf-8"), path.stat().st_mtime

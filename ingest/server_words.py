@@ -1,8 +1,8 @@
-"""The words that an API server itself writes into a failure, told from those that come from the object.
+"""Separates the words that an API server itself writes into a failure from the words that come from the object.
 
 A denial of a Secret may quote the Secret: a policy's messageExpression does, a webhook's text does, and a strict-decoding error
-holds the whole object (kubernetes/apiserver pkg/endpoints/handlers/patch.go). A replay asks who refused a request and how far it
-came, never for the rest. So the server's own words stay, and everything between them goes.
+holds the whole object (kubernetes/apiserver pkg/endpoints/handlers/patch.go). A replay needs only who refused a request and how far
+it came. So the server's own words stay, and everything between them is removed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ REDACTED = "REDACTED"
 _NAME = r'"[a-z0-9][a-z0-9.:-]{0,252}+"'
 _KIND = r"[A-Za-z0-9./-]{1,300}+"
 _POLICY = r"'[a-z0-9][a-z0-9.-]{0,252}+'"
-# Every wording that queries/reach_rules.py asks for. No repetition is without a bound, or it
-# is tried at the beginning alone, so that the search takes linear time.
+# Every wording that queries/reach_rules.py matches. Each repetition is bounded, or is tried at the beginning alone, so that the
+# search takes linear time.
 _WORDS = re.compile(
     "|".join(
         (
@@ -48,10 +48,10 @@ _WORDS = re.compile(
         )
     )
 )
-# kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go; the expression may hold such words itself.
+# kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go; the expression may contain the same words.
 _EXPRESSION_ERROR = re.compile(r"expression '.*' resulted in error: ", re.DOTALL)
 
-# Every reason that apimachinery knows (pkg/apis/meta/v1/types.go, StatusReason); a webhook may answer any text in its place.
+# Every reason that apimachinery knows (pkg/apis/meta/v1/types.go, StatusReason); a webhook may answer with any other text.
 REASONS = frozenset(
     (
         *("Unauthorized", "Forbidden", "NotFound", "AlreadyExists", "Conflict", "Gone", "Invalid", "ServerTimeout", "Timeout"),
@@ -62,7 +62,7 @@ REASONS = frozenset(
 
 
 def server_words(message: str) -> str:
-    """A failure's text without what may come from the object; the same text where the server wrote all of it."""
+    """A failure's text without the parts that may come from the object; the same text if the server wrote all of it."""
     kept: list[str] = []
     end = 0
     for match in _WORDS.finditer(message):
@@ -73,7 +73,7 @@ def server_words(message: str) -> str:
 
 
 def _withheld(text: str) -> str:
-    """What stands for a text between the server's words, with the spaces around it."""
+    """The placeholder of a text between the server's words, with the spaces around it."""
     inner = text.strip(" :,.;\n")
     if inner in ("", REDACTED):
         return text

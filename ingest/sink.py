@@ -1,9 +1,8 @@
 """The sink: a batch comes in, is made durable, and only then is acknowledged.
 
-An API server repeats a batch up to five times on any answer but 2xx and then throws it away
-(kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go). So the sink never refuses a batch for one odd event: other items go to
-quarantine, events go to the spool, and the drain decodes them later. It refuses only a batch that it cannot store, and says when to
-try again.
+An API server repeats a batch up to five times on any answer but 2xx and then drops it (kubernetes/apiserver
+plugin/pkg/audit/webhook/webhook.go). So the sink never refuses a batch because of one invalid item: invalid items go to quarantine,
+events go to the spool, and the drain decodes them later. It refuses only a batch that it cannot store, and says when to try again.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .redact import Redactor
 from .spool import DisplacedError, Spool, SpoolWriteError
 from .telemetry import SinkMetrics
 
-# It becomes a folder's and a partition's name in some engines, so it is a name and nothing else.
+# The cluster's name becomes a folder's and a partition's name in some engines, so only safe characters are allowed.
 _CLUSTER_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 
 _log = structlog.get_logger("hindcast.sink")
@@ -42,14 +41,15 @@ class SinkLimits:
 
     body_bytes_max: int = (
         64 * 1024 * 1024
-    )  # 400 events of 100 KiB are 40 MB; without truncation on the API server, more is possible
-    items_max: int = 100_000  # --audit-webhook-batch-max-size is 400 by default; so many empty items would still cost 10 MB only
-    requests_per_sender_max: int = 128  # an API server sends 15 at one time at most
+    )  # 400 events of 100 KiB are 40 MB; without truncation on the API server, batches may be larger
+    items_max: int = 100_000  # --audit-webhook-batch-max-size is 400 by default; this many empty items would cost only 10 MB
+    requests_per_sender_max: int = 128  # an API server sends at most 15 at one time
     in_flight_bytes_max: int = 256 * 1024 * 1024  # a body costs about three times its size in memory while it is taken in
-    # Compressed. Above it the sink reports that the drain is behind, and goes on: what is refused may be lost, what waits is safe.
+    # Compressed bytes. Above this limit the sink reports that the drain is behind, but still accepts batches: refused batches may
+    # be lost, waiting ones are safe.
     backlog_bytes_max: int = 8 * 1024 * 1024 * 1024
     disk_free_bytes_min: int = 512 * 1024 * 1024  # left for the drain, which needs space to make space
-    digest_seconds: float = 600.0  # an API server's last repetition comes about 250 s after its first attempt
+    digest_seconds: float = 600.0  # an API server repeats a batch for the last time about 250 s after its first attempt
     digests_max: int = 100_000
 
 
@@ -64,7 +64,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The batch is not stored. `status` is an HTTP status; `retry_after_seconds` is None when a repetition is of no use."""
+    """The batch is not stored. `status` is an HTTP status; `retry_after_seconds` is None when a repetition cannot help."""
 
     reason: str
     status: int
@@ -105,7 +105,7 @@ def is_cluster_name(text: str) -> bool:
 
 
 class DigestWindow:
-    """The bodies that were acknowledged lately, so that a repeated one costs nothing. Thread-safe.
+    """The bodies that were acknowledged lately, so that a repeated body is not stored again. Thread-safe.
 
     It only saves work: the drain finds the other duplicates, because it knows every stored event.
     """
@@ -135,7 +135,7 @@ class DigestWindow:
 class Sink:
     """Takes POST bodies and makes them durable. Its methods may be called from many threads.
 
-    `redactor` None keeps every body as it came. Nothing here knows HTTP; a refusal carries the status that its kind maps to.
+    With `redactor` None every body is kept unchanged. This class does not speak HTTP; a refusal carries the status of its kind.
     """
 
     def __init__(
@@ -158,9 +158,9 @@ class Sink:
         )
         self._stopping = False
         self._disk_trouble = ""
-        self._is_behind = False  # as it was last logged
-        self._displaced = ""  # why no reader of the lake would see what is written now
-        self._write_trouble = ""  # why the last batch could not be stored, until one is, or the disk takes a probe
+        self._is_behind = False  # the last logged state
+        self._displaced = ""  # why no reader of the lake would see a batch written now
+        self._write_trouble = ""  # why the last batch could not be stored; cleared when a batch or a probe is written
         self._digests = DigestWindow(self.limits.digest_seconds, self.limits.digests_max)
         for header in spool.headers():
             self._digests.add(header.cluster, header.digest, header.received_ts)
@@ -168,7 +168,7 @@ class Sink:
 
     @contextmanager
     def flight(self, cluster: str, body_bytes: int, sender: str) -> Iterator[Flight | Refused]:
-        """A body of this size begins to arrive; yields the counter of its bytes, or a refusal.
+        """Admit a body of this size that begins to arrive; yields the counter of its bytes, or a refusal.
 
         `sender` has a share of the room. It is the proven identity, or else the address.
         """
@@ -186,7 +186,7 @@ class Sink:
             flight.end()
 
     def no_room(self, why: str) -> Refused:
-        """The refusal of a body for whose bytes there is no room."""
+        """The refusal of a body whose bytes find no room."""
         return self._counted(refuse("busy", why))
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class Sink:
         return result
 
     def look_around(self) -> None:
-        """Look at the disk and at the progress of the drain; call it about every second."""
+        """Check the disk and the progress of the drain; call it about every second."""
         directory = self._spool.directory
         try:
             free_bytes = shutil.disk_usage(directory).free
@@ -234,7 +234,7 @@ class Sink:
         self._disk_trouble = trouble
 
     def stop_accepting(self) -> None:
-        """Refuse every new body from now on; those that have begun to arrive are finished."""
+        """Refuse every new body from now on; bodies that are already arriving are still taken."""
         self._stopping = True
 
     def why_not_ready(self) -> Refused | None:
@@ -246,16 +246,16 @@ class Sink:
         return None
 
     def warning(self) -> str:
-        """A warning for the operator although batches are still taken; empty without one."""
+        """A warning for the operator while batches are still taken; else empty."""
         waiting, limit = self._spool.backlog_bytes, self.limits.backlog_bytes_max
         if waiting <= limit:
             return ""
         return f"{waiting} bytes wait for the drain, more than {limit}: batches are taken until the disk is nearly full"
 
     def trouble(self) -> Refused | None:
-        """Why batches are refused now or shown to no reader, or None.
+        """Why batches are refused now or hidden from every reader, or None.
 
-        Unlike `why_not_ready` it knows of failing writes and failing seals, which are tried again with the next batch.
+        Unlike `why_not_ready` it also covers failing writes and seals, which the sink tries again with the next batch.
         """
         failing = self._write_trouble or self._spool.seal_trouble
         return self.why_not_ready() or (refuse("disk_full", failing) if failing else None)
@@ -313,9 +313,9 @@ class Sink:
     def _quarantine(self, cluster: str, digest: str, bad: list[BadItem], received_ts: float) -> None:
         if not bad:
             return
-        self._spool.check_place()  # or the folder would be made again where the lake was
+        self._spool.check_place()  # otherwise the folder would be made again at the lake's old place
         records = [Quarantined("sink", cluster, received_ts, item.reason, item.raw) for item in bad]
-        # Named after the body: when its sender repeats it, the file is replaced, and nothing is counted twice.
+        # The file is named after the body: when the sender repeats the body, the file is replaced, and no record counts twice.
         write_quarantine(self._quarantine_directory, records, f"sink-{cluster}-{digest}")
         self.metrics.events_quarantined.inc(len(bad))
         _log.warning("events_quarantined", cluster=cluster, count=len(bad), reason=bad[0].reason)

@@ -1,7 +1,8 @@
-"""`hindcast ingest --snapshot`: what `kubectl get -A -o json` printed, as the state that a log begins with.
+"""`hindcast ingest --snapshot`: takes the output of `kubectl get -A -o json` as the state at the beginning of a log.
 
-A snapshot tells what existed when it was taken, and with the log what existed before. Each object is kept byte for byte. The caller
-gives the moment of the list; what the content tells of it is in snapshot_content.py. An empty list is a row without a name.
+A snapshot says which objects existed when it was taken and, with the log, which existed before. Each object is kept byte for byte.
+The caller gives the moment of the list; snapshot_content.py reads times and kinds from the content. An empty list is a row without
+a name.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from .redact import Redactor
 from .schema import OBJECTS
 from .snapshot_content import content_digest, marks_of
 
-_NAMES_MAX = 5  # of files in one note
+_NAMES_MAX = 5  # file names in one note
 _WITHHELD = "{}: {} objects of kind {} are credentials and were not taken; `--no-redact` takes them"
 
 
 @dataclass(slots=True)
 class SnapshotSummary:
-    """How many objects were taken from how many files, and how many the lake had already; `notes` say what a file leaves open."""
+    """How many objects were taken from how many files, and how many the lake had already; `notes` name missing facts about the
+    files."""
 
     files: int = 0
     objects: int = 0
@@ -43,11 +45,11 @@ def ingest_snapshot(
     redactor: Redactor | None = None,
     kind_of: KindOf | None = None,
 ) -> SnapshotSummary:
-    """Take lists of objects into the lake as they were at `observed` (an aware time). Folders are read whole.
+    """Take lists of objects into the lake as of `observed` (an aware time). Folders are read whole.
 
-    The same file given again for the same moment adds nothing. `redactor` keeps out what is a credential as a whole: a replay then
-    knows nothing of it. None keeps every object as it came. `kind_of` tells the kind of an empty list by the name of its file.
-    Raises InputError naming the file when it holds no objects; then nothing of this call is stored. Raises LakeError.
+    The same file given again for the same moment adds nothing. `redactor` keeps out objects that are credentials as a whole, so a
+    replay does not know their content; None keeps every object unchanged. `kind_of` gives the kind of an empty list by its file's
+    name. Raises InputError naming the file when it holds no objects; then this call stores nothing. Raises LakeError.
     """
     summary = SnapshotSummary()
     tables: list[pa.Table] = []
@@ -96,7 +98,7 @@ def _redacted(path: Path, rows: list[dict[str, Any]], redactor: Redactor, summar
 
 
 def _nameless(names: Sequence[str]) -> str:
-    """One sentence for all empty lists of no kind: a snapshot may have dozens."""
+    """One sentence for all empty lists without a kind: a snapshot may have dozens."""
     shown = ", ".join(names[:_NAMES_MAX]) + (f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else "")
     several = f"{len(names)} lists are empty and do not say which kind they would list"
     subject = "1 list is empty and does not say which kind it would list" if len(names) == 1 else several

@@ -1,4 +1,4 @@
-"""What the lists of a snapshot tell of themselves: of when they are, of what kinds, and whether the lake holds them already."""
+"""Reads from the lists of a snapshot when they were taken, which kinds they hold, and whether the lake has them already."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _timed = msgspec.json.Decoder(_Timed)
 
 @dataclass(slots=True)
 class SnapshotContent:
-    """What lists tell of themselves: of when they are, and of what.
+    """Facts from the lists themselves: their times and kinds.
 
-    `newest` is the latest time in an object (of its creation, its fields' managers or its conditions), `list_rv` the highest
-    resourceVersion of a list and `object_rv` the highest of an object (0: none is told). `kinds` counts the objects of each kind.
-    `known` is the moment for which the lake holds all of these files already, if there is one.
+    `newest` is the latest time in an object (of its creation, its fields' managers or its conditions). `list_rv` is the highest
+    resourceVersion of a list, `object_rv` the highest of an object (0: unknown). `kinds` counts the objects of each kind. `known`
+    is the moment for which the lake holds all of these files already, if any.
     """
 
     newest: datetime | None = None
@@ -62,7 +62,7 @@ class SnapshotContent:
 def snapshot_content(
     lake: Lake, paths: Sequence[Path], cluster: str, latest: datetime, kind_of: KindOf | None = None
 ) -> SnapshotContent:
-    """What the lists of some files tell of themselves. A time after `latest` is not believed. Raises InputError."""
+    """The facts in the lists of some files. A time after `latest` is ignored. Raises InputError."""
     content = SnapshotContent()
     digests: set[str] = set()
     for path in object_files(paths):
@@ -82,13 +82,13 @@ def snapshot_content(
 
 
 def content_digest(data: bytes, found: Sequence[Listed]) -> str:
-    """A digest of a file. Empty lists are alike, byte for byte, whichever kind they list."""
+    """A digest of a file. It includes the kind, because empty lists of all kinds are alike byte for byte."""
     empty = "".join(f"-{entry.kind}" for entry in found if entry.is_empty_list and entry.kind != ANY_LIST)
     return xxhash.xxh3_128_hexdigest(data) + empty
 
 
 def marks_of(cluster: str) -> str:
-    """The beginning of the manifest's properties that say which files the lake holds for which moment."""
+    """The prefix of the manifest's properties that name the files that the lake holds for a moment."""
     return f"snapshot:{cluster}:"
 
 
@@ -103,7 +103,7 @@ def _known_moment(lake: Lake, cluster: str, digests: set[str]) -> datetime | Non
 
 
 def _times(raw: str) -> Iterator[datetime]:
-    """When an object was created and written, as it tells itself."""
+    """When an object was created and written, according to its metadata."""
     try:
         found = _timed.decode(raw)
     except msgspec.DecodeError:

@@ -3,11 +3,11 @@
     spool/NAME.open        the one segment that is being written
     spool/NAME.jsonl.zst   sealed segments, oldest name first; they never change again
 
-Many senders share one fdatasync: whoever gets to the disk first writes what all of them have queued. A segment is sealed by fsync,
-rename and fsync of the directory, so a sealed name is always a whole file. Names are never used twice, also not after the drain has
-removed what it stored, so a name identifies a segment in the manifest for good.
+Many senders share one fdatasync: the first sender at the disk writes the queued batches of all. A segment is sealed by fsync,
+rename and fsync of the directory, so a sealed name is always a whole file. A name is never used twice, not even after the drain has
+removed its segment. So a name identifies a segment in the manifest for good.
 
-A batch is acknowledged only while the segment's name still leads to the file that was written: a lake that was deleted, moved,
+A batch is acknowledged only while the segment's name still leads to the file that was written. A lake that was deleted, moved,
 replaced or mounted over would take events that no reader ever sees.
 """
 
@@ -43,12 +43,12 @@ class SpoolWriteError(LakeError):
 
 
 class DisplacedError(SpoolWriteError):
-    """The folder of the lake is not the one that was opened: no reader of it would see what is written."""
+    """The folder of the lake is not the one that was opened: no reader would see a batch written there."""
 
 
 @dataclass(slots=True)
 class _Ticket:
-    """One batch on its way to disk. Whichever sender takes it along sets `done`, and `stored` only after the sync."""
+    """One batch on its way to disk. The sender that writes it sets `done`, and sets `stored` only after the sync."""
 
     data: bytes
     events: int
@@ -61,9 +61,9 @@ class _Ticket:
 class Spool:
     """The writing end of a spool directory. One process at a time may hold it; its threads may append at the same time.
 
-    `clock` is a monotonic clock in seconds; it decides only when a segment is old enough to be sealed.
-    `quarantine` is where acknowledged bytes go that cannot be read at the start; by default the folder next to the spool.
-    Raises LakeError when another process holds the directory or it cannot be written.
+    `clock` is a monotonic clock in seconds; it decides only when a segment is old enough to be sealed. `quarantine` is the folder
+    for acknowledged bytes that cannot be read at the start; by default the folder next to the spool. Raises LakeError when another
+    process holds the directory or it cannot be written.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Spool:
         self._open: OpenSegment | None = None
         self._backlog_bytes = 0
         self._waiting = Waiting()
-        self._is_displaced = False  # as the last group of batches found
+        self._is_displaced = False  # the result of the last check
         self._quarantine = quarantine or directory.with_name("quarantine")
         self.seal_trouble = ""  # why the last attempt to seal a segment failed, until one succeeds
         self._lock_handle = lock_folder(directory)
@@ -108,18 +108,18 @@ class Spool:
 
     @property
     def backlog_bytes(self) -> int:
-        """Compressed bytes that wait for the drain, as of the last `measure_backlog` plus what was appended since."""
+        """Compressed bytes that wait for the drain: the last `measure_backlog` plus the bytes appended since."""
         return self._backlog_bytes
 
     def measure_backlog(self) -> int:
-        """Look at the directory again, because the drain removes segments; returns compressed bytes."""
+        """Measure the directory again, because the drain removes segments; returns compressed bytes."""
         self._backlog_bytes = segments_bytes(self.directory)
         return self._backlog_bytes
 
     def measure_lag(self, done: Mapping[str, int]) -> Lag:
-        """What was acknowledged and is not stored, given how many batches of each segment are; call it from one thread.
+        """The acknowledged events that are not stored, given how many batches of each segment are; call it from one thread.
 
-        The first call reads the headers of all that earlier lives left. Raises OSError.
+        The first call reads the headers of all segments that earlier processes left. Raises OSError.
         """
         while self._inherited:
             path = self._inherited.pop()
@@ -138,7 +138,7 @@ class Spool:
         with self._queue_lock:
             self._queue.append(ticket)
         with self._disk_lock:
-            # Whoever held the disk before may have taken this batch along: that is the whole of group commit.
+            # The sender that had the disk before may have written this batch, too: that is group commit.
             if not ticket.done:
                 with self._queue_lock:
                     group, self._queue = self._queue, []
@@ -153,7 +153,7 @@ class Spool:
             ) from ticket.error
 
     def why_displaced(self) -> str:
-        """Why no reader of the lake would see what is written now, as a sentence; empty when all is in its place."""
+        """A sentence why no reader would see a batch written now; empty when every folder is in its place."""
         return self._place.why_displaced()
 
     def check_place(self) -> None:
@@ -162,9 +162,9 @@ class Spool:
             raise _displaced(why)
 
     def probe(self) -> None:
-        """Make a small file durable next to the segments and remove it: whether the disk takes anything at all.
+        """Make a small file durable next to the segments and remove it: this checks that the disk can be written.
 
-        Raises OSError, and DisplacedError when the folder is another one: it must not be made again here.
+        Raises OSError, and DisplacedError when another folder is in its place: the old one must not be made again here.
         """
         self.check_place()
         path = self.directory / ".probe"
@@ -197,7 +197,7 @@ class Spool:
                 continue  # The drain stored and removed it in the meantime.
 
     def close(self) -> None:
-        """Seal what is open and let go of the directory. Raises SpoolWriteError; the directory is let go of all the same."""
+        """Seal the open segment and close the directory. Raises SpoolWriteError; the directory is closed all the same."""
         try:
             self.seal()
         finally:
@@ -208,7 +208,8 @@ class Spool:
         for ticket in group:
             ticket.done = True
         try:
-            # The look at the end sees to the place of a segment that is open; before the write it costs as much once more.
+            # The check at the end covers the place of a segment that was open before; a check before the write would cost as much
+            # again.
             segment = self._open if self._open and not self._is_displaced else self._writable_segment()
             segment.write(ticket.data for ticket in group)
             started = time.perf_counter()
@@ -216,7 +217,7 @@ class Spool:
             sync_seconds = time.perf_counter() - started
             size_bytes = sum(len(ticket.data) for ticket in group)
             segment.mark(segment.size_bytes + size_bytes)
-            # Last of all, so that only what happens from here to the answer can hide the batch.
+            # This check comes last, so that only a change between it and the answer can hide the batch.
             segment.check()
         except NotHereError as error:
             self._is_displaced = True
@@ -237,7 +238,7 @@ class Spool:
         self._roll_if_full()
 
     def _writable_segment(self) -> OpenSegment:
-        """The open segment, in its place. Raises NotHereError when what would be written now could not be found again."""
+        """The open segment, in its place. Raises NotHereError if readers could not find the bytes of a write."""
         segment = self._open
         if segment is None:
             if why := self.why_displaced():
@@ -253,14 +254,14 @@ class Spool:
         return segment
 
     def _take_back(self, group: list[_Ticket], error: OSError) -> None:
-        """Refuse a group that was written where no reader looks. What was acknowledged before stays in the open file."""
+        """Refuse a group that was written where no reader looks. The batches acknowledged before stay in the open file."""
         for ticket in group:
             ticket.error = error
         if self._open is not None:
             self._open.take_back()
 
     def _rescue(self, removed: OpenSegment) -> OpenSegment:
-        """Write the acknowledged batches of a segment that was deleted under us into a new one; its handle still has them.
+        """Write the acknowledged batches of a segment that another process deleted into a new one; the open handle still has them.
 
         Raises OSError; then the handle is kept, and the next batch tries again.
         """
@@ -289,7 +290,8 @@ class Spool:
             return
         age_seconds = self._clock() - segment.opened_at
         if segment.size_bytes >= self._segment_bytes_max or age_seconds >= self._segment_seconds_max:
-            # When it fails: all of it is on disk and acknowledged. It stays open, and the next attempt or the next start seals it.
+            # If sealing fails, all of its batches are on disk and acknowledged. The segment stays open, and the next attempt or the
+            # next start seals it.
             with suppress(OSError):
                 self._seal()
 
@@ -316,13 +318,14 @@ class Spool:
     def _rename_open(self) -> Path:
         segment = self._writable_segment()
         sealed = segment.rename_sealed()
-        # Whatever fails from here on: nothing may be written to it any more, and its handle may soon be another file's.
+        # Whatever fails from here on, the segment must not be written any more, and its handle's number may soon belong to another
+        # file.
         self._open = None
         segment.close()
         return sealed
 
     def _abandon(self) -> None:
-        """Leave the open segment after a failed write: what a failed fdatasync left in the page cache cannot be trusted.
+        """Leave the open segment after a failed write: after a failed fdatasync, its data in the page cache cannot be trusted.
 
         The batches that were acknowledged were synced before and are kept; the next segment starts in a new file.
         """
@@ -330,7 +333,7 @@ class Spool:
         if segment is None:
             return
         segment.close()
-        # If that fails, too, it is still there under its open name, and the next start repairs it.
+        # If that fails, too, the segment keeps its open name, and the next start repairs it.
         with suppress(OSError):
             os.truncate(segment.path, segment.size_bytes)
             mark = Mark(segment.path.name, segment.size_bytes, is_exact=True)

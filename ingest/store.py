@@ -1,7 +1,7 @@
-"""Once-only storage: decode a unit of raw events, drop the events that the lake holds, write the rest, and count them.
+"""Once-only storage: decode a unit of raw events, drop the events that the lake holds, write the rest, and count both.
 
-A row's identity is (cluster, audit_id, stage, stage_ts). A retried batch, a re-read log file and the log file of a server whose
-webhook was received repeat all four exactly, so a duplicate lies in a file whose range of stage_ts covers it. No other state is
+A row's identity is (cluster, audit_id, stage, stage_ts). A retried batch, a log file read again, and the log file of a server whose
+webhook was received repeat all four exactly. So a duplicate lies in a file whose range of stage_ts covers it, and no other state is
 kept.
 """
 
@@ -25,15 +25,15 @@ from .manifest import DataFile
 from .quarantine import Quarantined, write_quarantine
 from .schema import EVENT_KEY, EVENTS, REPEATS
 
-# Files of other clusters are not looked at, so the cluster need not be compared.
+# Only files of the same cluster are read, so the cluster need not be compared.
 _KEY = tuple(name for name in EVENT_KEY if name != "cluster")
-_OURS = ("ingest_ts", "ingest_source", "flags")  # fields in which copies of one event may differ because of Hindcast
+_OURS = ("ingest_ts", "ingest_source", "flags")  # fields in which Hindcast itself may make copies of one event differ
 _CONTENT = tuple(name for name in EVENTS.names if name not in EVENT_KEY and name not in _OURS)
 
 
 @dataclass(slots=True)
 class Counts:
-    """What became of events. `conflicting` counts those of `duplicate` whose content differs from the stored event.
+    """The counts of a unit's events. `conflicting` counts those of `duplicate` whose content differs from the stored event.
 
     A log file and a webhook may keep different copies of one event, for example when one of them truncates.
     """
@@ -45,7 +45,7 @@ class Counts:
     quarantined: int = 0
 
     def add(self, other: Counts) -> None:
-        """Sum up, field by field."""
+        """The sum, field by field."""
         for item in fields(self):
             setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
 
@@ -72,7 +72,7 @@ _FRESH = {
 }
 _COLUMNS = ", ".join((*_KEY, *_CONTENT, "ingest_source"))
 _DIFFER = " OR ".join(f"a.{name} IS DISTINCT FROM b.{name}" for name in _CONTENT)
-# Which repeats are worth remembering: those from another kind of source than every stored namesake, or with other content.
+# Which repeats to record: those from a kind of source that no stored copy has, or with other content.
 _AGAIN = {
     has_stored: f"""
     SELECT a.row, bool_and({_DIFFER}) AS conflicting
@@ -93,9 +93,9 @@ class EventStore:
         self._connection.execute("SET timezone = 'UTC'")
 
     def store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
-        """Store a unit and set `marks` in the manifest, all or nothing; a repetition after a crash changes nothing twice.
+        """Store a unit and set `marks` in the manifest, all or nothing; a repetition after a crash stores no event twice.
 
-        Raises LakeError when the disk cannot take it; then nothing of the unit is part of the lake.
+        Raises LakeError when the disk cannot take it; then no part of the unit is in the lake.
         """
         counts = Counts()
         refused: list[Quarantined] = []
@@ -124,7 +124,7 @@ class EventStore:
         return counts
 
     def _sorted_out(self, cluster: str, table: pa.Table, counts: Counts) -> tuple[pa.Table, pa.Table]:
-        """The rows that neither an earlier row of this table nor the lake has, and the repeats to remember."""
+        """The rows that are neither in the lake nor earlier in this table, and the repeats to record."""
         if not table.num_rows:
             return table, REPEATS.empty_table()
         keys = table.select(_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
@@ -132,7 +132,7 @@ class EventStore:
         times_us: list[int] = sorted(stage_times)
         span_us = (times_us[0], times_us[-1])
         listed = self._writer.lake.manifest.files("events", cluster, span_us)
-        # One event of long ago must not make the unit read all that was stored since.
+        # One very old event must not make the unit read all files stored since.
         stored = [str(self._writer.lake.path / file.path) for file in listed if _may_hold(file, times_us)]
         with self._registered("incoming", keys):
             fresh = _column(self._query(_FRESH[bool(stored)], stored, span_us), "row")
@@ -144,7 +144,7 @@ class EventStore:
         return table.take(fresh), again
 
     def _again(self, table: pa.Table, fresh: pa.Array[Any], stored: list[str], span_us: tuple[int, int]) -> pa.Table:
-        """Rows of REPEATS for the rows that are not fresh. Reads stored bodies, so only where there are repeats."""
+        """Rows of REPEATS for the rows that are not fresh. It reads stored bodies, so it is called only if there are repeats."""
         rows = table.append_column("row", pa.array(range(table.num_rows), pa.int64()))
         repeats = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=fresh)))
         with self._registered("repeats", repeats), self._registered("fresh", rows.take(fresh)):

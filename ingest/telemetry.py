@@ -1,6 +1,7 @@
 """The counters of the sink, as Prometheus metrics in a registry of their own.
 
-Labels stay few: `reason` comes from the sink's own table, and `cluster` is capped, because a name in a URL is the sender's choice.
+Labels stay few: `reason` comes from the sink's own table, and the number of `cluster` values is capped, because the sender chooses
+the name in the URL.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class SinkMetrics:
         self._clusters: set[str] = set()
 
     def saw_cluster(self, cluster: str, received_ts: float) -> None:
-        """Remember when a cluster was last heard; `received_ts` is seconds since the epoch."""
+        """Record when a cluster last sent a batch; `received_ts` is seconds since the epoch."""
         if cluster not in self._clusters:
             if len(self._clusters) >= CLUSTER_LABELS_MAX:
                 cluster = OTHER_CLUSTERS
