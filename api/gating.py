@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ def answer(
         Manifests.of(policies, parse_objects(question.policies)) if question.review_by is not None else None,
         question.review_by,
         workers,
+        partial(replay.note_defects, own),
     )
     verdicts, redaction = replay.verdicts_of(own, summary), Redaction(question.redact)
 

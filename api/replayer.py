@@ -152,7 +152,7 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
         _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": plan.run_id} if kind is RunKind.REPLAY else {}))
         summary = _run_plan(lake, plan, output_bytes_max, kind)
         used.enter_context(in_use(runs_folder(lake) / summary.run_id))
-        note_defects(own, summary)
+        note_defects(own, summary.defects)
         keep_policies(lake, summary.run_id, plan.policies)
         planned = plan.requests
         return summary

@@ -96,7 +96,7 @@ def calibrate(
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
         with own.progress("replaying the bound policies") as step:
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
-        replay.note_defects(own, summary)
+        replay.note_defects(own, summary.defects)
         agreements = compare_with_log(reader, runs_folder(own.lake) / summary.run_id / "verdicts.parquet", version)
         hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)

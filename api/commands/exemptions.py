@@ -7,6 +7,7 @@ import re
 import sys
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -90,10 +91,11 @@ def command(
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
     plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
+    note = partial(replay.note_defects, own)
     reader = open_lake(own.lake, files=plan.files)
     try:
         own.say("replaying with the exemptions, and without each one of them")
-        proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(workers))
+        proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(workers), note=note)
     finally:
         reader.close()
     _print(proposal, output, limit)
@@ -212,7 +214,8 @@ def check_present(
     reader = open_lake(own.lake)
     try:
         own.say("replaying without each exemption")
-        findings = review(reader, own.lake, manifests, window, version, replay.workers_or_default(workers))
+        note = partial(replay.note_defects, own)
+        findings = review(reader, own.lake, manifests, window, version, replay.workers_or_default(workers), note)
     finally:
         reader.close()
     late = overdue(manifests, datetime.now(UTC).date())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -106,6 +107,7 @@ def make_report(
         manifests_of(plan.policies, asked.policies) if looks_for_exemptions and plan.policies else None,
         asked.expires,
         replay.workers_or_default(asked.workers),
+        partial(replay.note_defects, own),
     )
 
     def counted(reader: LakeReader) -> None:

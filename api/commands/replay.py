@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +34,7 @@ from pipeline.replay import (
     start_processes,
 )
 from pipeline.replay.kinds import RunKind, in_use
+from pipeline.replay.summary import Defect
 from queries.catalog import LakeFiles
 
 from . import options
@@ -177,7 +178,7 @@ def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = Run
         summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind)
     if (command := click.get_current_context(silent=True)) is not None:
         command.with_resource(in_use(runs_folder(own.lake) / summary.run_id))
-    note_defects(own, summary)
+    note_defects(own, summary.defects)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary
 
@@ -187,9 +188,9 @@ def walk(own: Context, workers: int | None) -> Walk:
     return lambda plan, kind: run(own, plan, workers, kind)
 
 
-def note_defects(own: Context, summary: RunSummary) -> None:
+def note_defects(own: Context, defects: Iterable[Defect]) -> None:
     """Let the end of the command name the policies that Hindcast failed to judge."""
-    for defect in summary.defects:
+    for defect in defects:
         where = f" in {defect.requests:,} requests" if defect.requests else ""
         sentence = f"policy {defect.policy} could not be judged{where}: {defect.why}"
         if sentence not in own.defects:

@@ -18,6 +18,7 @@ from .model import PolicyReadiness, Status
 from .proposal import Proposal, propose
 from .rollout import plan_rollout
 from .rules import ReadinessRules
+from .trial import Note, ignored
 from .verdict import with_exemptions
 
 
@@ -30,6 +31,7 @@ def decide_report(
     manifests: Manifests,
     review_by: date | None,
     workers: int = 1,
+    note: Note = ignored,
 ) -> Report:
     """The report with exemptions where a policy is not ready, the verdicts that follow from them, and the steps to Deny.
 
@@ -40,7 +42,7 @@ def decide_report(
     proposal = Proposal((), manifests, manifests, review_by)
     if waiting:
         worth = partial(_is_worth_replaying, rules)
-        proposal = propose(reader, lake, plan, summary, manifests, review_by, workers, waiting, worth, rules.confidence)
+        proposal = propose(reader, lake, plan, summary, manifests, review_by, workers, waiting, worth, rules.confidence, note)
     policies = (exempted(entry, proposal, rules) for entry in report.policies)
     return replace(report, policies=tuple(replace(entry, rollout=plan_rollout(entry, rules, proposal.after)) for entry in policies))
 

@@ -6,6 +6,7 @@ differ in how they walk a plan (`Walk`), in whom they tell of the steps, and in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -16,9 +17,11 @@ from typing import TypeAlias
 from queries import LakeReader, open_lake
 
 from ..authorization import OtherAuthorizers
+from ..cel.defects import DEFECT
 from ..history.in_force import CHANGE_DELAY
 from ..replay import ReplayPlan, RunSummary, compare_with_log, plan_replay_from_log, runs_folder
 from ..replay.kinds import RunKind
+from ..replay.summary import Defect
 from ..report.model import Report
 from .against import Base
 from .build import build_report
@@ -27,6 +30,7 @@ from .fidelity import recorded_agreement
 from .manifests import Manifests
 from .model import Fidelity
 from .rules import ReadinessRules
+from .trial import Note, ignored
 
 # How a caller walks a plan: in this process or others, with progress and with bounds.
 Walk: TypeAlias = Callable[[ReplayPlan, RunKind], RunSummary]
@@ -48,7 +52,8 @@ class Asked:
 
     `change_delay` is how long after its write a policy may not have been in force yet; None leaves out the comparison with the
     record. `other_authorizers` is what the clusters have beside RBAC, as the run's plan was given it. With `manifests` the flow
-    looks for exemptions, which are to be reviewed by the day `review_by`. `workers` is for the replays that try exemptions.
+    looks for exemptions, which are to be reviewed by the day `review_by`. `workers` is for the replays that try exemptions. `note`
+    is called with the policies that Hindcast failed to judge in these, or with what exists and was not tried.
     """
 
     rules: ReadinessRules = field(default_factory=ReadinessRules)
@@ -57,6 +62,7 @@ class Asked:
     manifests: Manifests | None = None
     review_by: date | None = None
     workers: int = 1
+    note: Note = ignored
 
 
 @dataclass(frozen=True)
@@ -90,13 +96,24 @@ def make_report(
     reader = open_lake(lake, files=plan.files)
     try:
         report = build_report(reader, lake, plan, summary, fidelity, asked.rules, _title(base), base)
+        asked.note(latent_defects(report))
         counted(reader)
         if asked.manifests is not None:
             begin(Step.EXEMPTING)
-            report = decide_report(reader, lake, plan, summary, report, asked.manifests, asked.review_by, asked.workers)
+            report = decide_report(reader, lake, plan, summary, report, asked.manifests, asked.review_by, asked.workers, asked.note)
         return Made(finish(reader, report), fidelity)
     finally:
         reader.close()
+
+
+def latent_defects(report: Report) -> list[Defect]:
+    """The policies that Hindcast failed to judge over what exists and was not tried, as far as the report lists that."""
+    found: Counter[tuple[str, str]] = Counter()
+    for entry in report.policies:
+        unknown = [each.message for each in entry.latent.violations if each.outcome == "unknown"]
+        unknown += [each.message for each in entry.latent.projections if each.outcome == "unknown"]
+        found.update((entry.policy, message) for message in unknown if DEFECT in message)
+    return [Defect(policy, why, requests) for (policy, why), requests in found.items()]
 
 
 def _title(base: Base | None) -> str:

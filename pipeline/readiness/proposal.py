@@ -17,6 +17,7 @@ from ..admission.policies import PolicySet
 from ..admission.policies.decode import BINDING, POLICY
 from ..cel import ReadSet
 from ..replay import ReplayPlan, RunSummary, plan_replay, runs_folder
+from ..replay.summary import Defect
 from ..request import Object
 from .barred import Barred, barred_by
 from .exclusions import Exclusion, Exposed, Kind
@@ -26,7 +27,7 @@ from .judge import Judges
 from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
 from .measures import Exemption, ExemptionKind
 from .sql import rows_of, statement
-from .trial import trial_run
+from .trial import Note, ignored, trial_run
 from .usable import who_can_use
 
 _KINDS: Mapping[Kind, ExemptionKind] = {
@@ -139,6 +140,7 @@ def propose(
     names: frozenset[str] | None = None,
     is_worth_replaying: Callable[[Choice], bool] = lambda choice: True,
     confidence: float = 0.95,
+    note: Note = ignored,
 ) -> Proposal:
     """Exemptions for every policy of a finished run that would have denied something, replayed with the exemptions applied.
 
@@ -158,11 +160,11 @@ def propose(
             choices[name] = choose_validated(rows[name], barred.get(name, NOTHING).and_kinds(without), confidence)
         after = apply_choices(manifests, choices.values(), review_by)
         pending = [name for name in pending if is_worth_replaying(choices[name])]
-        left |= replay_again(reader, lake, plan, after, frozenset(pending), workers)
+        left |= replay_again(reader, lake, plan, after, frozenset(pending), workers, note)
         pending = [name for name in pending if not _is_as_chosen(choices[name], left[name])]
         if not pending:
             break
-    while needless := _needless(reader, lake, plan, manifests, [choices[name] for name in sorted(left)], left, workers):
+    while needless := _needless(reader, lake, plan, manifests, [choices[name] for name in sorted(left)], left, workers, note):
         for choice, item in needless:
             choices[choice.policy] = choice.minus(item, rows[choice.policy])
         after = apply_choices(manifests, choices.values(), review_by)
@@ -213,6 +215,7 @@ def _needless(
     choices: Sequence[Choice],
     left: Mapping[str, Left],
     workers: int,
+    note: Note,
 ) -> list[tuple[Choice, Chosen]]:
     """Of each policy the dearest exclusion without which a replay has no more denials: a log's line may not tell all.
 
@@ -226,7 +229,11 @@ def _needless(
             name = f"without-{len(names)}.hindcast"
             objects |= others.renamed(choice.policy, name, others.bindings_of(choice.policy))[0]
             names[name] = (choice, item)
-    found = replay_again(reader, lake, plan, Manifests(objects, manifests.others), frozenset(names), workers)
+
+    def note_of_copies(defects: Sequence[Defect]) -> None:
+        note([replace(each, policy=names[each.policy][0].policy) for each in defects])
+
+    found = replay_again(reader, lake, plan, Manifests(objects, manifests.others), frozenset(names), workers, note_of_copies)
     dearest: dict[str, tuple[Choice, Chosen]] = {}
     for name, (choice, item) in names.items():
         if found[name].denied <= left[choice.policy].denied:
@@ -237,7 +244,13 @@ def _needless(
 
 
 def replay_again(
-    reader: LakeReader, lake: Path, plan: ReplayPlan, manifests: Manifests, names: frozenset[str], workers: int = 1
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    manifests: Manifests,
+    names: frozenset[str],
+    workers: int = 1,
+    note: Note = ignored,
 ) -> dict[str, Left]:
     """Replay some policies as their manifests say now, over the window of a plan, and count what is left of each."""
     if not names:
@@ -246,7 +259,7 @@ def replay_again(
     again = plan_replay(reader, policies, plan.window, plan.kubernetes_version)
     if again.other_authorizers:
         again = replace(again, other_authorizers=plan.other_authorizers)
-    with trial_run(again, lake, workers) as verdicts:
+    with trial_run(again, lake, workers, note) as verdicts:
         counted = reader.connection.execute(statement("left"), {"verdicts": str(verdicts)}).fetchall()
     found = {policy: Left(denied, unknown) for policy, denied, unknown in counted}
     return {name: found.get(name, Left(0, 0)) for name in sorted(names)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -21,12 +21,13 @@ from queries import LakeReader
 
 from ..admission.policies.decode import POLICY
 from ..replay import Window, plan_replay
+from ..replay.summary import Defect
 from ..request import Object
 from .exclusions import Exposed
 from .exemptions import Choice, Width, choose_exclusions
 from .manifests import Key, Manifests, exemption_dates
 from .sql import statement
-from .trial import trial_run
+from .trial import Note, ignored, trial_run
 from .units import find_units
 
 _SELECTORS = ("namespaceSelector", "objectSelector")
@@ -135,6 +136,7 @@ def review(
     window: Window | None = None,
     kubernetes_version: tuple[int, int] = (1, 36),
     workers: int = 1,
+    note: Note = ignored,
 ) -> tuple[Finding, ...]:
     """What each exemption in the manifests keeps out of the requests of a window, in the order of the manifests."""
     found = present(manifests)
@@ -143,7 +145,12 @@ def review(
     variants = [_Variant.of(manifests, index, item) for index, item in enumerate(found)]
     together = manifests.replaced({key: obj for variant in variants for key, obj in variant.objects.items()})
     plan = plan_replay(reader, together.policy_set(), window, kubernetes_version)
-    with trial_run(plan, lake, workers) as verdicts:
+    origin = {variant.name: variant.policy for variant in variants}
+
+    def note_of_copies(defects: Sequence[Defect]) -> None:
+        note([replace(each, policy=origin.get(each.policy, each.policy)) for each in defects])
+
+    with trial_run(plan, lake, workers, note_of_copies) as verdicts:
         rows = _rows(reader, verdicts, variants)
     return tuple(_finding(item, rows[variant.name]) for item, variant in zip(found, variants, strict=True))
 

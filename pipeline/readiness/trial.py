@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 from ..replay import ReplayPlan, run_replay, runs_folder
 from ..replay.kinds import RunKind
+from ..replay.summary import Defect
+
+# Is called with the policies that a trial failed to judge.
+Note: TypeAlias = Callable[[Sequence[Defect]], None]
+
+
+def ignored(defects: Sequence[Defect]) -> None:
+    """For callers who say nothing of defects: the figures of a trial count them as unknown all the same."""
 
 
 @contextmanager
-def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1) -> Iterator[Path]:
+def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1, note: Note = ignored) -> Iterator[Path]:
     """The verdicts of a plan, while the context lasts.
 
     Among the runs of a lake it would be taken for what somebody wants to put into force. One that was there before stays there;
@@ -21,7 +30,7 @@ def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1) -> Iterator[Path]:
     folder = runs_folder(lake) / plan.run_id
     is_ours = not (folder / "summary.json").exists()
     try:
-        run_replay(plan, lake, workers, kind=RunKind.TRIAL)
+        note(run_replay(plan, lake, workers, kind=RunKind.TRIAL).defects)
         yield folder / "verdicts.parquet"
     finally:
         if is_ours:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.cli import run
+from api.cli import EXIT_IN_PART, run
 from api.commands.exemptions import parse_expiry
 from ingest.errors import InputError
+from pipeline.cel.defects import DEFECT
 
 POLICY = Path(__file__).parents[2] / "api" / "demo" / "policies" / "deny-external-ips.yaml"
 
@@ -22,6 +23,27 @@ def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("exemptions") / "lake"
     shutil.copytree(demo_lake, path)
     return path
+
+
+def test_a_defect_in_a_replay_with_exemptions_is_no_success(
+    demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The patched policies were replayed before; what the summary of that run says of defects is what the command tells."""
+    lake, patched = tmp_path / "lake", tmp_path / "patched.yaml"
+    shutil.copytree(demo_lake, lake)
+    start = ["-q", "--lake", str(lake)]
+    ask = [*start, "exemptions", "-f", str(POLICY), "--review-by", "2027-01-31", "--workers", "1"]
+    assert run([*ask, "-o", "manifests"]) == 0
+    patched.write_text(capsys.readouterr().out)
+    before = set((lake / "runs").iterdir())
+    assert run([*start, "replay", "-f", str(patched), "--workers", "1"]) == 0
+    (folder,) = set((lake / "runs").iterdir()) - before
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["defects"] = [{"policy": "deny-external-ips", "why": f"{DEFECT}: ValueError: x", "requests": 3}]
+    (folder / "summary.json").write_text(json.dumps(summary))
+    capsys.readouterr()
+    assert run(ask) == EXIT_IN_PART
+    assert f"policy deny-external-ips could not be judged in 3 requests: {DEFECT}: ValueError: x" in capsys.readouterr().err
 
 
 def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

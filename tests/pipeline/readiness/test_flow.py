@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 from pipeline import load_policy_set, plan_replay, run_replay
+from pipeline.admission.policies import parse_policy_set
 from pipeline.authorization import OtherAuthorizers
+from pipeline.cel.defects import DEFECT
 from pipeline.readiness.ask import readiness
-from pipeline.readiness.flow import Asked, Step, make_report
+from pipeline.readiness.flow import Asked, Step, latent_defects, make_report
+from pipeline.readiness.model import Latent, LatentViolation
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, RunSummary
 from pipeline.replay.kinds import RunKind
+from pipeline.replay.summary import Defect
 from queries import open_lake
-from tests.recording import Log, deployment, take_in
+from tests.recording import START, Log, deployment, take_in
 
 POLICY = {
     "apiVersion": "admissionregistration.k8s.io/v1",
@@ -81,3 +87,21 @@ def test_a_report_of_a_notebook_calibrates_with_its_authorizers(tmp_path: Path) 
     readiness(lake, plan, run_replay(plan, lake), change_delay=timedelta(0), other_authorizers=OtherAuthorizers.ANY)
     kept = [path.read_text() for path in (lake / "runs").glob("*/plan.json")]
     assert [text for text in kept if '"lab": "any"' in text]
+
+
+def test_defects_over_what_was_not_tried_are_told(tmp_path: Path) -> None:
+    lake = recorded_log(tmp_path)
+    reader = open_lake(lake)
+    plan = plan_replay(reader, parse_policy_set([("policies", json.dumps({k: v for k, v in POLICY.items() if k != "plural"}))]))
+    reader.close()
+    told: list[Defect] = []
+    asked = Asked(change_delay=None, note=told.extend)
+    report = make_report(lake, plan, run_replay(plan, lake), asked, lambda plan, kind: run_replay(plan, lake)).report
+    assert told == []
+    why = f"{DEFECT}: ValueError: x"
+    object_ = LatentViolation("shop", "deployments.apps", "web", "", "", "unknown", why, "", START, "insufficient")
+    others = replace(object_, message="object: too old"), replace(object_, outcome="deny")
+    latent = Latent(violations=(object_, object_, *others))
+    (entry,) = report.policies
+    found = latent_defects(replace(report, policies=(replace(entry, latent=latent),)))
+    assert found == [Defect("may-scale", why, 2)]
