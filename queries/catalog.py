@@ -1,10 +1,10 @@
-"""The SQL of this room: views, table and scalar macros, and checks, read from their files and installed in dependency order.
+"""The SQL of this package: views, table and scalar macros, and checks, read from their files and installed in dependency order.
 
 The macros about how far a request came are made from the table of queries/reach_rules.py.
 
 A file's leading comment is its documentation and is kept in the database. Its first line is the grain of a view, the promise of a
-macro, or `fail:`/`warn:` with the meaning of a check; lines `name: text` speak of a column or argument; what follows an empty
-comment line is a remark.
+macro, or `fail:`/`warn:` with the meaning of a check. Lines `name: text` describe a column or argument; text after an empty comment
+line is a remark.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Statement:
 
     @property
     def words(self) -> frozenset[str]:
-        """Every lower-case word of the statement outside comments and texts: what it may depend on."""
+        """Every lower-case word of the statement outside comments and string literals: the names that it may depend on."""
         return frozenset(_WORD.findall(_COMMENT_OR_TEXT.sub("", self.body)))
 
 
 @cache
 def statements() -> tuple[Statement, ...]:
-    """All views, macros and checks, each after those that it names. Raises graphlib.CycleError when two name each other."""
+    """All views, macros and checks, each after its dependencies. Raises graphlib.CycleError when two name each other."""
     found = {statement.name: statement for kind in _FOLDERS for statement in _read_folder(kind)}
     found |= {name: parse_statement("macro", name, text) for name, text in macros().items()}
     graph = {name: sorted((found.keys() & statement.words) - {name}) for name, statement in sorted(found.items())}
@@ -102,8 +102,8 @@ def parse_statement(kind: Kind, name: str, text: str) -> Statement:
 class LakeFiles:
     """The Parquet files of a lake's tables, and the files of its quarantine.
 
-    `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty where
-    they are not known.
+    `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty if
+    unknown.
     """
 
     events: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class LakeFiles:
     event_spans: tuple[tuple[int, int], ...] = ()
 
     def absolute(self) -> LakeFiles:
-        """The same files, named so that a process in another folder finds them."""
+        """The same files with absolute paths, for a process in another folder."""
         events, objects, repeats, quarantine = (
             tuple(str(Path(path).absolute()) for path in paths)
             for paths in (self.events, self.objects, self.repeats, self.quarantine)
@@ -121,16 +121,16 @@ class LakeFiles:
         return LakeFiles(events, objects, repeats, quarantine, self.event_spans)
 
     def are_there(self) -> bool:
-        """Whether every Parquet file is still on disk: a file that was merged with others, or expired, goes after a while."""
+        """Whether every Parquet file is still on disk: a file that was merged with others, or expired, is deleted after a while."""
         return all(Path(path).exists() for path in (*self.events, *self.objects, *self.repeats))
 
     @property
     def newest_us(self) -> int | None:
-        """The newest stage_ts of any event (microseconds since the epoch); None without events, or where it is not known."""
+        """The newest stage_ts of any event (microseconds since the epoch); None without events, or if unknown."""
         return max((high for _, high in self.event_spans), default=None)
 
     def events_between(self, first_us: int, last_us: int) -> tuple[str, ...]:
-        """The files that may hold events of this range of stage_ts; all where ranges are not known."""
+        """The files that may hold events of this range of stage_ts; all files if the ranges are unknown."""
         if len(self.event_spans) != len(self.events):
             return self.events
         spans = zip(self.events, self.event_spans, strict=True)
@@ -138,7 +138,7 @@ class LakeFiles:
 
 
 def needed_by(texts: Iterable[str]) -> tuple[Statement, ...]:
-    """The views and macros that some SQL texts may depend on, each after those that it names."""
+    """The views and macros that some SQL texts may depend on, each after its dependencies."""
     wanted = {word for text in texts for word in _WORD.findall(_COMMENT.sub("", text))}
     needed = []
     for statement in reversed(statements()):
@@ -151,14 +151,16 @@ def needed_by(texts: Iterable[str]) -> tuple[Statement, ...]:
 def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Iterable[Statement] | None = None) -> None:
     """Install statements, by default all, into a connection, over explicit lists of Parquet files. Its cursors see them too.
 
-    The lists are written as literals: a view takes no parameters, and a variable is not seen by cursors.
+    The lists are written as literals: a view takes no parameters, and cursors do not see a variable.
     """
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
-    # A bar would print into the results of a command. Within Jupyter, DuckDB refuses to hear of bars unless ipywidgets is there.
+    # A progress bar would print into the results of a command. Within Jupyter, DuckDB raises an error for bar settings unless
+    # ipywidgets is installed.
     with suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
-    # Creating a view binds all below it, down to the footers of files: a lake's files are shown to them when all are there.
+    # Creating a view binds all views below it, down to the footers of files. So the lake's files are attached only after all views
+    # exist.
     install_files(connection, LakeFiles())
     for statement in statements() if needed is None else needed:
         if statement.kind == "view":
@@ -170,7 +172,7 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Ite
 
 
 def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
-    """Point the views below all others at these files. Views are bound when asked, so no other has to be installed again.
+    """Point the views below all others at these files. Views are bound when queried, so no other has to be installed again.
 
     Raises LakeError when a file is missing, or so damaged that its columns cannot be read.
     """
@@ -190,14 +192,14 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
 
 
 def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], rows: tuple[int, int] | None = None) -> None:
-    """Let every view show this cursor only the events of these files; other cursors are not concerned.
+    """Let every view show this cursor only the events of these files; other cursors still see all.
 
-    `rows` are the first row of a single file that is shown, and the one after the last. A temporary view comes before that of the
-    database, also within its views.
+    `rows` are the first row to show of a single file, and the row after the last. A temporary view comes before the database's own
+    view, also within its views.
     """
     shown = _reading("events", paths)
     if rows is not None:
-        # The number of a row reaches the file's row groups: others than those asked for are not read.
+        # DuckDB pushes the condition on the row number down to the file's row groups, so it reads only the needed ones.
         shown = (
             f"(SELECT * EXCLUDE (file_row_number) FROM read_parquet({file_literal(paths[0])}, file_row_number = true, "
             f"hive_partitioning = false) WHERE file_row_number BETWEEN {rows[0]} AND {rows[1] - 1})"
@@ -206,14 +208,14 @@ def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...],
 
 
 def _reading(name: str, paths: tuple[str, ...]) -> str:
-    """What stands behind FROM for the rows of these files."""
+    """The FROM clause for the rows of these files."""
     if not paths:
         return f"no_{name}"
     return f"read_parquet([{', '.join(map(file_literal, paths))}], union_by_name = true, hive_partitioning = false)"
 
 
 def _unreadable(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], error: duckdb.Error) -> LakeError:
-    """Which of the files has no readable footer; DuckDB's words mostly leave that out."""
+    """Which of the files has no readable footer; DuckDB's message mostly does not name it."""
     for path in paths:
         try:
             connection.execute(f"DESCRIBE FROM read_parquet({file_literal(path)}, hive_partitioning = false)")
@@ -225,7 +227,7 @@ def _unreadable(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], e
 
 
 def _make_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    """A table and not a registered name, which cursors of the connection would not see."""
+    """This is a table, because cursors of the connection would not see a registered name."""
     connection.register("given", rows)
     connection.execute(f"CREATE OR REPLACE TABLE {name} AS FROM given")
     connection.unregister("given")

@@ -24,17 +24,17 @@ from .rows import CheckResult
 Row = TypeVar("Row")
 Parameters = Sequence[object] | Mapping[str, object]
 
-# What `violation_rollup` can count by.
+# The dimensions that `violation_rollup` can count by.
 DIMENSIONS = ("policy", "binding", "message", "namespace", "user", "resource", "workload", "day")
 _COLUMN_OF = {"user": "user_name"}
-# What DuckDB may take by default; by itself it would take four fifths of the machine.
+# DuckDB's default memory limit here; its own default is four fifths of the machine.
 MEMORY_BYTES_MAX = 2 * 1024**3
 _CHECK_ROWS_SHOWN = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rollup_columns(by: Iterable[str]) -> str:
-    """What to select from macro violation_rollup: the asked ones of DIMENSIONS, in that order, and the counts."""
+    """The columns to select from macro violation_rollup: the asked ones of DIMENSIONS, in that order, and the counts."""
     asked = [_COLUMN_OF.get(dimension, dimension) for dimension in dict.fromkeys(by)]
     left_out = ", ".join(_COLUMN_OF.get(dimension, dimension) for dimension in DIMENSIONS)
     return ", ".join([*asked, f"* EXCLUDE ({left_out})"])
@@ -51,9 +51,9 @@ def open_lake(
 
     With the `files` of another reader it always sees the same state of the lake.
 
-    `threads` limits DuckDB's; by default it takes one per core. A reader that is only for some SQL `texts` has only the views and
-    macros that these name, which is quicker. What sorts and joins need beyond `memory_bytes_max` goes to a private folder among the
-    system's temporary ones. Raises LakeError when there is no lake.
+    `threads` limits DuckDB's threads; by default it takes one per core. A reader for some SQL `texts` only has just the views and
+    macros that these name, which is quicker. Sorts and joins that need more than `memory_bytes_max` spill to a private temporary
+    folder. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
     return LakeReader(lambda: files or _files_of(lake), threads, None if texts is None else needed_by(texts), memory_bytes_max)
@@ -62,14 +62,14 @@ def open_lake(
 def _files_of(lake: Lake) -> LakeFiles:
     listed = lake.manifest.files("events")
     objects = tuple(map(str, lake.files("objects")))
-    # Most lakes have no repeats, and one that was made before they were has no empty file for them.
+    # Most lakes have no repeats, and a lake made by an older version has no empty file for them.
     events, repeats = (tuple(str(lake.path / file.path) for file in files) for files in (listed, lake.manifest.files("repeats")))
     quarantine = tuple(map(str, sorted((lake.path / "quarantine").glob("*.jsonl.zst"))))
     return LakeFiles(events, objects, repeats, quarantine, tuple((file.min_us, file.max_us) for file in listed))
 
 
 class LakeReader:
-    """Questions that a lake answers. Not for several threads at once: give each its own `session()`."""
+    """Questions that a lake answers. Not thread-safe: give each thread its own `session()`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LakeReader:
     ) -> None:
         self._list_files = list_files
         self._files = list_files()
-        # Only the owner may read it: bodies may be in there. DuckDB itself would use the working directory.
+        # Only the owner may read this folder, because bodies may be in it. DuckDB itself would use the working directory.
         spill = tempfile.mkdtemp(prefix="hindcast-")
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
@@ -89,11 +89,11 @@ class LakeReader:
 
     @property
     def files(self) -> LakeFiles:
-        """The Parquet files that this reader looks at, as of the last refresh."""
+        """The Parquet files that this reader reads, as of the last refresh."""
         return self._files
 
     def refresh(self) -> bool:
-        """Look at the files that the lake holds now. True if they are others than before."""
+        """Switch to the files that the lake holds now. Returns True if they changed."""
         files = self._list_files()
         if files == self._files:
             return False
@@ -116,7 +116,7 @@ class LakeReader:
     def between(self, first: datetime, last: datetime) -> Iterator[LakeReader]:
         """A session that sees the events of only those files that may hold a stage reached from `first` to `last` (aware times).
 
-        For questions that need no other event: on a large lake they are many times faster.
+        Use it for questions that need no other event: on a large lake they are then many times faster.
         """
         with self.session() as other:
             paths = self._files.events_between(_microseconds(first), _microseconds(last))
@@ -125,10 +125,10 @@ class LakeReader:
             yield other
 
     def close(self) -> None:
-        """Give back the memory; relations of this reader cannot be fetched afterwards."""
+        """Release the memory; relations of this reader cannot be fetched afterwards."""
         self.connection.close()
 
-    # Questions. The columns are described in queries/views/NAME.sql and queries/macros/NAME.sql, and by `columns(NAME)`.
+    # Questions. queries/views/NAME.sql, queries/macros/NAME.sql and `columns(NAME)` describe the columns.
 
     def events(self) -> duckdb.DuckDBPyRelation:
         """One row per audit event."""
@@ -151,8 +151,8 @@ class LakeReader:
     ) -> duckdb.DuckDBPyRelation:
         """Recorded failures of requests in [since, until), counted by some of DIMENSIONS, most first.
 
-        Columns: the asked dimensions in the order in which they are asked, then the counts of rows.ViolationCount.
-        Raises InputError for a dimension that does not exist.
+        Columns: the asked dimensions in the order given, then the counts of rows.ViolationCount. Raises InputError for a dimension
+        that does not exist.
         """
         for dimension in by:
             if dimension not in DIMENSIONS:
@@ -160,7 +160,7 @@ class LakeReader:
         return self.sql(f"SELECT {rollup_columns(by)} FROM violation_rollup(?, ?, ?)", [list(by), since, until])
 
     def denials(self) -> duckdb.DuckDBPyRelation:
-        """One row per request that somebody refused on purpose (rows.Denial); `denier = 'vap'` are those of policies."""
+        """One row per request that somebody refused on purpose (rows.Denial); `denier = 'vap'` marks the denials of policies."""
         return self.connection.view("denials")
 
     def audit_annotations(self) -> duckdb.DuckDBPyRelation:
@@ -192,7 +192,7 @@ class LakeReader:
         return self.connection.view("sources")
 
     def losses(self) -> duckdb.DuckDBPyRelation:
-        """What evidence is missing or doubtful, by cluster, kind and resource (rows.Loss); queries.ledger explains the kinds."""
+        """The missing or doubtful evidence, by cluster, kind and resource (rows.Loss); queries.ledger explains the kinds."""
         return self.connection.view("losses")
 
     def checks(self) -> list[CheckResult]:
@@ -236,7 +236,7 @@ def _microseconds(moment: datetime) -> int:
 def rows_of(relation: duckdb.DuckDBPyRelation, row: Callable[..., Row]) -> list[Row]:
     """Fetch a relation as instances of one of the classes in queries.rows. Its columns must be the class's fields, in order.
 
-    Raises LakeError when they are not, so that a changed view cannot shift values between fields.
+    Raises LakeError when the columns differ, so that a changed view cannot shift values between fields.
     """
     names = tuple(field.name for field in fields(row))  # type: ignore[arg-type]  # a dataclass is also a callable
     if tuple(relation.columns) != names:

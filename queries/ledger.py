@@ -15,9 +15,9 @@ from .lake import LakeReader
 class Severity(StrEnum):
     """How sure it is that evidence is gone. Only `lost` fails a gate."""
 
-    LOST = "lost"  # it was recorded or sent, and is not here, or not whole
+    LOST = "lost"  # it was recorded or sent, and is missing or incomplete here
     POSSIBLE = "possible"  # something may be missing; the log alone cannot tell
-    WITHHELD = "withheld"  # the audit policy or the redaction keeps it out, on purpose or not
+    WITHHELD = "withheld"  # the audit policy or the redaction leaves it out, on purpose or not
     NOTE = "note"  # nothing is missing, but an answer may be less exact
 
 
@@ -37,7 +37,8 @@ class LossKind:
 
 
 def losses_by_part(reader: LakeReader) -> pa.Table:
-    """The rows of the view `losses`, in its order, asked one part after another: together they take several times the memory."""
+    """The rows of the view `losses`, in its order, queried one part after another, because together they take several times the
+    memory."""
     found = pa.concat_tables([reader.arrow("FROM losses_in(?)", [part]) for part in LOSS_PARTS])
     return found.sort_by([("cluster", "ascending"), ("kind", "ascending"), ("count", "descending"), ("detail", "ascending")])
 
@@ -45,7 +46,7 @@ def losses_by_part(reader: LakeReader) -> pa.Table:
 def loss_caveats(reader: LakeReader) -> tuple[str, ...]:
     """The caveats of a verdict over this lake: one sentence for each kind of missing evidence, the surest loss first.
 
-    Kinds without missing evidence (Severity.NOTE) are left out. Reads the whole lake, bodies included: some ten seconds for
+    Kinds without missing evidence (Severity.NOTE) are left out. Reads the whole lake, bodies included: about ten seconds for
     millions of events.
     """
     counts: Counter[str] = Counter()
@@ -56,7 +57,7 @@ def loss_caveats(reader: LakeReader) -> tuple[str, ...]:
     return tuple(f"{kind.counted(count)}: {kind.means}" for kind, count in found)
 
 
-# What macro `losses_in` may be asked for.
+# The parts that macro `losses_in` can return.
 LOSS_PARTS = ("bodies", "sources", "versions", "answers", "clocks", "silences", "deliveries", "batches", "quarantine")
 
 LOSS_KINDS: Mapping[str, LossKind] = {

@@ -1,10 +1,10 @@
-"""Reads the table of queries/reach_rules.py for one event; `queries/reach_sql.py` reads it for the view `reach`.
+"""Reads the table of queries/reach_rules.py for one event; `queries/reach_sql.py` compiles it for the view `reach`.
 
     reach_of(Answered(...)).policies     # an Answer
     SELECT policies FROM reach           # the same word, one row per recorded request
 
-A test holds one against the other. A request whose `policies` are `not reached` or `unknown` is evaluated by no policy, and
-`policies_why` says why: nothing else has to be looked up for it.
+A test checks that both agree. A request whose `policies` are `not reached` or `unknown` is not evaluated by any policy, and
+`policies_why` gives the reason: no other lookup is needed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .reach_rules import (
 )
 
 NUMBERS = {stage.name: number for number, stage in enumerate(STAGES, 1)}
-# The number of the stage before, on each way; stages that do not stand on a way are not in it.
+# The number of the stage before, for each way; a way lacks the stages that are not on it.
 BEFORE = {
     (way, stage.name): max((NUMBERS[other.name] for other in STAGES[:index] if way in other.ways), default=0)
     for index, stage in enumerate(STAGES)
@@ -57,17 +57,17 @@ EXEMPT_WHY = "policies are never asked about this resource"
 
 
 class Answer(StrEnum):
-    """What is known of one stage and one request."""
+    """The answer of one stage to one request."""
 
     ADMITTED = "admitted"
     DENIED = "denied"
-    ASKED = "asked"  # the stage was reached, and the answer does not tell what it said
+    ASKED = "asked"  # the request reached the stage, and its answer does not show the decision
     NOT_REACHED = "not reached"
     UNKNOWN = "unknown"
 
 
 class Answered(NamedTuple):
-    """What the rules look at of an event; `code` is 0 without an answer, texts are empty where nothing was recorded.
+    """The fields of an event that the rules read; `code` is 0 without an answer, texts are empty where not recorded.
 
     `listed` is UNRECORDED or NOTHING for a deletecollection whose answer shows no objects, or an empty list of them.
     """
@@ -85,7 +85,8 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far one request came; stages by name, None where no stage was passed, or where none refused it or nobody knows which."""
+    """How far one request came. Stages are names; None where no stage was passed, no stage refused the request, or the stage is
+    unknown."""
 
     way: str
     outcome: str
@@ -93,10 +94,10 @@ class Reach:
     stopped: str | None
     why: str
     is_exempt: bool
-    is_proven: bool  # that policies were asked is proven by a recorded failure alone
+    is_proven: bool  # only a recorded failure proves that policies were asked
 
     def at(self, stage: str) -> Answer:
-        """What is known of a stage. Raises KeyError for a stage that does not exist."""
+        """The answer of a stage. Raises KeyError for a stage that does not exist."""
         number, before = NUMBERS[stage], BEFORE.get((self.way, stage))
         if before is None:
             return Answer.NOT_REACHED
@@ -109,12 +110,12 @@ class Reach:
 
     @property
     def policies(self) -> Answer:
-        """What is known of policies, of which some resources are exempt."""
+        """The answer of policies; some resources are exempt from them."""
         return Answer.NOT_REACHED if self.is_exempt else self.at("policies")
 
     @property
     def policies_why(self) -> str:
-        """Why policies were asked, or not, or why that is not known."""
+        """Why policies were asked, or not, or why this is unknown."""
         return EXEMPT_WHY if self.is_exempt and self.way not in NO_ADMISSION else self.admission_why
 
     @property
@@ -124,7 +125,7 @@ class Reach:
 
 
 def is_exempt(api_group: str, resource: str) -> bool:
-    """Whether policies are never asked about a resource, whatever their rules say."""
+    """Whether policies are never asked about a resource, whatever their rules match."""
     return (api_group, resource) in EXEMPT
 
 
@@ -166,7 +167,7 @@ def _proven(answered: Answered) -> str | None:
 
 
 def dotall(pattern: str) -> str:
-    """A pattern of the table as RE2 reads it, whatever line breaks a message has."""
+    """A pattern of the table in RE2 syntax, which matches across line breaks in a message."""
     return f"(?s){pattern}"
 
 
@@ -180,7 +181,7 @@ def _rules_for(code: int) -> tuple[tuple[Rule, _Applies], ...]:
 
 @lru_cache(maxsize=1024)
 def _applies(rule: Rule) -> _Applies:
-    """The conditions of a rule other than its codes, the cheapest first."""
+    """The conditions of a rule other than its codes, cheapest first."""
     tests: list[_Applies] = []
     if rule.ways:
         tests.append(lambda answered, way: way in rule.ways)

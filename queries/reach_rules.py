@@ -1,13 +1,13 @@
-"""How far a recorded request came in the API server, by what was answered: one table of rules, read by SQL and by Python alike.
+"""How far a recorded request came in the API server, according to its answer: one table of rules, read by SQL and Python.
 
-A request passes the stages of STAGES in their order, and the first refusal ends it. No event says where that was; the code, the
-wording and the annotations of the answer do. Each rule says which stage the request surely passed, which one refused it, and why.
-Where several stages answer alike, the rule names the last that may have refused: what lies between is not known.
+A request passes the stages of STAGES in their order, and the first refusal ends it. No event names the refusing stage; the code,
+the wording and the annotations of the answer show it. Each rule says which stage the request surely passed, which stage refused it,
+and why. Where several stages answer alike, the rule names the last that may have refused; the stages between are unknown.
 `queries/reach.py` and `queries/reach_sql.py` read the table.
 
 The order of the stages follows kubernetes/apiserver pkg/server/config.go (filters), pkg/endpoints/handlers/*.go,
 pkg/registry/generic/registry/store.go and kubernetes/kubernetes pkg/kubeapiserver/options/plugins.go. Requests that another API
-server served on behalf of this one pass that server's admission, and nothing in the log tells them apart.
+server served on behalf of this one pass that server's admission, and the log does not distinguish them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADMITTED = frozenset({WRITE, CONNECT})
 
 
 class Stage(NamedTuple):
-    """One stage: its name, the ways on which it stands, and what happens there."""
+    """One stage: its name, the ways that it is on, and its effect."""
 
     name: str
     ways: frozenset[str]
@@ -48,8 +48,8 @@ STAGES = (
     Stage("storage", _ALL, "carries the request out: reads, writes, opens the connection"),
 )
 
-# Kinds that ValidatingAdmissionPolicies are never asked about, whatever their rules say: what configures them
-# (kubernetes/apiserver pkg/admission/plugin/policy/generic/plugin.go), and reviews, which are never stored
+# Kinds that ValidatingAdmissionPolicies are never asked about, whatever their rules match. These are the kinds that configure
+# policies (kubernetes/apiserver pkg/admission/plugin/policy/generic/plugin.go), and reviews, which are never stored
 # (kubernetes/kubernetes pkg/kubeapiserver/admission/exclusion/resources.go).
 EXEMPT_CONFIGURATION = frozenset(
     ("admissionregistration.k8s.io", resource)
@@ -77,20 +77,20 @@ AUTHORIZER_REASON = "authorization.k8s.io/reason"
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 MUTATION_PREFIX = "mutation.webhook.admission.k8s.io/"
 
-# What an annotation proves whatever was answered: the stage that was passed for sure. The first that applies counts. Admission may
-# run again for the same request, so that a recorded failure proves only that policies were asked.
+# An annotation that proves, for any answer, the stage that was surely passed. The first matching entry counts. Admission may run
+# again for the same request, so a recorded failure proves only that policies were asked.
 ASKED_BY_FAILURE = "policies recorded a failure, and it failed for another reason"
 PROVEN_BY_FAILURE = "plugins"
 PROVEN_BY_DECISION = "authorization"
 
-# What stands before the words of a refusal (apimachinery pkg/api/errors/errors.go, NewForbidden). Other deniers may quote one, and
-# names of objects are quoted with %q, hence the escapes.
+# The text before a refusal's own words (apimachinery pkg/api/errors/errors.go, NewForbidden). Other deniers may quote such a text,
+# and %q quotes names of objects, hence the escapes.
 DENIAL_PREFIX = r'^(?:[^ "]+ (?:"(?:[^"\\]|\\.)*" )?is )?forbidden: '
 # Which webhook refused (apiserver pkg/admission/plugin/webhook/errors/statuserror.go) or could not be called
 # (pkg/util/webhook/error.go).
 WEBHOOK_NAME = r'^(?:Internal error occurred: failed calling|admission) webhook "([^"]*)"'
 
-# What a deletecollection answered.
+# The answer of a deletecollection.
 UNRECORDED, NOTHING = "unrecorded", "nothing"
 # Codes; 0 stands for an event without an answer.
 NO_ANSWER = range(-(2**31), 1)
@@ -104,12 +104,12 @@ _FORBIDDEN, _NOT_FOUND, _CONFLICT, _TOO_MANY = (403,), (404,), (409,), (429,)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What an answer says of its request. Every condition that is given must hold; `says` is an RE2 search in the status message.
+    """The answer to a request. Every condition that is given must hold; `says` is an RE2 search in the status message.
 
-    `outcome` is the word of `requests.outcome`. `passed` is the last stage that surely let the request pass, None for not one.
-    `stopped` is the stage that refused it, or the last that may have; None where nothing refused it, or nobody knows.
-    `decision` is the authorizer's annotation, empty for none. `by_mutating_webhook`: the webhook that the message names left a
-    mutation annotation, which only mutating ones do, also when they refuse (apiserver
+    `outcome` is the word of `requests.outcome`. `passed` is the last stage that surely let the request pass, or None. `stopped` is
+    the stage that refused it, or the last that may have; None where no stage refused it, or the stage is unknown. `decision` is the
+    authorizer's annotation, empty without one. `by_mutating_webhook`: the webhook that the message names left a mutation
+    annotation. Only mutating webhooks leave one, also when they refuse (apiserver
     pkg/admission/plugin/webhook/mutating/dispatcher.go).
     """
 
@@ -135,7 +135,7 @@ class Rule:
 # fmt: off
 _ANSWERED = (
     Rule("open", "authentication", None, "no answer is recorded", NO_ANSWER),
-    # The record of a request whose client left before anything was written (apiserver pkg/endpoints/filters/audit.go).
+    # The record of a request whose client left before an answer was written (apiserver pkg/endpoints/filters/audit.go).
     Rule("allowed", "authentication", None, "the handler answered nothing, so that its success was made up", BELOW_400,
          ways=(WRITE, READ, URL), says=r"^Connection closed early\z"),
     Rule("allowed", "decoding", None, "the deleted objects were not recorded", SUCCESS, verbs=("deletecollection",),
@@ -146,8 +146,8 @@ _ANSWERED = (
     Rule("allowed", "authentication", None, "no write of this API server is answered so", BELOW_400),
 )
 
-# A policy's denial has any of four codes, so wordings are asked first. They are anchored: names of objects and the texts of other
-# deniers may contain them.
+# A policy's denial has any of four codes, so the rules match wordings first. The patterns are anchored, because names of objects
+# and the texts of other deniers may contain them.
 _DENIED = (
     Rule("vap", "plugins", "policies", "a policy refused it", REFUSED,
          says=DENIAL_PREFIX + r"ValidatingAdmissionPolicy '[^']*'(?: with binding '[^']*')? denied request: "),
@@ -161,7 +161,7 @@ _DENIED = (
          says=r"^Internal error occurred: failed calling webhook ", by_mutating_webhook=True),
     Rule("webhook_failure", "policies", "webhooks", "validating webhooks are called after policies", REFUSED,
          says=r"^Internal error occurred: failed calling webhook "),
-    # A proxied server's own answer has no Status. The authorizer's word tells it from a refusal of this server.
+    # A proxied server's own answer has no Status. The authorizer's decision distinguishes it from a refusal of this server.
     Rule("backend", "quota", "storage", "the connection was tried after admission", REFUSED, ways=(CONNECT,), is_silent=True,
          decision="allow"),
 )
@@ -172,12 +172,14 @@ _BEFORE_DECODING = (
     # pkg/endpoints/filters/impersonation: it asks the authorizer, and leaves no annotation.
     Rule("authorization", "authentication", "impersonation", "the user may not impersonate", _FORBIDDEN,
          says=DENIAL_PREFIX + r'User "(?:[^"\\]|\\.)*" cannot impersonate', decision=""),
-    # A second question, whether the user may create the subresource, is asked where the connection is opened, from 1.35
-    # (kubernetes/kubernetes pkg/registry/core/pod/rest/authorize.go). Its words are those of the authorizer, mostly none.
+    # From 1.35, opening the connection asks the authorizer a second question: may the user create the subresource
+    # (kubernetes/kubernetes pkg/registry/core/pod/rest/authorize.go)? The refusal has the authorizer's words, and mostly these are
+    # empty.
     Rule("admission", "quota", "storage", "the user may not create this connection, which is asked after admission", _FORBIDDEN,
          subresources=("attach", "exec", "portforward"), verbs=("get",), says=r'^pods "[^"]*" is forbidden: (?:\z|RBAC: )',
          decision="allow"),
-    # An update or patch that creates asks for `create` before validating admission (pkg/endpoints/handlers/{update,patch}.go).
+    # An update or patch that creates asks the authorizer for `create` before validating admission
+    # (pkg/endpoints/handlers/{update,patch}.go).
     Rule("authorization", "decoding", "plugins", "the authorizer refused a further permission of the request", _FORBIDDEN,
          says=DENIAL_PREFIX + 'User "', decision="allow"),
     Rule("authorization", "authentication", "authorization", "the authorizer refused the request", _FORBIDDEN,
@@ -193,12 +195,12 @@ _BY_PLUGIN = (
     # kubernetes/apiserver pkg/admission/plugin/resourcequota/controller.go.
     Rule("quota", "webhooks", "quota", "quota is checked after policies", _FORBIDDEN,
          says=DENIAL_PREFIX + "(?:(?:exceeded|failed|insufficient) quota|status unknown for quota)"),
-    # Policies say this where they are not synchronized (pkg/admission/plugin/policy/generic/plugin.go). So do built-in plugins
-    # before them and webhooks on either side (pkg/admission/plugin/webhook/generic/webhook.go), in the same words.
+    # Policies answer so while they are not synchronized (pkg/admission/plugin/policy/generic/plugin.go). Built-in plugins before
+    # them, and webhooks before or after them, answer (pkg/admission/plugin/webhook/generic/webhook.go)in the same words.
     Rule("not_ready", "decoding", "webhooks",
          "some admission plugin was not ready, and the answer does not tell whether it stands before policies", _FORBIDDEN,
          says="not yet ready to handle request"),
-    # An Eviction is admitted before its pod is looked up and its budget asked (core/pod/storage/eviction.go, Create). A 429 of
+    # An Eviction is admitted before its pod is looked up and its budget checked (core/pod/storage/eviction.go, Create). A 429 of
     # priority and fairness comes before authorization.
     Rule("disruption_budget", "quota", "storage", "the budget is asked after admission", _TOO_MANY, subresources=("eviction",),
          says="disruption budget"),
@@ -227,7 +229,7 @@ _BY_PLUGIN = (
     Rule("throttled", "authentication", "flow_control", "priority and fairness refused it", _TOO_MANY),
 )
 
-# The target of a connection is looked up where the connection is opened, after admission (pkg/endpoints/handlers/rest.go,
+# The server looks up the target of a connection when it opens the connection, after admission (pkg/endpoints/handlers/rest.go,
 # ConnectResource; kubernetes/kubernetes pkg/registry/core/pod/strategy.go, services and nodes alike).
 _CONNECTED = (
     Rule("backend", "quota", "storage", "the connection was tried after admission", REFUSED, ways=(CONNECT,), is_silent=True),
@@ -258,7 +260,7 @@ _BY_TARGET = (
 )
 
 _OTHERS = (
-    # A matchCondition that fails refuses without a call, on either side of policies (apiserver
+    # A matchCondition that fails refuses without a call, before or after policies (apiserver
     # pkg/admission/plugin/webhook/generic/webhook.go).
     Rule("admission", "decoding", "webhooks",
          "a webhook's match condition failed, and the answer does not tell whether that webhook stands before policies", _FORBIDDEN,
@@ -290,5 +292,5 @@ _OTHERS = (
 )
 # fmt: on
 
-# The first rule that applies counts; the last one applies to whatever the others leave.
+# The first matching rule counts; the last rule matches every other event.
 RULES = (*_ANSWERED, *_DENIED, *_BEFORE_DECODING, *_BY_PLUGIN, *_CONNECTED, *_BY_TARGET, *_OTHERS)

@@ -1,6 +1,6 @@
-"""The SQL macros that the table of queries/reach_rules.py gives, each with the header of a file of queries/macros.
+"""The SQL macros generated from the table of queries/reach_rules.py, each with the header of a file of queries/macros.
 
-The view `reach` is made of them: `queries/views/reach.sql`. `queries/reach.py` reads the same table in Python.
+The view `reach` uses them: `queries/views/reach.sql`. `queries/reach.py` reads the same table in Python.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .reach_rules import (
 
 
 def macros() -> dict[str, str]:
-    """The macros that the table gives, as the text of files of queries/macros, by name."""
+    """The generated macros, as the text of files of queries/macros, by name."""
     return {
         "denial_prefix": _DENIAL_PREFIX,
         "exempt_from_policies": _EXEMPT,
@@ -74,7 +74,7 @@ def _list(values: Iterable[str]) -> str:
 
 
 def _sql(rule: Rule) -> str:
-    """The conditions of a rule over the arguments of macro reach_rule. None of them is null but for an argument that is."""
+    """The conditions of a rule over the arguments of macro reach_rule. A condition is null only if an argument is null."""
     tests = [_codes(rule.codes)]
     if rule.ways:
         tests.append(f"way IN {_list(rule.ways)}")
@@ -104,7 +104,7 @@ def _sql(rule: Rule) -> str:
 
 def _codes(codes: range | tuple[int, ...]) -> str:
     if isinstance(codes, tuple):
-        # DuckDB makes a join of a long IN, and carries bodies through it.
+        # DuckDB turns a long IN into a join, which carries bodies along.
         return f"list_position({list(codes)}, code) > 0" if len(codes) > 1 else f"code = {codes[0]}"
     if codes.start <= 0:
         return f"coalesce(code, 0) < {codes.stop}"

@@ -11,7 +11,7 @@ from datetime import date, datetime
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One failure that the cluster recorded of a request."""
+    """One policy failure of a request that the cluster recorded."""
 
     cluster: str
     audit_id: str
@@ -144,7 +144,7 @@ class ObjectVersion:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How many events of one kind there are, and how much they tell."""
+    """How many events of one kind there are, and which evidence they hold."""
 
     cluster: str
     api_group: str | None

@@ -1,9 +1,9 @@
--- one row per (policy, binding): requests that it denied, as the clients were told
+-- one row per (policy, binding): requests that it denied, as reported to the clients
 -- since: earliest time of a request, or null
 -- until: time before which requests count, or null
 -- within: a namespace, or null for all
 --
--- Only the first denial of a request is reported to its client; others of the same request are in no row.
+-- Only the first denial of a request is reported to its client; the other denials of that request are not counted.
 CREATE MACRO denial_rollup(since, until, within) AS TABLE
 SELECT
     policy,

@@ -1,4 +1,4 @@
--- the rows of `losses` that one part of the ledger finds, or all; asked part by part, no more is held in memory than for the largest
+-- the rows of `losses` from one part of the ledger, or from all; one part at a time needs the memory of the largest part only
 -- part: bodies, sources, versions, answers, clocks, silences, deliveries, batches or quarantine, see queries/ledger.py; null for all
 CREATE MACRO losses_in(part) AS TABLE
 WITH ends AS (
@@ -49,7 +49,7 @@ found AS (
     FROM events
     WHERE stage_ts < ts AND (part IS NULL OR part = 'clocks')
     UNION ALL
-    -- Only the webhook: a log file may be a copy whose times were moved.
+    -- Only the webhook's events count here: a log file may be a copy whose times were changed.
     SELECT cluster, 'clock_ahead', stage_ts, 'received before it happened'
     FROM arrivals
     WHERE source = 'webhook' AND stage_ts > ingest_ts + INTERVAL 2 SECONDS AND (part IS NULL OR part = 'clocks')

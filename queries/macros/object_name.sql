@@ -1,4 +1,4 @@
--- the name of the object that a write is about: a generated one is in the response alone, and a deletecollection has none
+-- the name of the object of a write; a generated name is only in the response, and a deletecollection has no name
 -- name: of objectRef
 -- verb: of the event
 -- response: response body, JSON

@@ -1,4 +1,4 @@
--- the most complete recorded body of a write: the stored object, or what the client sent when the answer was a refusal
+-- the most complete recorded body of a write: the stored object, or the client's body when the request was refused
 -- response: response body, JSON
 -- request: request body, JSON
 CREATE MACRO recorded_object(response, request) AS

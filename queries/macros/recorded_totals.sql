@@ -1,6 +1,6 @@
--- one row: what a log recorded of policies, counted by events and by requests
+-- one row: counts of policy evidence in a log, by events and by requests
 --
--- A denied or failing CONNECT leaves two events of one request, so events are more than requests.
+-- A denied or failing CONNECT leaves two events of one request, so there are more events than requests.
 CREATE MACRO recorded_totals() AS TABLE
 SELECT
     (SELECT count(*) FROM events) AS events,

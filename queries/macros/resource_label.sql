@@ -1,4 +1,4 @@
--- a resource as people write it: `deployments.apps/scale`, or `a URL that names no resource`
+-- a resource as users write it: `deployments.apps/scale`, or `a URL that names no resource`
 -- api_group: of objectRef
 -- resource: of objectRef
 -- subresource: of objectRef

@@ -1,7 +1,8 @@
 -- whether an audit annotation is one that kube-apiserver itself or a built-in plugin writes
 -- key: annotation key
 --
--- The table of keys is that of Kubernetes 1.36; a policy may not be told from them by its name alone, so its key wins nothing here.
+-- The table of keys is that of Kubernetes 1.36. A policy cannot be distinguished from these keys by its name alone, so an
+-- annotation of a policy with such a key counts as the server's.
 CREATE MACRO server_annotation(key) AS
     split_part(key, '/', 1) IN (
         'apiserver.k8s.io', -- unsafe-delete-ignore-read-error; kubernetes/apiserver pkg/endpoints/handlers/delete.go

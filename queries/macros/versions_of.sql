@@ -1,8 +1,8 @@
 -- one row per whole object that a response carried; the columns are those of object_versions
--- asked: a name: objects that their requests name otherwise are passed over before any body is read; null for all
+-- asked: a name: objects whose requests have another name are skipped before any body is read; null for all
 --
--- NOT MATERIALIZED lets time and resource of a question reach the files. What was created under a generated name, and what a
--- deletecollection deleted, is named by bodies alone: where they hold the name it is not passed over.
+-- NOT MATERIALIZED pushes a query's conditions on time and resource down to the files. Only bodies name an object that was created
+-- under a generated name or deleted by a deletecollection. If its body holds the asked name, it is not skipped.
 CREATE MACRO versions_of(asked) AS TABLE
 WITH answers AS NOT MATERIALIZED (
     SELECT

@@ -1,18 +1,18 @@
 -- one row per combination of the asked dimensions: recorded failures, counted
--- dimensions: any of policy, binding, message, namespace, user, resource, workload, day; the columns of others are null
+-- dimensions: any of policy, binding, message, namespace, user, resource, workload, day; the columns of the others are null
 -- since: earliest time of a request, or null
 -- until: time before which requests count, or null
--- clusters: only these, or null for all; and so of the following
+-- clusters: only these, or null for all; the following arguments likewise
 -- policies: names
 -- bindings: names
--- namespaces: names; an empty one stands for cluster-scoped objects
+-- namespaces: names; an empty name stands for cluster-scoped objects
 -- users: names
 -- resources: plurals
 --
--- Columns: policy, binding, message, namespace, user_name, resource, workload, day, failures, requests, admitted (requests that went
--- through), users, namespaces, first_ts, last_ts.
--- Requests are told apart by the microsecond in which they were received. A workload is told from bodies: asking for it reads them.
--- Workloads are counted within their namespace, because two namespaces may have one of the same name.
+-- Columns: policy, binding, message, namespace, user_name, resource, workload, day, failures, requests, admitted (requests that
+-- went through), users, namespaces, first_ts, last_ts. The microsecond of receipt distinguishes requests. Workloads come from
+-- bodies, so this dimension reads bodies. Workloads are counted within their namespace, because two namespaces may have workloads
+-- of the same name.
 CREATE MACRO violation_rollup(
     dimensions, since, until,
     clusters := NULL, policies := NULL, bindings := NULL, namespaces := NULL, users := NULL, resources := NULL

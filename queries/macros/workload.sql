@@ -3,8 +3,8 @@
 -- name: of objectRef; null for generateName
 -- object: JSON of the object, see recorded_object
 --
--- A ReplicaSet that is named after a pod-template-hash belongs to the Deployment whose name precedes the hash. Longer chains are
--- not followed: the log may not hold their links.
+-- A ReplicaSet that is named after a pod-template-hash belongs to the Deployment whose name precedes the hash. Longer chains of
+-- owners are not followed, because the log may lack some of them.
 CREATE MACRO workload(resource, name, object) AS CASE
     WHEN controller_of(object) IS NULL THEN
         resource || '/' || coalesce(name, (object ->> '$.metadata.name'), (object ->> '$.metadata.generateName') || '*', '?')

@@ -1,13 +1,13 @@
 -- one row per request that validating admission saw, or would have seen: (cluster, audit_id, ts)
--- operation: CREATE, UPDATE, DELETE or CONNECT; a refused update or patch reads UPDATE, though the object may not have existed
+-- operation: CREATE, UPDATE, DELETE or CONNECT; a refused update or patch counts as UPDATE, though the object may not have existed
 -- ran: whether policies were evaluated: `yes`, `no`, or `unknown` where the answer alone cannot tell
 -- ran_reason: why
--- policies: what they said: `admitted`, `denied`, or `asked` where that is not known; `not reached` or `unknown` where they did not run
+-- policies: their decision: `admitted`, `denied`, or `asked` where it is unknown; `not reached` or `unknown` where they did not run
 -- dry_run: whether the request asked for no effect
--- outcome: what became of the request: see `requests`
+-- outcome: see `requests`
 -- user_name: effective user: the impersonated one where the request impersonated
 --
--- How far a request came is told by the rules behind `reach`.
+-- The rules behind `reach` say how far a request came.
 SELECT
     * EXCLUDE (complete, stages, way, rule, passed, stopped, why, policies, policies_why, passed_number, stopped_number, operation, outcome, dry_run),
     operation, outcome,

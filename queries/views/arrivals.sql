@@ -4,9 +4,9 @@
 -- ingest_ts: when it was received; all events of one webhook batch have the same
 -- stored: whether the event in the lake is this copy of it
 --
--- Nothing in an event says which API server wrote it. Where a control plane has several, they are one source here.
+-- Nothing in an event says which API server wrote it. Where a control plane has several, they count as one source here.
 --
--- A repeat is kept where it came from another kind of source, or says something else; so only of the latter it has to be asked
+-- A repeat is kept if it came from another kind of source or has other content. So only a repeat with other content needs a check
 -- whether the lake has the event from that kind of source already.
 WITH again AS (
     FROM lake_repeats

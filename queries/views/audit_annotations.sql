@@ -1,7 +1,7 @@
 -- one row per audit annotation that a policy declared and a request carries: (cluster, audit_id, ts, policy, key)
 -- policy: the part of the annotation key before the slash
 -- key: the part after the slash, the key in spec.auditAnnotations
--- value: values of several bindings or params are joined with `, ` by the server, and may contain that themselves
+-- value: values of several bindings or params are joined with `, ` by the server, and may contain `, ` themselves
 -- declared_by: `policy` where the lake knows such a policy or the name cannot be a webhook's, else `policy or webhook`
 -- user_name: effective user: the impersonated one where the request impersonated
 --
@@ -10,7 +10,7 @@
 WITH entries AS (
     SELECT * EXCLUDE (annotations), unnest(map_entries(annotations)) AS entry
     FROM requests
-    -- Most requests carry none but the authorizer's: asked of this one column, that reaches the files.
+    -- Most requests carry only the authorizer's annotations. The condition on this one column is pushed down to the files.
     WHERE resource IS NOT NULL
         AND len(list_filter(map_keys(annotations), lambda key: NOT starts_with(key, 'authorization.k8s.io/'))) > 0
 ),

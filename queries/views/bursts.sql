@@ -2,12 +2,12 @@
 -- first_ts: start of the ten seconds
 -- last_ts: the last batch in them
 -- batches: received batches
--- full: those with 400 events or more
+-- full: batches with 400 events or more
 -- events: events in all batches
 --
--- By default an API server sends 10 batches of 400 events a second, after 15 at once (--audit-webhook-batch-throttle-qps, -burst and
--- -max-size), and keeps 10,000 waiting; what comes on top is dropped and nobody is told. The rule: 80 full batches in ten seconds. With
--- several API servers the ceiling is as many times as high; with other settings it is another.
+-- By default an API server sends 10 batches of 400 events a second, after 15 at once (--audit-webhook-batch-throttle-qps, -burst
+-- and -max-size), and keeps 10,000 waiting; it silently drops further events. The rule: 80 full batches in ten seconds. The ceiling
+-- grows with the number of API servers, and differs with other settings.
 SELECT
     cluster,
     time_bucket(INTERVAL 10 SECONDS, received_ts) AS first_ts,

@@ -1,12 +1,12 @@
 -- one row per batch that the webhook brought: (cluster, received_ts)
--- events: events in it; without those that came again, when the batch was repeated
+-- events: events in it; without repeated ones, when the batch was repeated
 -- first_ts: earliest stage
 -- last_ts: latest stage
--- age_seconds: how old its newest event was
+-- age_seconds: the age of its newest event at receipt
 --
--- An API server sends a batch when it has 400 events or the first is 30 s old, so the newest event of an untroubled batch is younger
--- than that; the first repetition of a failed one comes ten seconds later (kubernetes/apiserver plugin/pkg/audit/buffered/buffered.go).
--- Two batches that were received in the same microsecond are one row.
+-- An API server sends a batch when it has 400 events or the first is 30 s old, so the newest event of an untroubled batch is
+-- younger than that. The first repetition of a failed batch comes ten seconds later (kubernetes/apiserver
+-- plugin/pkg/audit/buffered/buffered.go). Two batches that were received in the same microsecond are one row.
 SELECT
     cluster, ingest_ts AS received_ts,
     count(*) AS events,

@@ -2,20 +2,20 @@
 -- denier: vap, map, webhook, webhook_failure, authentication, authorization, podsecurity, quota, not_ready, disruption_budget,
 --   admission or invalid: see `FROM reach_rules()`
 -- policy: of a vap or map denial
--- binding: of a vap or map denial; null where the policy itself could not be configured
+-- binding: of a vap or map denial; null where the policy itself had a configuration error
 -- webhook: name of the webhook that refused or could not be called
 -- message: the denier's own text, without the prefix that the server puts before it
--- status_message: the whole text that the client was given
+-- status_message: the whole text in the client's answer
 -- recorded_failures: how many failures the same request's annotation holds
 -- user_name: effective user: the impersonated one where the request impersonated
 --
--- Only the first denial of a request is reported, and which one is first is not defined where several policies deny.
--- Names of policies cannot contain quotes, so the first closing quote ends one; a message may contain the wording again.
--- A denied CONNECT leaves two events and is one row here.
+-- Only the first denial of a request is reported, and with several denying policies the first is undefined. Names of policies
+-- cannot contain quotes, so the first closing quote ends one; a message may contain the wording again. A denied CONNECT leaves two
+-- events and is one row here.
 WITH refused AS (
     SELECT * EXCLUDE (request_object, response_object)
     FROM requests
-    -- The code tells most requests before any text is read. DuckDB makes a join of a long IN, and carries bodies through it.
+    -- The code classifies most requests before any text is read. DuckDB turns a long IN into a join, which carries bodies along.
     WHERE code >= 400 AND list_position([
         'vap', 'map', 'webhook', 'webhook_failure', 'authentication', 'authorization', 'podsecurity', 'quota', 'not_ready',
         'disruption_budget', 'admission', 'invalid'

@@ -4,17 +4,17 @@
 -- stage: RequestReceived, ResponseStarted, ResponseComplete or Panic
 -- stage_ts: when the stage was reached
 -- ts: requestReceivedTimestamp, the same in all stages of one request
--- level: Metadata, Request or RequestResponse: what the audit policy let the server record
+-- level: Metadata, Request or RequestResponse: how much the audit policy let the server record
 -- verb: Kubernetes verb, or the HTTP method in lower case for requests that name no resource
 -- user_name: the authenticated user, also under impersonation; `requests` has the effective one
 -- impersonated_user: JSON UserInfo, null unless the request impersonated
 -- api_group: empty for the core group, null where the request names no resource
 -- name: null for generateName creates; the generated name is in the response only
--- obj_uid: what the client sent, not what was stored
--- obj_rv: what the client sent, not what was stored
+-- obj_uid: as the client sent it, not as stored
+-- obj_rv: as the client sent it, not as stored
 -- code: HTTP status code
--- vap_failures: the decoded validation_failure annotation, empty where there is none
--- request_object: JSON as recorded, null where the level or the verb records none
+-- vap_failures: the decoded validation_failure annotation, empty without one
+-- request_object: JSON as recorded, null where the level or the verb leaves it out
 -- response_object: JSON as recorded, after the output transformation that the client asked for
--- flags: what ingestion noted of the event, such as truncated
+-- flags: remarks of ingestion on the event, such as truncated
 SELECT * FROM lake_events

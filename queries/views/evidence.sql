@@ -9,7 +9,7 @@
 -- first_ts: earliest request
 -- last_ts: latest request
 --
--- An API server writes the kind first, so most bodies need not be parsed for it.
+-- An API server writes the kind first, so most bodies need no parsing to find it.
 SELECT
     cluster, api_group, resource, subresource, verb, level,
     list_contains(flags, 'truncated') AS truncated,

@@ -6,11 +6,11 @@
 -- user_groups: groups of the effective user
 -- impersonator: the authenticated user where the request impersonated, else null
 --
--- The two final stages exclude each other (kubernetes/apiserver pkg/endpoints/filters/audit.go), so the final rows need no
--- folding; only rows of earlier stages are joined, and of those most audit policies omit the bulk.
--- NOT MATERIALIZED lets filters and columns of the question reach the files. How many earlier stages there were is asked by a subquery:
--- of a LEFT JOIN, DuckDB may hash the larger side, which is every final event with its bodies. Requests without a final stage are looked
--- for among the events of the times at which there is an earlier one; a bound on `ts` reaches both sides of that join.
+-- The two final stages exclude each other (kubernetes/apiserver pkg/endpoints/filters/audit.go), so the final rows need no folding.
+-- Only rows of earlier stages are joined, and most audit policies omit most of those. NOT MATERIALIZED pushes the filters and
+-- columns of a query down to the files. A subquery counts the earlier stages: with a LEFT JOIN, DuckDB may hash the larger side,
+-- which is every final event with its bodies. Requests without a final stage are found among the events at the times of earlier
+-- stages; a bound on `ts` reaches both sides of that join.
 WITH early AS NOT MATERIALIZED (
     SELECT cluster, audit_id, ts, count(*) AS stages
     FROM events

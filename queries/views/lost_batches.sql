@@ -1,16 +1,16 @@
--- one row per stretch of a log file of which the webhook brought nothing: (cluster, first_ts)
+-- one row per stretch of a log file without any event from the webhook: (cluster, first_ts)
 -- first_ts: the first event of it
 -- last_ts: the last event of it
--- events: how many there are in the log file
+-- events: how many events of the stretch are in the log file
 --
--- An API server encodes a batch as a whole. One event whose body is not JSON, such as an apply that was sent as YAML, makes every attempt
--- fail, and the batch is dropped (kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go); that event is in no log file either. So
--- where ten events in a row were written to the file and not one of them was posted, it was a batch and not a single event.
+-- An API server encodes a batch as a whole. One event whose body is not JSON, such as an apply sent as YAML, makes every attempt
+-- fail, and the server drops the batch (kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go). That event is missing from the
+-- log file, too. So ten events in a row that were written to the file and never posted are a lost batch, not single lost events.
 WITH missing AS MATERIALIZED (
     SELECT cluster, audit_id, stage, stage_ts FROM unshared_events WHERE missing_from = 'webhook'
 ),
--- The events of the same time that were posted, or that no log file holds: what comes last before a missing one tells its stretch.
--- What comes before all that is missing tells nothing apart.
+-- The events at the same time that were posted, or that no log file holds. The last of them before a missing event identifies its
+-- stretch; those before all missing events are not needed.
 bounds AS (
     SELECT cluster, min(stage_ts) AS first_ts, max(stage_ts) AS last_ts FROM missing GROUP BY cluster
 ),

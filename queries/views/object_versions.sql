@@ -1,14 +1,14 @@
 -- one row per whole object that a response carried: (cluster, audit_id, ts, position)
--- position: 0, or the index in the list that a deletecollection answered
+-- position: 0, or the index in the list in the answer to a deletecollection
 -- kind: of the object, with api_version as it was encoded
 -- uid: metadata.uid
 -- resource_version: metadata.resourceVersion; null in answers to a dry run of a create
 -- writer: effective user of the request
 -- dry_run: the version was computed and never stored
--- deleted: the version is the last one, as a delete answered it
+-- deleted: the version is the last one, from the answer to a delete
 -- object: JSON
 -- source: column of `events` that holds the object
 --
--- Status, Table and PartialObjectMetadata are not whole objects. Subresources that speak of another kind (scale, eviction, binding,
--- token) are left out: their bodies are not versions of the object. Lists other than those of deletecollection are left out too.
+-- Status, Table and PartialObjectMetadata are not whole objects. Subresources of another kind (scale, eviction, binding, token) are
+-- left out: their bodies are not versions of the object. Lists other than those of deletecollection are left out too.
 FROM versions_of(NULL)

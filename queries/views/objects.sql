@@ -1,10 +1,10 @@
 -- one row per object of an ingested snapshot: (cluster, observed_ts, api_version, kind, namespace, name)
--- observed_ts: when the list was taken; the lists of one snapshot are not of one moment
+-- observed_ts: when the list was taken; the lists of one snapshot are from different moments
 -- list_rv: resourceVersion of the list
 -- namespace: null for a cluster-scoped object
 -- object: JSON as listed
 -- source: file that it came from
 --
--- Lists that were empty have no row here; they are in `object_lists`.
+-- Empty lists have no row here; they are in `object_lists`.
 SELECT * FROM lake_objects
 WHERE name <> ''

@@ -1,17 +1,17 @@
--- one row per recorded request: (cluster, audit_id, ts), with how far it came in the API server; the columns of `requests`, and
+-- one row per recorded request: (cluster, audit_id, ts), and how far it came in the API server; the columns of `requests`, and
 -- way: `write`, `connect`, `read`, `empty` (a deletecollection that found nothing) or `url` (no resource)
--- operation: CREATE, UPDATE, DELETE or CONNECT, null without admission; a refused update or patch reads UPDATE, though the object may
---   not have existed
+-- operation: CREATE, UPDATE, DELETE or CONNECT, null without admission; a refused update or patch counts as UPDATE, though the
+-- object may not have existed
 -- dry_run: whether the request asked for no effect
--- rule: number of the rule that says so, in reach_rules()
--- passed: the last stage that the request surely passed, in the order of reach_stages(); null where none is sure
--- stopped: the stage that refused it, or the last that may have; null where nothing refused it, or that is not known
--- why: why it came so far, or why that is not known
--- policies: `admitted`, `denied`, `asked` (and what they said is not known), `not reached` or `unknown`
--- policies_why: why policies were asked, or not, or why that is not known
+-- rule: number in reach_rules() of the rule that matched
+-- passed: the last stage that the request surely passed, in the order of reach_stages(); null where unsure
+-- stopped: the stage that refused it, or the last that may have; null where no stage refused it, or the stage is unknown
+-- why: why it came so far, or why this is unknown
+-- policies: `admitted`, `denied`, `asked` (with an unknown decision), `not reached` or `unknown`
+-- policies_why: why policies were asked, or not, or why this is unknown
 --
--- The other stages: `stage_answer(way, passed_number, stopped_number, 'webhooks')`. What only a body tells is asked of deletes alone, in
--- branches of their own: whoever does not ask for bodies then reads few of them.
+-- For the other stages: `stage_answer(way, passed_number, stopped_number, 'webhooks')`. Only deletes need a body to tell how far
+-- they came, so they have branches of their own. A query that does not ask for bodies then reads few of them.
 WITH recorded AS (
     SELECT *, NULL::VARCHAR AS listed, false AS dry_delete FROM folded_requests
     WHERE verb IS NULL OR verb NOT IN ('delete', 'deletecollection')

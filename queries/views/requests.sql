@@ -5,9 +5,9 @@
 -- user_name: effective user: the impersonated one where the request impersonated
 -- user_groups: groups of the effective user
 -- impersonator: the authenticated user where the request impersonated, else null
--- outcome: `allowed`, `open` (no answer recorded yet), or what refused the request: see `FROM reach_rules()`
+-- outcome: `allowed`, `open` (no answer recorded yet), or the refuser: see `FROM reach_rules()`
 --
--- The rules that tell outcomes are those of `reach`.
+-- The rules of `reach` decide outcomes.
 WITH on_their_way AS NOT MATERIALIZED (
     SELECT *, request_way(verb, resource, subresource, code, NULL) AS way FROM folded_requests
 )

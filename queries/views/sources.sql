@@ -1,10 +1,10 @@
--- one row per (cluster, ingest_source): what one log file, or the webhook, brought, and of which time
+-- one row per (cluster, ingest_source): the events that one log file, or the webhook, brought, and their times
 -- source: `webhook` or `file`
 -- events: events that it brought
--- stored: those of them that no other source had brought before
+-- stored: those that no other source had brought before
 -- first_ts: earliest stage
 -- last_ts: latest stage
--- last_ingest_ts: when something of it was received last
+-- last_ingest_ts: the latest receipt from it
 SELECT
     cluster, ingest_source, source,
     count(*) AS events,

@@ -1,13 +1,13 @@
--- one row per recorded update that proves an earlier write of its object of which no event is recorded: (cluster, audit_id, ts)
--- replaced_rv: the resourceVersion that the update replaced; nothing recorded made it
+-- one row per recorded update that proves an unrecorded earlier write of its object: (cluster, audit_id, ts)
+-- replaced_rv: the resourceVersion that the update replaced; no recorded write made it
 -- known_rv: the object's newest recorded version before
--- known_ts: when that was recorded
+-- known_ts: when that version was recorded
 --
--- An update that names a resourceVersion succeeds only if the stored object has exactly that one. So where an earlier version is
--- recorded and that one is not, somebody wrote in between: the event was lost, or the audit policy gave it level None. Writes that are
--- recorded without a body, which may have made it, prove nothing and are passed over.
+-- An update that names a resourceVersion succeeds only if the stored object has exactly that one. Suppose an older version is
+-- recorded and the named one is not. Then another write came in between: its event was lost, or the audit policy gave it level
+-- None. Writes recorded without a body may have made the version, so they prove nothing and are skipped.
 WITH answered AS (
-    -- The final events themselves and not their requests: nothing is joined to bodies.
+    -- This reads final events and not requests, so that no join carries bodies.
     SELECT
         cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource, namespace, name, obj_rv, code, response_object,
         coalesce(impersonated_user ->> '$.username', user_name) AS user_name
@@ -23,7 +23,7 @@ WITH answered AS (
 told AS (
     SELECT
         cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource, namespace, name, user_name, obj_rv,
-        -- A body is parsed once for all that is asked of it.
+        -- Each body is parsed once, for all its fields.
         json_extract_string(response_object, [
             '$.metadata.name', '$.metadata.uid', '$.rows[0].object.metadata.uid', '$.metadata.resourceVersion'
         ]) AS said
@@ -34,16 +34,16 @@ told AS (
 writes AS MATERIALIZED (
     SELECT
         cluster, ts, stage_ts, verb, api_group, resource,
-        -- Only of updates is it told which request it was; this table is held in memory.
+        -- Only updates keep the key of their request, because this table is held in memory.
         CASE WHEN verb = 'update' THEN audit_id END AS audit_id,
         CASE WHEN verb = 'update' THEN subresource END AS subresource,
         CASE WHEN verb = 'update' THEN user_name END AS user_name,
-        -- The URL of a namespace names it twice, except when it is created.
+        -- The URL of a namespace names it twice, except at its creation.
         CASE WHEN resource = 'namespaces' AND api_group = '' THEN '' ELSE coalesce(namespace, '') END AS namespace,
         coalesce(name, CASE WHEN verb = 'create' THEN said[1] END, '') AS name,
         CASE WHEN verb = 'update' THEN obj_rv END AS obj_rv,
         CASE WHEN verb = 'update' THEN coalesce(said[2], said[3]) END AS uid,
-        -- A Table has it too: that of the one object in it.
+        -- A Table has it too, from the one object in it.
         said[4] AS rv
     FROM told
 ),
@@ -55,7 +55,7 @@ named AS NOT MATERIALIZED (
 known AS NOT MATERIALIZED (
     SELECT cluster, api_group, resource, namespace, name, rv, stage_ts AS known_ts FROM writes WHERE rv IS NOT NULL
     UNION ALL
-    -- A snapshot names kinds and no resources, so its objects are found by their uid.
+    -- A snapshot names kinds and no resources, so the join finds its objects by uid.
     SELECT
         found.cluster, found.api_group, found.resource, found.namespace, found.name,
         objects.resource_version, objects.observed_ts

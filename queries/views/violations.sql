@@ -1,19 +1,19 @@
 -- one row per policy failure that a cluster recorded of a request: (cluster, audit_id, ts, position in the annotation)
 -- policy: spec.policyName of the binding
 -- binding: name of the binding
--- message: as a client would have been told
--- expression_index: index in spec.validations; 0 also for a compile, match condition or budget error
+-- message: as in the answer to a client
+-- expression_index: index in spec.validations; also 0 for a compile, match condition or budget error
 -- actions: validationActions of the binding; Audit is always among them
--- enforced: whether the binding would reject such a request
--- admitted: whether the request went through all the same; null while no answer is recorded
+-- enforced: whether the binding would deny such a request
+-- admitted: whether the request still went through; null while no answer is recorded
 -- user_name: effective user: the impersonated one where the request impersonated
 -- workload: `Kind/name` of the controlling owner where a recorded body names one, else `resource/name`; reads bodies, so it is slow
 --
--- Up to Kubernetes 1.36 the server records only the FIRST failure of a request, and in no reproducible order: an absent row does not
--- say that a policy passed. Bindings without the action Audit, and configuration errors, leave no row at all.
--- A long-running request carries its annotations in two stages. Only the rows of a ResponseStarted stage whose request has no final
--- stage yet are added to those of the final stages. They are looked for among the events of their times; a bound on `ts` reaches both
--- sides of that join.
+-- Up to Kubernetes 1.36 the server records only the FIRST failure of a request, and in no reproducible order. A missing row does
+-- not mean that a policy passed. Bindings without the action Audit, and configuration errors, leave no row at all. A long-running
+-- request carries its annotations in two stages. Only the rows of a ResponseStarted stage whose request has no final stage yet are
+-- added to those of the final stages. They are looked for among the events of their times; a bound on `ts` reaches both sides of
+-- that join.
 WITH started AS NOT MATERIALIZED (
     SELECT * FROM events WHERE stage = 'ResponseStarted' AND len(vap_failures) > 0
 ),
