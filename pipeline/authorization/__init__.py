@@ -1,7 +1,7 @@
-"""Authorization: who may do what, as RBAC says it and as far as other authorizers can be known.
+"""Authorization: who may do what, by RBAC and by the other authorizers as far as they are known.
 
-`recorded_attributes` reads what was asked from the URL of a request, `RecordedRbac` and `GivenRbac` hold roles and bindings, and
-`answer` says what a server would have said.
+`recorded_attributes` reads the authorization question from the URL of a request. `RecordedRbac` and `GivenRbac` hold roles and
+bindings. `answer` returns the answer of a server.
 """
 
 from .attributes import RequestInfo, recorded_attributes, request_info

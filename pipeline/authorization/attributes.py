@@ -1,7 +1,7 @@
-"""What the authorizers of a server were asked about a request: read from its URL, as the server does.
+"""The authorization question of a request, read from its URL as the server does.
 
 Follows kubernetes/apiserver pkg/endpoints/request/requestinfo.go and pkg/endpoints/filters/authorization.go. objectRef of an audit
-event is not a substitute: the server fills it up from bodies, which no authorizer sees. The name of a create is empty here.
+event cannot replace it: the server completes objectRef from bodies, which no authorizer sees. The name of a create is empty here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote
 from ..cel.library.authorizer import Attributes
 
 _METHOD_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-# The method behind a recorded verb. Reads may have been HEAD as well, which makes no difference.
+# The method of a recorded verb. A read may have been HEAD as well, which makes no difference.
 _VERB_METHODS = {
     "create": "POST",
     "update": "PUT",
@@ -28,7 +28,7 @@ _VERB_METHODS = {
 _PREFIXES = ("api", "apis")
 # Verbs that old URLs have in their path: /api/v1/watch/pods.
 _PATH_VERBS = ("proxy", "watch")
-# What follows a namespace's name and is not a namespaced resource.
+# Path parts that follow a namespace's name and are not namespaced resources.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _SELECTING_VERBS = ("list", "watch", "deletecollection")
 _INT64 = re.compile(r"[+-]?[0-9]+")
@@ -39,7 +39,7 @@ Query = dict[str, list[str]]
 
 
 class RequestInfo(NamedTuple):
-    """A URL as the server takes it apart. `path` is decoded; everything from `group` on is empty unless it names a resource."""
+    """A URL as the server parses it. `path` is decoded; everything from `group` on is empty unless the URL names a resource."""
 
     verb: str
     path: str
@@ -55,7 +55,7 @@ class RequestInfo(NamedTuple):
 
     @property
     def attributes(self) -> Attributes:
-        """As authorizers are asked. A path matters only where the request is for no resource, and a version never."""
+        """The attributes that authorizers are asked about. The path counts only without a resource; the version never counts."""
         if not self.is_resource_request:
             return Attributes(self.verb, self.path)
         return Attributes(
@@ -72,7 +72,7 @@ class RequestInfo(NamedTuple):
 
 
 def request_info(method: str, uri: str) -> RequestInfo | None:
-    """Take a request apart. None for the few URLs of which the server makes nothing: it answers those with 500, unaudited."""
+    """Parse a request. None for the few URLs that the server cannot parse: it answers those with 500, unaudited."""
     raw_path, _, raw_query = uri.partition("?")
     path = unquote(raw_path)
     other = RequestInfo(method.lower(), path)
@@ -98,7 +98,7 @@ def _resource_request(method: str, path: str, group: str, version: str, parts: l
         verb, *parts = parts
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 1:
-        # A Namespace is in the namespace of its own name, as far as authorizers are concerned.
+        # To authorizers, a Namespace is in the namespace of its own name.
         namespace = parts[1]
         if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
             parts = parts[2:]
@@ -125,19 +125,20 @@ def _resource_request(method: str, path: str, group: str, version: str, parts: l
 
 
 def recorded_attributes(verb: str, request_uri: str) -> Attributes | None:
-    """The attributes of an audit event; None where the server makes nothing of the URL."""
+    """The attributes of an audit event; None where the server cannot parse the URL."""
     info = request_info(_VERB_METHODS.get(verb, verb.upper()), request_uri)
     if info is None:
         return None
-    # The recorded verb is the one that was authorized: the method behind it is only a guess.
+    # The server authorized the recorded verb; the method is only a guess from it.
     return info.attributes._replace(verb=verb)
 
 
 def _list_or_watch(query: Query) -> tuple[str, str]:
     """The verb of a GET without a name, and the name that a field selector asks for."""
-    # Whatever is not a no is a yes: apimachinery pkg/runtime/conversion.go.
+    # Every value that does not mean no means yes: apimachinery pkg/runtime/conversion.go.
     verb = "watch" if "watch" in query and query["watch"][0].lower() not in ("false", "0") else "list"
-    # Options that cannot be read cost the name. A bad label selector does so too and is not looked for: it is answered with 400.
+    # Options that cannot be parsed lose the name. So does a bad label selector, which is not checked here: the server answers it
+    # with 400.
     if not all(_is_int64(query[option][0]) for option in ("limit", "timeoutSeconds") if option in query):
         return verb, ""
     name = _selected_name(query.get("fieldSelector", [""])[0])
@@ -151,7 +152,7 @@ def _is_int64(text: str) -> bool:
 
 
 def _selected_name(selector: str) -> str:
-    """The one value of metadata.name that a field selector admits, or nothing. Follows apimachinery pkg/fields/selector.go."""
+    """The one value of metadata.name that a field selector allows, or "". Follows apimachinery pkg/fields/selector.go."""
     names = []
     for term in sorted(filter(None, _terms(selector))):
         match = _TERM.fullmatch(term)
@@ -178,7 +179,7 @@ def _terms(selector: str) -> Iterator[str]:
 
 
 def _unescaped(value: str) -> str | None:
-    """The value without its escapes; None where the server refuses it."""
+    """The value without its escapes; None where the server rejects it."""
     rest = _ESCAPED.sub("", value)
     if any(character in rest for character in "\\,=") or any(match[1] not in "\\,=" for match in _ESCAPED.finditer(value)):
         return None

@@ -1,13 +1,13 @@
-"""The whole chain of authorizers of a server, as far as anybody can know it.
+"""The whole chain of authorizers of a server, as far as it can be known.
 
 A server asks one authorizer after the other until one of them allows or denies. The superuser group is always first
-(kubernetes/apiserver pkg/authorization/authorizerfactory/builtin.go, privilegedGroupAuthorizer), RBAC can be replayed, and of all
-others nothing is recorded but what they allowed. So the rule here is:
+(kubernetes/apiserver pkg/authorization/authorizerfactory/builtin.go, privilegedGroupAuthorizer). RBAC can be replayed. Of all
+others, a log records only what they allowed. So the rules here are:
 
 - system:masters may do everything, and the reason is empty.
-- What RBAC allows is allowed. That an authorizer denies what RBAC allows is not thought of: of all kinds only a webhook can.
-- What RBAC has no opinion on is denied if no other authorizer could have allowed it, and unknown otherwise.
-- Where RBAC itself is unknown, so is the answer.
+- What RBAC allows is allowed. A denial by an earlier authorizer is ignored: of all kinds only a webhook can deny it.
+- If RBAC has no opinion, the request is denied if no other authorizer could have allowed it, and unknown otherwise.
+- Where RBAC is unknown, the answer is unknown.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ SERVICE_ACCOUNTS = "system:serviceaccounts"
 
 
 class OtherAuthorizers(StrEnum):
-    """Which authorizers a server has other than the superuser group and RBAC."""
+    """The authorizers of a server other than the superuser group and RBAC."""
 
     NONE = "none"
-    NODE = "node"  # what kubeadm and most distributions configure: nodes may be allowed more than RBAC says
-    ANY = "any"  # a webhook or a policy file may allow anything to anybody
+    NODE = "node"  # as kubeadm and most distributions configure it: nodes may have more rights than RBAC gives
+    ANY = "any"  # a webhook or a policy file may allow anything to any user
 
     def may_allow(self, user: UserInfo) -> str:
-        """Which authorizer other than RBAC might allow this user something; empty if none."""
+        """The authorizer other than RBAC that might allow this user something; empty if no such authorizer exists."""
         if self is OtherAuthorizers.ANY:
             return "another authorizer"
-        # kubernetes pkg/auth/nodeidentifier/default.go: the group and the form of the name make a node.
+        # kubernetes pkg/auth/nodeidentifier/default.go: the group and the form of the name make a user a node.
         is_node = user.username.startswith(NODE_PREFIX) and NODES in user.groups
         return "the Node authorizer" if self is OtherAuthorizers.NODE and is_node else ""
 
 
 class RecordedDecisions(NamedTuple):
-    """What a log tells of the authorizers of one cluster: how many decisions, and how many that RBAC cannot have made.
+    """The authorization decisions of one cluster in a log: their number, and the number that RBAC cannot have made.
 
-    `by_others` counts requests that were allowed with another reason than RBAC's, to users that are neither superusers nor nodes.
+    `by_others` counts allowed requests whose reason is not RBAC's and whose users are neither superusers nor nodes.
     """
 
     cluster: str
@@ -54,9 +54,9 @@ class RecordedDecisions(NamedTuple):
 
 
 def others_of(recorded: Iterable[RecordedDecisions]) -> Mapping[str, OtherAuthorizers]:
-    """Which other authorizers each cluster has, by what its log shows.
+    """The other authorizers of each cluster, as its log shows them.
 
-    A log in which RBAC, Node and the superuser group allowed everything that was allowed speaks for there being no other. A log
+    If RBAC, Node and the superuser group allowed every allowed request of a log, the cluster is taken to have no others. A log
     without any decision says nothing; a cluster that is not mentioned may have any.
     """
     return {
@@ -65,13 +65,13 @@ def others_of(recorded: Iterable[RecordedDecisions]) -> Mapping[str, OtherAuthor
 
 
 def service_account(namespace: str, name: str) -> UserInfo:
-    """The user that `authorizer.serviceAccount` asks about: in the groups of service accounts, and not in system:authenticated."""
+    """The user that `authorizer.serviceAccount` asks about: in the groups of service accounts, but not in system:authenticated."""
     groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
     return UserInfo(f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}", groups=groups)
 
 
 def answer(objects: RbacObjects, others: OtherAuthorizers, user: UserInfo, asked: Attributes) -> Answer:
-    """What the server said, or would have said, to a user who asks for something."""
+    """The answer that the server gave, or would have given, to a user who asks for something."""
     if asked.service_account is not None:
         user = service_account(*asked.service_account)
     if SUPERUSERS in user.groups:
@@ -79,7 +79,7 @@ def answer(objects: RbacObjects, others: OtherAuthorizers, user: UserInfo, asked
     opinion = authorize(objects, user, asked)
     other = others.may_allow(user)
     if opinion.allowed:
-        # Another authorizer may have come first, in words of its own.
+        # Another authorizer may have come first, with its own reason.
         return Answer(True, None if other else opinion.reason)
     if opinion.allowed is None:
         return Answer(None, opinion.why)

@@ -1,4 +1,4 @@
-"""RBAC objects as they are written: roles become rules, bindings become Binding."""
+"""RBAC objects in their written form: roles become rules, bindings become Binding."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Role(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    # A null is as good as nothing: templates that were rendered without values are full of them.
+    # A null counts as absent: templates that were rendered without values are full of nulls.
     name: str | None = None
     kind: str | None = None
     namespace: str | None = None
@@ -44,7 +44,7 @@ class _Binding(msgspec.Struct, rename="camel"):
 
 
 def rules_from_object(role: Object, source: str = "") -> Rules:
-    """The rules of a Role or ClusterRole. Those of an aggregated role are as its controller stored them. Raises InputError."""
+    """The rules of a Role or ClusterRole. Rules of an aggregated role are as its controller stored them. Raises InputError."""
     return tuple(
         Rule(
             frozenset(rule.verbs or ()),
@@ -63,7 +63,7 @@ def binding_from_object(binding: Object, source: str = "") -> Binding:
     is_namespaced = read.kind == "RoleBinding"
     return Binding(
         read.metadata.name or "",
-        # A RoleBinding that names no namespace is in the one that kubectl would take.
+        # A RoleBinding without a namespace is in kubectl's default namespace.
         (read.metadata.namespace or "default") if is_namespaced else "",
         read.role_ref.kind or "",
         read.role_ref.name or "",

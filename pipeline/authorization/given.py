@@ -1,4 +1,4 @@
-"""RBAC objects that somebody gave: all of them known, none of them missing."""
+"""Given RBAC objects: all of them are known, and no others exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .rbac import Binding, Bindings, Rules, Versions
 
 
 class GivenRbac:
-    """Roles and bindings from objects; implements RbacObjects. Objects of other kinds are passed over."""
+    """Roles and bindings from objects; implements RbacObjects. Skips objects of other kinds."""
 
     def __init__(self, objects: Iterable[Object], source: str = "given") -> None:
         """Raises InputError for a role or binding that cannot be read."""

@@ -1,4 +1,4 @@
-"""Who may do something: the question of an authorizer asked the other way round, over the bindings that are known."""
+"""Who may do something: the reverse of an authorizer's question, over the bindings that are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Holders(NamedTuple):
 
 
 def holders(objects: RbacObjects, asked: Attributes) -> Holders:
-    """Whom the ClusterRoleBindings, and the RoleBindings of the namespace, allow what is asked.
+    """The subjects to whom the ClusterRoleBindings, or the RoleBindings of the namespace, allow the request.
 
     A subject counts when any version of its binding and role allows it. Service accounts are users with their full names.
     """
@@ -35,7 +35,7 @@ def holders(objects: RbacObjects, asked: Attributes) -> Holders:
 
 
 def _add(found: set[tuple[str, str]], objects: RbacObjects, binding: Binding, asked: Attributes) -> set[str]:
-    """Add the subjects of one binding where its role allows what is asked; returns what is not known of the role."""
+    """Add the subjects of one binding whose role allows the request; returns the reasons why the role is not fully known."""
     missing = set()
     for rules in objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name):
         if isinstance(rules, Unknown):
@@ -46,5 +46,5 @@ def _add(found: set[tuple[str, str]], objects: RbacObjects, binding: Binding, as
 
 
 def is_service_account(user: str) -> bool:
-    """Whether a user is a service account, by the form of its name."""
+    """Whether a user is a service account, by the form of the name."""
     return user.startswith(SERVICE_ACCOUNT_PREFIX)

@@ -1,11 +1,11 @@
-"""Role-based access control: which rule of which binding allows what is asked.
+"""Role-based access control: finds the rule and the binding that allow a request.
 
 Follows kubernetes plugin/pkg/auth/authorizer/rbac/rbac.go, pkg/registry/rbac/validation/rule.go and
-pkg/apis/rbac/v1/evaluation_helpers.go. RBAC only ever allows; what it does not allow it has no opinion on. So an object that nobody
-recorded can take nothing away: it makes a request unknown only where no other object allows it.
+pkg/apis/rbac/v1/evaluation_helpers.go. RBAC only allows; otherwise it has no opinion. So a missing object cannot make RBAC deny a
+request. It makes the request unknown only where no other object allows it.
 
-Each object is given as all the versions that a request may have met: one, or several if it was being changed just then. Bindings
-are visited in an order that the server does not define (its informers keep them in Go maps), so that there may be several reasons.
+Each object is given as all versions that a request may have met: one, or several if it was changing at that moment. The server
+defines no order of the bindings (its informers keep them in Go maps), so several reasons may be possible.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Rule(NamedTuple):
     urls: tuple[str, ...] = ()
 
     def allows(self, asked: Attributes) -> bool:
-        """Whether the rule covers what is asked. `pods` does not cover `pods/log`, and `pods/*` covers nothing at all."""
+        """Whether the rule covers the request. `pods` does not cover `pods/log`, and `pods/*` covers nothing at all."""
         if asked.verb not in self.verbs and "*" not in self.verbs:
             return False
         if not asked.is_resource_request:
@@ -47,12 +47,12 @@ class Rule(NamedTuple):
 
 
 def _spellings(resource: str, subresource: str) -> tuple[str, ...]:
-    """How a rule may name a resource, in addition to `*`."""
+    """The names, in addition to `*`, by which a rule may name a resource."""
     return (f"{resource}/{subresource}", f"*/{subresource}") if subresource else (resource,)
 
 
 def _covers_path(url: str, path: str) -> bool:
-    # All stars at the end are taken off, and only there does a star mean anything.
+    # Upstream removes all stars at the end, and a star has a meaning only there.
     return url == path or (url.endswith("*") and path.startswith(url.rstrip("*")))
 
 
@@ -60,7 +60,7 @@ Rules: TypeAlias = tuple[Rule, ...]
 
 
 class Subject(NamedTuple):
-    """Who a binding is for. `kind` is User, Group or ServiceAccount; anything else is nobody."""
+    """The subject of a binding. `kind` is User, Group or ServiceAccount; any other kind matches no user."""
 
     kind: str
     name: str
@@ -78,7 +78,7 @@ class Binding:
     subjects: tuple[Subject, ...]
 
     def subject_keys(self) -> Iterator[tuple[str, str]]:
-        """What a user must be or belong to for each subject, in their order: see keys_of."""
+        """For each subject, in order, the key of a user or group that it matches: see keys_of."""
         for kind, name, namespace in self.subjects:
             if kind in ("User", "Group"):
                 yield kind, name
@@ -88,7 +88,7 @@ class Binding:
                 yield "", ""
 
     def subject_of(self, keys: frozenset[tuple[str, str]]) -> Subject | None:
-        """The first subject that a user with these keys is."""
+        """The first subject that matches a user with these keys."""
         found = (subject for subject, key in zip(self.subjects, self.subject_keys(), strict=True) if key in keys)
         return next(found, None)
 
@@ -104,12 +104,12 @@ class Binding:
 
 
 def quoted(text: str) -> str:
-    """In double quotes, as Go prints with %q; names of RBAC objects hold nothing unprintable."""
+    """The text in double quotes, as Go prints with %q; names of RBAC objects hold no unprintable characters."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def keys_of(user: UserInfo) -> frozenset[tuple[str, str]]:
-    """What a user is and belongs to, as the keys of subjects. A service account is a user with a name of a certain form."""
+    """The user and its groups, as the keys of subjects. A service account is a user whose name has a certain form."""
     return frozenset([("User", user.username), *(("Group", group) for group in user.groups)])
 
 
@@ -117,7 +117,7 @@ class Bindings:
     """The ClusterRoleBindings of a cluster, or the RoleBindings of a namespace, by subject."""
 
     def __init__(self, bindings: Iterable[Versions[Binding]], missing: str = "") -> None:
-        """`missing` says why there may be bindings next to these, if so."""
+        """`missing` says why there may be further bindings; empty if there are none."""
         bindings = tuple(bindings)
         self.missing = missing
         self._every = bindings
@@ -132,7 +132,7 @@ class Bindings:
                 self._by_key.setdefault(key, []).append(versions)
 
     def every(self) -> Sequence[Versions[Binding]]:
-        """All of them, whoever they are for."""
+        """All bindings, for all subjects."""
         return self._every
 
     def of(self, keys: frozenset[tuple[str, str]]) -> Sequence[Versions[Binding]]:
@@ -154,9 +154,9 @@ class RbacObjects(Protocol):
 
 
 class Opinion(NamedTuple):
-    """What RBAC says. `allowed` is None if nobody knows; `why` then says what is missing.
+    """RBAC's opinion. `allowed` is None if it is unknown; `why` then says what evidence is missing.
 
-    `reasons` holds every reason that the server may have given, and None if it may have given one that nobody knows.
+    `reasons` holds every reason that the server may have given. It also holds None if the server may have given an unknown reason.
     """
 
     allowed: bool | None
@@ -170,7 +170,7 @@ class Opinion(NamedTuple):
 
 
 class _Visit:
-    """What the bindings of one user say of one question."""
+    """The search through the bindings of one user for one question."""
 
     def __init__(self, objects: RbacObjects, user: UserInfo, asked: Attributes) -> None:
         self._objects = objects
@@ -179,16 +179,16 @@ class _Visit:
         self.reasons: set[str | None] = set()
         self.errors: set[str] = set()
         self.doubts: set[str] = set()
-        self.is_in_flight = False  # something that was looked at was being changed
+        self.is_in_flight = False  # one of the objects that were read was changing
 
     def scope(self, namespace: str) -> bool:
-        """Look through the bindings of a namespace, or of the cluster. True if one of them is sure to allow."""
+        """Search the bindings of a namespace, or of the cluster. True if one of them is sure to allow."""
         bindings = self._objects.bindings(namespace)
         if bindings.missing:
             self.doubts.add(bindings.missing)
         is_sure = False
         for versions in bindings.of(self._keys):
-            # A binding that is being changed allows for sure only if it does so before and after.
+            # A binding that is changing allows for sure only if it allows before and after the change.
             self.is_in_flight |= len(versions) > 1
             allowances = [self._version(version) for version in versions]
             is_sure |= all(allowances)
@@ -218,7 +218,7 @@ class _Visit:
             )
         if not any(rule.allows(self._asked) for rule in rules.value):
             return False
-        # Asked last, because it was the user for whom the binding was found: only one that is being changed may be for others.
+        # Tested last, because the binding was found by this user: only a binding that is changing may be for others.
         subject = binding.subject_of(self._keys)
         if subject is None:
             return False
@@ -226,7 +226,7 @@ class _Visit:
         return True
 
     def no_opinion(self) -> str | None:
-        """The reason where nothing allows. Several errors are printed in the order of the bindings, which is not defined."""
+        """The reason where no binding allows. The server prints several errors in an order that it does not define."""
         if not self.errors:
             return ""
         return None if self.is_in_flight or len(self.errors) > 1 else f"RBAC: {next(iter(self.errors))}"
@@ -238,7 +238,7 @@ class _Visit:
 
 
 def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinion:
-    """What RBAC says of a user who asks for something: ClusterRoleBindings first, then the RoleBindings of the namespace."""
+    """RBAC's opinion for a user who asks for something: ClusterRoleBindings first, then the RoleBindings of the namespace."""
     visit = _Visit(objects, user, asked)
     if visit.scope("") or (asked.namespace and visit.scope(asked.namespace)):
         return Opinion(True, frozenset([*visit.reasons, *([None] if visit.doubts else [])]))

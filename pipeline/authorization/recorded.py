@@ -18,7 +18,7 @@ from .documents import binding_from_object, rules_from_object
 from .rbac import Binding, Bindings, Rules, Versions
 
 GROUP = "rbac.authorization.k8s.io"
-# An authorizer sees a change as soon as its informer does: milliseconds, and more while a server is busy.
+# An authorizer sees a change as soon as its informer does: after milliseconds, or later while a server is busy.
 CHANGE_DELAY = timedelta(seconds=1)
 
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 
 class RecordedRbac:
-    """Who was allowed what at any moment, in the clusters of a history. Computes only what is asked for, and that once."""
+    """Who was allowed what at any moment, in the clusters of a history. Computes each result once, when it is first needed."""
 
     def __init__(
         self, history: LogHistory, others: Mapping[str, OtherAuthorizers] | None = None, delay: timedelta = CHANGE_DELAY
     ) -> None:
-        """`others` says which further authorizers a cluster has (a cluster that is not in it may have any)."""
+        """`others` has the further authorizers of each cluster; a cluster without an entry may have any."""
         self._history = history
         self._others = dict(others or {})
         self._delay = delay
@@ -41,7 +41,7 @@ class RecordedRbac:
         self._read: dict[int, tuple[Object, Any]] = {}  # by id of the object, which the history keeps
 
     def authorize(self, cluster: str, ts: datetime, user: UserInfo, asked: Attributes) -> Answer:
-        """What the authorizers of a cluster would have said to a user at a moment."""
+        """The answer that the authorizers of a cluster would have given to a user at a moment."""
         return answer(self.at(cluster, ts), self._others.get(cluster, OtherAuthorizers.ANY), user, asked)
 
     def at(self, cluster: str, ts: datetime) -> RbacAt:
@@ -79,7 +79,7 @@ class RecordedRbac:
         return Bindings((each.at(ts) for each in objects), missing)
 
     def _object(self, key: ObjectKey, read: Callable[[Object, str], T]) -> _Epochs[Versions[T]]:
-        """What an object may have been for requests at any moment."""
+        """The versions of an object that requests at each moment may have met."""
         boundaries = set(self._list_boundaries(key.cluster, key.resource, key.namespace))
         for version in self._history.versions.timeline(key):
             boundaries |= {version.began, version.since, version.since + self._delay}
@@ -120,12 +120,12 @@ class RecordedRbac:
         return found
 
     def _complete_since(self, cluster: str, resource: str, namespace: str) -> tuple[datetime | None, str]:
-        """From when on every object of a resource is known by name, None if never; and why it is not known before.
+        """The moment from which on every object of a resource is known by name, None if never; and why not before.
 
-        A snapshot tells that at any time, unless the log is seen to lack writes of the resource: whoever asks about a request has
-        it in the log, which therefore tells what was created and deleted between the request and the snapshot. So does a log that
-        shows how the server made its first roles, before which there were none
-        (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
+        A snapshot gives this knowledge for any moment, unless the log evidently lacks writes of the resource. The log holds every
+        request in question, so it also holds the creates and deletes between the request and the snapshot. A log that shows how the
+        server made its first roles gives it too: before them there were no roles (kubernetes
+        plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
         """
         name = ResourceName(GROUP, resource)
         listed = self._history.listings.first(cluster, name, namespace)
@@ -142,12 +142,12 @@ class RecordedRbac:
         return max(moment for moment in began if moment) if all(began) else None, why
 
     def _created(self, key: ObjectKey) -> datetime | None:
-        """When an object was created, if that is the first thing that the log tells of it."""
+        """The moment of an object's creation, if the log's first event of the object is its creation."""
         first = next(iter(self._history.versions.timeline(key)), None)
         return first.since if first is not None and first.creates else None
 
     def _list_boundaries(self, cluster: str, resource: str, namespace: str) -> list[datetime]:
-        """The moments from which on it means something that an object is not mentioned."""
+        """The moments from which on an object that is not mentioned is known to be absent."""
         listed = self._history.listings.first(cluster, ResourceName(GROUP, resource), namespace)
         since, _ = self._complete_since(cluster, resource, namespace)
         moments = (since, listed.taken + self._delay if listed else None)
@@ -171,7 +171,7 @@ class RbacAt(NamedTuple):
 
 
 class _Epochs(Generic[T]):
-    """A value that changes at some moments only; computed once for each span between two of them."""
+    """A value that changes at some moments only; computed once for each span between two moments."""
 
     def __init__(self, boundaries: list[datetime], make: Callable[[datetime], T]) -> None:
         self.boundaries = boundaries

@@ -1,6 +1,6 @@
-"""Which requests a policy, a binding or a webhook is for. Knows no CEL.
+"""Decides whether a request matches a policy, a binding or a webhook. Knows no CEL.
 
-`match(criteria, request, world)` answers yes, no or unknown, and always why.
+`match(criteria, request, world)` answers yes, no or unknown, and always says why.
 """
 
 from .equivalence import Conversion, Equivalent, equivalents

@@ -1,9 +1,9 @@
-"""matchPolicy Equivalent: which other resources a request stands for, and what converting its object to them means.
+"""matchPolicy Equivalent: the other resources that a request stands for, and the conversion of its object to them.
 
 Follows apimachinery pkg/runtime/mapper.go (EquivalentResourceRegistry), kubernetes
-pkg/kubeapiserver/default_storage_factory_builder.go and apiextensions-apiserver pkg/apiserver/customresource_handler.go. Only what
-a cluster serves is equivalent, so built-in versions that are off by default are unknown, and custom resources are looked up in
-the CustomResourceDefinition of that time.
+pkg/kubeapiserver/default_storage_factory_builder.go and apiextensions-apiserver pkg/apiserver/customresource_handler.go. Only
+versions that a cluster serves are equivalent. So built-in versions that are off by default are unknown, and custom resources are
+looked up in the CustomResourceDefinition of that time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..world import World
 
 
 class Conversion(StrEnum):
-    """What happens to `object` and `oldObject` before a policy sees them."""
+    """The conversion of `object` and `oldObject` before a policy sees them."""
 
     NONE = "none"  # the request's own kind
     RENAMED = "renamed"  # only apiVersion changes
@@ -36,7 +36,7 @@ class Equivalent:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Built-in resources that are one storage. `members` are (group, version, resource) in order of registration."""
+    """Built-in resources that share one storage. `members` are (group, version, resource) in order of registration."""
 
     kind: str
     members: tuple[tuple[str, str, str], ...]
@@ -44,7 +44,8 @@ class _Family:
     conversion: Conversion = Conversion.OPAQUE
 
 
-# What kube-apiserver 1.30 to 1.37 serves by default in more than one version. `extensions` went away long before policies came.
+# The resources that kube-apiserver 1.30 to 1.37 serves by default in several versions. `extensions` was removed long before
+# policies came.
 _FAMILIES = (
     _Family(
         "HorizontalPodAutoscaler",
@@ -55,7 +56,7 @@ _FAMILIES = (
 )
 _FAMILY_OF = {GroupVersionResource(*member): family for family in _FAMILIES for member in family.members}
 
-# Built-in resources with further versions that an operator may have switched on, or that were still served in some releases.
+# Built-in resources with further versions that an operator may have enabled, or that some releases still served.
 _OPTIONAL_VERSIONS = {
     "resource.k8s.io": None,
     "flowcontrol.apiserver.k8s.io": None,
@@ -88,7 +89,7 @@ def equivalents(resource: GroupVersionResource, subresource: str, world: World) 
 
 
 def built_in_family(resource: GroupVersionResource) -> tuple[GroupVersionResource, ...]:
-    """The built-in resources that are the same storage as this one, itself included; empty if the table has no others."""
+    """The built-in resources with the same storage as this one, itself included; empty if the table has no others."""
     family = _FAMILY_OF.get(resource)
     return tuple(GroupVersionResource(*member) for member in family.members) if family else ()
 

@@ -1,7 +1,7 @@
 """One MatchResources against one request. Follows kubernetes/apiserver pkg/admission/plugin/policy/matching/matching.go.
 
-Upstream asks the selectors first, then the rules; an error of a selector counts only if the rules match. The outcome is the same
-when the rules are asked first, which spares the lookups of selectors that do not matter, so that is what happens here.
+Upstream evaluates the selectors first, then the rules; an error of a selector counts only if the rules match. This module evaluates
+the rules first: the outcome is the same, and it skips the lookups for selectors that do not matter.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from .selectors import LabelSelector
 
 @dataclass(frozen=True, slots=True)
 class MatchResources:
-    """matchConstraints of a policy, or matchResources of a binding. A selector that is None is nil: an error to match with."""
+    """matchConstraints of a policy, or matchResources of a binding. A selector of None is nil: matching with it is an error."""
 
     resource_rules: tuple[Rule, ...] = ()
     exclude_resource_rules: tuple[Rule, ...] = ()
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
-    match_policy: str = "Exact"  # what nil means; the API server defaults what is written to Equivalent
+    match_policy: str = "Exact"  # the meaning of nil; the API server writes the default Equivalent
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Whether a request is meant, and why.
+    """Whether a request matches, and why.
 
     `why` names the selector or rule that did not match, or the missing evidence. `error` is a configuration error in upstream's
-    words; `matched` is then False. `matched_resource` and `matched_kind` are what the policy sees as request.resource and .kind.
+    words; `matched` is then False. The policy sees `matched_resource` and `matched_kind` as request.resource and request.kind.
     """
 
     matched: bool | Unknown
@@ -61,7 +61,7 @@ _HIT = _RuleHit(True)
 
 
 class _RuleList:
-    """Rules with what follows from the target alone remembered per target."""
+    """Rules, with a cache of the results that depend on the target alone."""
 
     def __init__(self, rules: tuple[Rule, ...], match_policy: str) -> None:
         self.rules = rules
@@ -69,7 +69,7 @@ class _RuleList:
         self._hits: dict[Target, tuple[tuple[Rule, ...], bool]] = {}
 
     def possible(self, target: Target) -> tuple[tuple[Rule, ...], bool]:
-        """The rules that match but for the name, and whether an equivalent resource could match as well."""
+        """The rules that match except for the name, and whether an equivalent resource could match as well."""
         found = self._hits.get(target)
         if found is None:
             hits = tuple(rule for rule in self.rules if rule.mismatch(target) is None)
@@ -105,16 +105,16 @@ class _RuleList:
 
 
 def _matches_another(rule: Rule, target: Target) -> bool:
-    """Whether the rule would match if the resource were an equivalent one, as far as that can be said without asking anybody."""
+    """Whether the rule could match under an equivalent resource, as far as the rule and the target alone can say."""
     own = target.resource
-    # A rule for every version has matched already, so only versions that it names can find the request as something else.
+    # A rule for every version has matched already, so only a rule with named versions can match an equivalent resource.
     named = [GroupVersionResource(own.group, version, own.resource) for version in rule.api_versions]
     others = [other for other in built_in_family(own) or named if other != own]
     return any(rule.mismatch(target._replace(resource=other)) is None for other in others)
 
 
 class Matcher:
-    """Matches many requests with one MatchResources. Holds nothing but what follows from it."""
+    """Matches many requests with one MatchResources. All its state follows from that MatchResources."""
 
     def __init__(self, criteria: MatchResources) -> None:
         self.criteria = criteria
@@ -126,7 +126,7 @@ class Matcher:
         self._has_nil_selector = None in selectors
         self._has_selectors = any(selector.requirements for selector in selectors if selector is not None)
         self._has_object_selector = bool(criteria.object_selector and criteria.object_selector.requirements)
-        # Only a binding may have no rules; it then matches everything that its policy matches.
+        # Only a binding may lack rules; it then matches everything that its policy matches.
         self.is_trivial = not (self._has_nil_selector or self._has_selectors or criteria.resource_rules or self._exclude.rules)
 
     def is_candidate(self, target: Target) -> bool:
@@ -142,23 +142,23 @@ class Matcher:
         return bool(included) or also
 
     def may_convert(self, target: Target) -> bool:
-        """Whether a request with this target may be found as an equivalent resource, and then be seen converted."""
+        """Whether a request with this target may match as an equivalent resource, so that the policy sees a converted object."""
         included, also = self._include.possible(target)
         return also and all(rule.resource_names for rule in included)
 
     @property
     def has_resource_names(self) -> bool:
-        """Whether some rule is for objects of certain names."""
+        """Whether some rule matches only objects of certain names."""
         return any(rule.resource_names for rules in (self._include, self._exclude) for rule in rules.rules)
 
     @property
     def object_label_keys(self) -> frozenset[str]:
-        """The labels of objects that this matcher looks at."""
+        """The labels of objects that this matcher reads."""
         selector = self.criteria.object_selector
         return frozenset(requirement.key for requirement in selector.requirements) if selector else frozenset()
 
     def match(self, request: AdmissionRequest, target: Target, world: World) -> Match:
-        """Whether a request is meant. `target` must be Target.of(request)."""
+        """Whether a request matches. `target` must be Target.of(request)."""
         if self._has_nil_selector:
             nil = self._nil_selector()
             return Match(False, nil, error=nil)
@@ -228,7 +228,7 @@ class Matcher:
 
 
 def match(criteria: MatchResources, request: AdmissionRequest, world: World) -> Match:
-    """Whether one request is meant, including the resources that no policy ever sees."""
+    """Whether one request matches; resources that the server exempts from all policies never match."""
     if is_excluded(request.resource):
         return Match(False, f"{request.resource.resource} of {request.resource.group} are never matched by policies")
     return Matcher(criteria).match(request, Target.of(request), world)

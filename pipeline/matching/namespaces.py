@@ -8,21 +8,21 @@ from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operatio
 from ..world import World
 from .selectors import LabelSelector, Requirement, labels_of
 
-# The server puts every namespace's own name under this label, and lets nobody change it (KEP-2161).
+# The server puts every namespace's own name under this label, and prevents any change to it (KEP-2161).
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceMissingError(Exception):
-    """The namespace of the request did not exist: the API server answers 404, in these words."""
+    """The namespace of the request did not exist: the API server answers 404, with this text."""
 
 
 def namespace_selected(selector: LabelSelector, request: AdmissionRequest, world: World) -> tuple[str | None, Evidence[object]]:
-    """Why a request's namespace is not selected (None: it is), and the evidence that was read.
+    """Why a request's namespace is not selected (None: it is selected), and the evidence that was read.
 
-    Raises NamespaceMissingError. The evidence is Unknown if nobody recorded the labels; the first part then means nothing.
+    Raises NamespaceMissingError. The evidence is Unknown if the labels were not recorded; the first part then has no meaning.
     """
     if not request.namespace and request.resource.resource != "namespaces":
-        # A cluster-scoped request is never exempted, even by a selector that could select nothing.
+        # A cluster-scoped request is never exempt, even from a selector that could select nothing.
         return None, NOTHING_READ
     if not selector.requirements:
         return None, NOTHING_READ
@@ -39,7 +39,7 @@ def namespace_selected(selector: LabelSelector, request: AdmissionRequest, world
 
 
 def _by_name(selector: LabelSelector, request: AdmissionRequest, missing: Unknown) -> tuple[str | None, Evidence[object]]:
-    """What follows from the namespace's name alone, where its labels were not recorded."""
+    """The result that follows from the namespace's name alone, where its labels were not recorded."""
     if request.namespace:
         labels = {NAME_LABEL: request.namespace}
         known = Known(labels, "the name of the namespace", Grade.INFERRED)
@@ -63,6 +63,6 @@ NOTHING_READ: Evidence[object] = Known(None, "not needed")
 def _namespace(request: AdmissionRequest, world: World) -> Evidence[Object | None]:
     is_namespace_itself = request.resource.resource == "namespaces" and not request.subresource
     if is_namespace_itself and request.operation in (Operation.CREATE, Operation.UPDATE):
-        # The informer does not have the new labels yet, so the object of the request is asked.
+        # The informer does not have the new labels yet, so the server reads them from the object of the request.
         return request.object
     return world.namespace(request.namespace)

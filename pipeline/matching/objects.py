@@ -9,7 +9,7 @@ from .selectors import LabelSelector, labels_of
 def object_selected(selector: LabelSelector, request: AdmissionRequest) -> tuple[bool, tuple[Evidence[Object | None], ...]]:
     """Whether the labels of the new or of the old object are selected, and the evidence that was read.
 
-    If one of the two is Unknown and the other is not selected, the evidence holds that Unknown and the answer means nothing.
+    If one of the two is Unknown and the other is not selected, the evidence holds that Unknown and the answer has no meaning.
     """
     if not selector.requirements:
         return True, ()
@@ -24,5 +24,5 @@ def object_selected(selector: LabelSelector, request: AdmissionRequest) -> tuple
 
 
 def missing(evidence: tuple[Evidence[Object | None], ...]) -> Unknown | None:
-    """The first piece of evidence that nobody recorded."""
+    """The first missing piece of evidence."""
     return next((piece for piece in evidence if isinstance(piece, Unknown)), None)

@@ -13,12 +13,12 @@ NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 
 
 def is_excluded(resource: GroupVersionResource) -> bool:
-    """Whether validating admission policies are never asked about a resource."""
+    """Whether the server exempts a resource from all validating admission policies."""
     return is_exempt(resource.group, resource.resource)
 
 
 class Target(NamedTuple):
-    """What the rules look at, apart from the name. Equal targets match equally, so it is a cache key."""
+    """The part of a request that the rules read, apart from the name. Equal targets match equally, so it is a cache key."""
 
     operation: str
     resource: GroupVersionResource
@@ -27,7 +27,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, request: AdmissionRequest) -> Target:
-        """The target of a request as it was received."""
+        """The target of a request as the server received it."""
         return cls(request.operation.value, request.resource, request.subresource, bool(request.namespace))
 
     def __str__(self) -> str:
@@ -65,13 +65,13 @@ class Rule:
         return None
 
     def name_matches(self, name: Evidence[str]) -> bool | Unknown:
-        """Whether the name is one of `resource_names`. An empty name (deletecollection) is in no list."""
+        """Whether the name is one of `resource_names`. An empty name (deletecollection) is never in the list."""
         if not self.resource_names:
             return True
         return name.value in self.resource_names if isinstance(name, Known) else name
 
     def _scope_matches(self, target: Target) -> bool:
-        # A request for a Namespace object carries its own name as namespace, and yet Namespaces are cluster-scoped.
+        # A request for a Namespace object carries its own name as namespace, but Namespaces are cluster-scoped.
         is_namespaced = target.has_namespace and target.resource != NAMESPACES
         return self.scope == "*" or is_namespaced == (self.scope == "Namespaced")
 

@@ -10,7 +10,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class SelectorError(Exception):
-    """A selector that the API server would not accept. The message names the field relative to the selector."""
+    """A selector that the API server would reject. The message names the field relative to the selector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements together; without any it selects everything. A selector that is absent (nil) is None, not this."""
+    """All requirements together; without requirements it selects everything. An absent selector (nil) is None, not this object."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -65,7 +65,7 @@ EVERYTHING = LabelSelector()
 
 
 def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """The labels of an object; None for null and for what has no metadata (most CONNECT options) and so no labels at all."""
+    """The labels of an object; None for null and for objects without metadata (most CONNECT options), which have no labels."""
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     if not isinstance(metadata, Mapping):
         return None

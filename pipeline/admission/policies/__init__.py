@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicy: read, compile, evaluate, decide.
 
-`load_policy_set` reads policies, `compile_set` compiles them, `evaluate_request` says what they make of a request.
+`load_policy_set` reads policies, `compile_set` compiles them, and `evaluate_request` evaluates them for a request.
 """
 
 from .compile import CompiledPolicy, compile_policy, refused_expressions

@@ -1,8 +1,8 @@
 """A policy with its expressions compiled.
 
-Follows compilePolicy of kubernetes/apiserver pkg/admission/plugin/policy/validating/plugin.go. Nothing here fails for what a policy
-says: an expression that does not compile has an error instead of a program, and that error becomes its decision (whoever wrote the
-policy may have had another version).
+Follows compilePolicy of kubernetes/apiserver pkg/admission/plugin/policy/validating/plugin.go. No content of a policy makes this
+module raise. An expression that does not compile has an error instead of a program, and that error becomes its decision. Such an
+expression may have compiled in the version in which its author wrote it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .verdict import Decision, PolicyVerdict
 if TYPE_CHECKING:
     from .straight import StraightPath
 
-# What each kind of expression must evaluate to, exactly; `dyn` is not enough for any of them.
+# Each kind of expression must have exactly one of these result types; `dyn` is not enough.
 VALIDATION = MATCH_CONDITION = (types.BOOL,)
 MESSAGE = (types.STRING,)
 AUDIT_ANNOTATION = (types.STRING, types.NULL)
@@ -54,7 +54,7 @@ class CompiledExpression:
 
 @dataclass(frozen=True)
 class CompiledValidation:
-    """`fallback` is the message where messageExpression gives none."""
+    """`fallback` is the message that is used where messageExpression has no result."""
 
     expression: CompiledExpression
     message: CompiledExpression | None
@@ -63,10 +63,10 @@ class CompiledValidation:
 
 
 class CompiledPolicy:
-    """A policy ready for many requests. Everything that does not depend on the request is computed here, once."""
+    """A policy ready for many requests. It computes once everything that does not depend on the request."""
 
     def __init__(self, policy: Policy, version: Version, defect: str = "") -> None:
-        """`defect` is why the expressions could not be compiled, though that is not the policy's fault: then it has none."""
+        """`defect` says why a fault of Hindcast kept the expressions from being compiled; the policy then has no programs."""
         self.policy = policy
         self.version = version
         self.defect = defect
@@ -79,13 +79,13 @@ class CompiledPolicy:
         self.validations = compiler.validations()
         # Upstream compiles audit annotations with an authorizer and evaluates them without one.
         self.audit_annotations = tuple(compiler.named(each, AUDIT_ANNOTATION) for each in policy.audit_annotations)
-        # The two commonest results are made once, and known again by identity.
+        # The two most frequent results are made once; later code recognises them by identity.
         self.admitted = Evaluation(None, (ADMIT,) * len(self.validations))
         self.unmatched = {
             each.name: Evaluation(Outcome(Decision.NOMATCH, why=f"matchConditions: {each.name} is false"))
             for each in self.match_conditions
         }
-        # The rows of these, by identity, as the dispatcher makes them.
+        # The dispatcher caches the rows of these results by identity.
         self.constant_rows: dict[int, dict[tuple[object, ...], tuple[PolicyVerdict, ...]]] = {
             id(each): {} for each in (self.admitted, *self.unmatched.values())
         }
@@ -104,13 +104,13 @@ class CompiledPolicy:
         self.later_roots = self.validation_roots | self.message_roots | self.annotation_roots
         self.reads_authorizer = "authorizer" in read((*self.match_conditions, *checks)).roots
         self.pure_roots = self.reads.roots & _REQUEST_ROOTS
-        # Whether the result follows from the values of the roots alone. Annotations see another namespaceObject than the rest.
+        # Whether the result depends on the values of the roots alone. Annotations see another namespaceObject than the other steps.
         self.is_pure = "authorizer" not in self.reads.roots and "namespaceObject" not in self.annotation_roots
-        # What the verdict is only as good as. Annotations that read the authorizer have none to read.
+        # The roots whose evidence grades the verdict. Annotations that read the authorizer run without one.
         graded = _REQUEST_ROOTS | {"authorizer"} if self.reads_authorizer else _REQUEST_ROOTS
         self.all_roots = self.reads.roots & graded
         self.roots_by_validation = tuple(read([*self.match_conditions, each]).roots & graded for each in checks)
-        # A denial is only as good as its words too.
+        # The grade of a denial also depends on the evidence behind its message.
         self.roots_by_denial = tuple(
             roots | (read([each.message]).roots & graded if each.message else frozenset())
             for roots, each in zip(self.roots_by_validation, self.validations, strict=True)
@@ -124,13 +124,13 @@ class CompiledPolicy:
 
         self.costs = KnownCosts(variables)
         self.binds_names = bool(self.variables or policy.param_kind or self.reads_authorizer)
-        # Of the whole and of each validation, where all are alike.
+        # The grades of the whole and of each validation, where all are equal.
         self.even_grades = {grade: (grade,) * (len(checks) + 1) for grade in Grade}
 
     @cached_property
     def straight(self) -> StraightPath | None:
-        """The straight path through it, if it has one."""
-        from .straight import straight_path  # it is made of what is compiled here
+        """The straight path through the policy; None if it has none."""
+        from .straight import straight_path  # imported here because that module imports this one
 
         return straight_path(self)
 
@@ -147,9 +147,9 @@ class CompiledPolicy:
 
 
 def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy:
-    """Compiles a policy as a server of this minor version has it in memory. Never raises: one policy costs no other its verdicts.
+    """Compiles a policy as a server of this minor version has it in memory. Never raises: other policies keep their verdicts.
 
-    What fails here, where a server would not, is a defect: then the policy is unknown wherever it matches.
+    A failure here that a server would not have is a defect: the policy is then unknown for every request that it matches.
     """
     try:
         return on_fresh_stack(lambda: CompiledPolicy(policy, version))
@@ -158,9 +158,9 @@ def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy
 
 
 def refused_expressions(policy: Policy, version: Version) -> tuple[CompiledExpression, ...]:
-    """The expressions for which an API server of this version would not take a new policy: those that do not compile.
+    """The expressions that make an API server of this version reject a new policy, because they do not compile.
 
-    Match conditions are compiled without `variables` only there; a server that holds such a policy lets them use these.
+    For a new policy, the server compiles match conditions without `variables`. For a stored policy, match conditions can use them.
     """
     compiled = compile_policy(policy, version)
     alone = _Compiler(replace(policy, variables=()), version)
@@ -182,7 +182,7 @@ def _reads(variables: Mapping[str, Program], expressions: Iterable[CompiledExpre
 
 
 class _Compiler:
-    """Variables are compiled in order: each sees those before it, with the types that they turned out to have."""
+    """Compiles variables in order: each sees the variables before it, with the types that they turned out to have."""
 
     def __init__(self, policy: Policy, version: Version) -> None:
         self._policy = policy
@@ -193,7 +193,8 @@ class _Compiler:
         self.variables: dict[str, CompiledExpression] = {}
         for variable in policy.variables:
             compiled = self.named(variable, None)
-            # Of two variables of one name the later one is evaluated, also where an expression was checked with the other.
+            # Where two variables have one name, the server evaluates the later one, even if it checked the expression with the
+            # earlier one.
             self.variables[variable.name] = compiled
             self._types[variable.name] = compiled.program.result_type if compiled.program else DYN
             self._environments.clear()
@@ -229,7 +230,7 @@ class _Compiler:
         return CompiledExpression(text, source, name, found)
 
     def _program(self, text: str, expected: Sequence[Type] | None, has_authorizer: bool) -> Program | str:
-        """The program, or why there is none. A policy may repeat an expression hundreds of times."""
+        """The program, or the reason why there is no program. A policy may repeat an expression hundreds of times."""
         try:
             return self._environment(has_authorizer).compile(text, expected)
         except ResultTypeError as error:

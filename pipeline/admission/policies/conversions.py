@@ -1,6 +1,6 @@
-"""Converting an object to another version of its resource, as far as that can be repeated without the server.
+"""Converts an object to another version of its resource, as far as this is possible without the server.
 
-What a conversion does with a field that is not followed here is unknown, and so is whatever reads it.
+Some fields are not followed here. Their converted values are unknown, and so is every expression that reads them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from ...cel.values import Unknown as CelUnknown
 from ...matching import Conversion
 from ...request import GroupVersionKind, Object
 
-# A conversion keeps these whatever the kind.
+# Every conversion keeps these fields, for every kind.
 _KEPT = ("kind", "metadata")
 
 
 def convert(name: str, obj: Object, kind: GroupVersionKind, conversion: Conversion) -> Object:
-    """The object under another apiVersion. `name` is the variable, for the words of what is unknown."""
+    """The object under another apiVersion. `name` is the variable that a reason for an unknown names."""
     api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
     if conversion is Conversion.NONE:
         return obj
@@ -48,7 +48,7 @@ def _autoscaler_to_v1(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
 
 
 def _autoscaler_to_v2(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
-    """The way back: the field for CPU is a metric, and annotations of the server's own hold whatever else there is."""
+    """The reverse conversion: the CPU field becomes a metric, and annotations that the server writes hold all other metrics."""
     spec, metadata = obj.get("spec") or {}, obj.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     shown = {key: value for key, value in annotations.items() if not key.startswith(_ROUND_TRIP)}
@@ -69,7 +69,7 @@ def _event_to_core(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
 
 
 def _event_from_core(obj: Mapping[str, Any], missing: CelUnknown) -> Object:
-    """Who reports is left out where it is empty, which the core group writes."""
+    """The core group writes an empty reporter; events.k8s.io omits the field."""
     renamed = _renamed(obj, {core: name for name, core in _EVENT_FIELDS.items()})
     return {key: value for key, value in renamed.items() if value != "" or not key.startswith("reporting")}
 
@@ -78,7 +78,8 @@ def _renamed(obj: Mapping[str, Any], names: Mapping[str, str]) -> Object:
     return {names.get(key, key): value for key, value in obj.items()}
 
 
-# Fields of events.k8s.io by other names in the core group (kubernetes/api events/v1 and core/v1, types.go). The rest is the same.
+# Fields of events.k8s.io that have other names in the core group (kubernetes/api events/v1 and core/v1, types.go). All others are
+# equal.
 _EVENT_FIELDS = {
     "regarding": "involvedObject",
     "note": "message",
@@ -89,10 +90,10 @@ _EVENT_FIELDS = {
     "deprecatedCount": "count",
 }
 
-# What autoscaling/v1 has no field for is kept in annotations of this prefix.
+# The prefix of the annotations that keep the fields which autoscaling/v1 lacks.
 _ROUND_TRIP = "autoscaling.alpha.kubernetes.io/"
 
-# (kind, from, to): what becomes of the object.
+# (kind, from, to): the function that converts the object.
 _CONVERSIONS: dict[tuple[str, str, str], Callable[[Mapping[str, Any], CelUnknown], Object]] = {
     ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1"): _autoscaler_to_v1,
     ("HorizontalPodAutoscaler", "autoscaling/v1", "autoscaling/v2"): _autoscaler_to_v2,

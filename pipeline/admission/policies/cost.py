@@ -1,8 +1,8 @@
-"""The CEL cost that a policy has for one request and one param: of each program, and of each budget that programs share.
+"""The CEL cost of a policy for one request and one param: per program, and per budget that programs share.
 
-Everything runs that an API server would run, with no budget to end it: match conditions, and if all are true the validations, every
-messageExpression and the audit annotations. Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go. Each
-program ends at PROGRAM_LIMIT, as there, so a cost above it is a lower bound.
+Runs everything that an API server would run, without a budget that ends it: match conditions and, if all are true, the validations,
+every messageExpression and the audit annotations. Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go.
+As there, each program ends at PROGRAM_LIMIT, so a cost above it is a lower bound.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .evaluate import Case, Step
 from .inputs import View
 from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, PROGRAM_LIMIT
 
-# More than all programs of a policy can cost together: each ends at PROGRAM_LIMIT.
+# More than all programs of a policy can cost together, because each ends at PROGRAM_LIMIT.
 _NO_END = 1 << 62
 
 
 class Spent(NamedTuple):
-    """The cost of one program, or of all that share a budget: `what` names it within the policy, `limit` is what it may cost."""
+    """The cost of one program, or of all programs that share a budget. `what` names it within the policy."""
 
     what: str
     cost: int
@@ -30,13 +30,13 @@ class Spent(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of the limit; above 1 the API server ends the evaluation with an error."""
+        """The cost as a share of the limit. Above 1 the API server ends the evaluation with an error."""
         return self.cost / self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class CaseCost:
-    """What one policy costs for one request and param. `unknown` is why the costs are lower bounds; empty where they are exact."""
+    """The cost of one policy for one request and param. `unknown` says why the costs are lower bounds; empty if they are exact."""
 
     spent: tuple[Spent, ...]
     unknown: str = ""
@@ -48,7 +48,7 @@ class CaseCost:
 
 
 class _Counter:
-    """Adds up what the steps of one case cost."""
+    """Adds up the costs of the steps of one case."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

@@ -1,8 +1,8 @@
-"""A second upper bound on what an expression can cost: from the longest list and the longest string of the data.
+"""A second upper bound on the cost of an expression: from the longest list and the longest string of the data.
 
-The bound of the CEL room knows only how many bytes there are. It is quick to ask and too high where loops are nested, as in
-`containers.all(c, registries.exists(r, c.image.startsWith(r)))`. This one looks at the data. It takes every loop over data to be
-over the longest list or map there is, and every string to be as long as the longest.
+The bound of the CEL room knows only the number of bytes. It is quick, but too high where loops are nested, as in `containers.all(c,
+registries.exists(r, c.image.startsWith(r)))`. This bound looks at the data. It assumes that every loop over data runs over the
+longest list or map, and that every string is as long as the longest.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from ...cel import ast
 
 # Functions are named here as the syntax tree has them: `lists.range(n)` is a call of `range` with the target `lists`.
-_UNBOUNDED = frozenset(["range"])  # the result can be as long as a number says
-_TRAVERSALS = frozenset(["sum", "min", "max", "indexOf", "lastIndexOf", "includes", "isSorted"])  # every character of every element
+_UNBOUNDED = frozenset(["range"])  # the number in an argument decides how long the result is
+_TRAVERSALS = frozenset(["sum", "min", "max", "indexOf", "lastIndexOf", "includes", "isSorted"])  # they read all text of a list
 _SEARCHES = frozenset(["matches", "find", "findAll"])
 _QUADRATIC = frozenset(["contains", "equivalent", "intersects", "distinct", "sort"])
 _BUILDERS = frozenset(["_+_", "format", "join", "replace", "quote", "flatten", "split", "findAll"])
 _COMPARISONS = frozenset(["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"])
-# All others that a release declares: they cost no more than reading their operands once. A function that no table here names has no
-# price, and none is guessed, or a cost limit would be skipped in silence.
+# All other functions that a release declares: they cost at most one reading of their operands. A function that no table here names
+# has no price. None is guessed, because a wrong guess could skip a cost limit in silence.
 _SCANNING_NAMES = """
     !_ -_ @in _%_ _*_ _+_ _-_ _/_ _==_ _!=_ _<_ _<=_ _>_ _>=_
     bool bytes double duration dyn int string timestamp type uint
@@ -38,19 +38,19 @@ _SCANNING_NAMES = """
     labelValue qualifiedName uri uuid
 """
 _SCANNING = frozenset(_SCANNING_NAMES.split())
-_LOOP_COST = 40  # per iteration of any macro, in addition to what its arguments cost
-_LITERAL_COST = 40  # of a list, map or struct that is built
+_LOOP_COST = 40  # per iteration of any macro, in addition to the cost of its arguments
+_LITERAL_COST = 40  # of building a list, map or struct
 _CHECK_COST = 350_000
 _BEYOND = 1e12
 _FORMAT_PATTERN = 1103 / 4  # the longest of the formats' own patterns
 
 
 class UnpricedError(LookupError):
-    """A function that was declared without saying here what it can cost: a defect of ours."""
+    """A declared function without a price in this file: a defect of Hindcast."""
 
 
 class Extent(NamedTuple):
-    """The length of the longest string and the entries of the longest list or map that are anywhere in a value."""
+    """The length of the longest string and the number of entries of the longest list or map anywhere in a value."""
 
     length: float
     entries: float
@@ -61,7 +61,7 @@ _LOOKED_INTO = (str, dict, list)
 
 
 def extent_of(value: Any, skipped: str = "") -> Extent:
-    """The extent of a JSON value, without what is below keys named `skipped`."""
+    """The extent of a JSON value, without the values of keys named `skipped`."""
     length = entries = 0
     pending = [value]
     while pending:
@@ -86,13 +86,13 @@ def extent_of(value: Any, skipped: str = "") -> Extent:
 
 
 def largest(extents: Iterable[Extent]) -> Extent:
-    """An extent that none of these exceeds."""
+    """The largest extent: none of the given ones exceeds it."""
     found = [_SCALAR, *extents]
     return Extent(max(each.length for each in found), max(each.entries for each in found))
 
 
 def is_bounded(trees: Iterable[ast.Expr]) -> bool:
-    """Whether there is a bound at all."""
+    """Whether the expressions have a bound."""
     pending = list(trees)
     while pending:
         node = pending.pop()
@@ -103,22 +103,22 @@ def is_bounded(trees: Iterable[ast.Expr]) -> bool:
 
 
 def _capped(extent: Extent) -> Extent:
-    """What is larger than anything that is built here need not be told apart, and would grow beyond what a float holds."""
+    """Caps an extent above any that an evaluation can build: larger ones would grow beyond the range of a float."""
     return Extent(min(extent.length, _BEYOND), min(extent.entries, _BEYOND))
 
 
 class CostBound:
-    """Walks an expression and adds up the most that each node can cost, as often as it can be evaluated."""
+    """Walks an expression and adds up the largest cost of each node, times the number of its evaluations."""
 
     def __init__(self, tree: ast.Expr, data: Extent, variables: Mapping[str, Extent]) -> None:
-        """`data` is the extent of everything but the `variables`, `extent` becomes that of the result."""
+        """`data` is the extent of everything but the `variables`; the walk sets `extent` to that of the result."""
         self.cost = 0.0
         self._data = data
         self._variables = variables
         self.extent = self._of(tree, 1, {})
 
     def _of(self, node: ast.Expr, times: float, scope: Mapping[str, Extent]) -> Extent:
-        """The extent of a node's value. `times` is how often the node is evaluated."""
+        """The extent of a node's value. `times` is the number of times that the node is evaluated."""
         match node:
             case ast.Literal(value=value):
                 return Extent(len(value), 0) if isinstance(value, str | bytes) else _SCALAR
@@ -136,12 +136,12 @@ class CostBound:
                 self.cost += times * _call_cost(node.function, operands, extents)
                 extent = _capped(_call_extent(node.function, operands, extents))
                 if node.function in _BUILDERS:
-                    # Some of these build more than they cost. Who looks at the bound wants to know that it is little.
+                    # Some of these calls build more than they cost. Callers rely on a low bound to mean that little is built.
                     self.cost += times * (extent.length * 0.1 + extent.entries)
                 return extent
             case ast.OptionalMap(target=target, variable=variable, body=body):
                 self.cost += 5 * times
-                # The target may be evaluated again where the body reads it.
+                # The target may be evaluated again wherever the body reads it.
                 inner = self._of(target, 2 * times, scope)
                 return self._of(body, times, {**scope, variable: inner})
         extents = [self._of(child, times, scope) for child in ast.children(node)]
@@ -181,7 +181,7 @@ def _call_extent(function: str, operands: Sequence[ast.Expr], extents: Sequence[
 
 
 def _replaced_length(operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> float:
-    """An empty text is found between all characters, and any other at most as often as it fits."""
+    """The longest text after replacement: an empty text is found between all characters, any other at most as often as it fits."""
     text, new = extents[0].length, extents[2].length
     old = operands[1].value if isinstance(operands[1], ast.Literal) else ""
     found = text // len(old) if isinstance(old, str) and old else text + 1

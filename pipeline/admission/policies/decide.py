@@ -1,4 +1,4 @@
-"""From facts to consequences: failurePolicy turns what evaluation found into rows with an effect.
+"""From facts to consequences: failurePolicy turns the outcomes of an evaluation into rows with an effect.
 
 Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/{validator,dispatcher}.go.
 """
@@ -19,7 +19,7 @@ Rows = tuple[PolicyVerdict, ...]
 
 
 class Subject:
-    """Whose rows are made: a policy, a binding of it (None where it is evaluated without) and the param names."""
+    """The policy, the binding (None where there is no binding) and the param names that rows are made for."""
 
     __slots__ = ("actions", "binding", "failure_policy", "names")
 
@@ -30,28 +30,28 @@ class Subject:
         self.actions: tuple[Action, ...] = binding.validation_actions if binding else ()
 
     def nomatch(self, why: str, param: Param | None = None, evidence: str = Grade.EXACT) -> PolicyVerdict:
-        """The request is not meant, or the binding is skipped."""
+        """The row for a request that does not match, or for a skipped binding."""
         return self._row(param, None, Outcome(Decision.NOMATCH, why=why), evidence)
 
     def unknown(self, missing: Unknown | str, param: Param | None = None) -> PolicyVerdict:
-        """Nobody can tell, for want of this evidence."""
+        """The row for a verdict that is unknown because this evidence is missing."""
         reason = missing if isinstance(missing, str) else missing.reason
         return self._row(param, None, Outcome(Decision.UNKNOWN, why=reason), INSUFFICIENT)
 
     def configuration_error(self, error: ConfigurationError, evidence: str = Grade.EXACT) -> PolicyVerdict:
-        """Denies or is skipped by failurePolicy alone; an error of the policy is not reported with a binding."""
+        """Denies or is skipped as failurePolicy alone says; an error of the policy is reported without a binding."""
         whose = "policy" if error.of_policy else "binding"
         outcome = Outcome(Decision.ERROR, f"failed to configure {whose}: {error.message}", why="configuration")
         row = self._row(None, None, outcome, evidence)._replace(bypasses_actions=True)
         return row._replace(binding=None, actions=()) if error.of_policy else row
 
     def not_found(self, message: str) -> PolicyVerdict:
-        """The namespace of the request is gone: 404, whatever failurePolicy says."""
+        """The row for a request whose namespace is gone: the server answers 404 under every failurePolicy."""
         row = self._row(None, None, Outcome(Decision.ERROR, message, "NotFound", "namespaceObject"), Grade.EXACT)
         return row._replace(effect=Decision.DENY, code=code_of("NotFound"), bypasses_actions=True)
 
     def rows(self, param: Param | None, evaluation: Evaluation, grades: tuple[Grade, ...]) -> Rows:
-        """The row of the whole, then one row per validation. `grades` is parallel to that."""
+        """The row of the whole, then one row per validation. `grades` has the same order."""
         if evaluation.whole is not None:
             return (self._row(param, None, evaluation.whole, grades[0]),)
         singles = [
@@ -87,14 +87,14 @@ class Subject:
     def _effect(self, decision: Decision) -> Decision | None:
         match decision:
             case Decision.ADMIT | Decision.DENY:
-                # A false validation denies even under Ignore, which is about errors.
+                # A false validation denies under Ignore too, because Ignore covers errors only.
                 return decision
             case Decision.ERROR:
                 return Decision.ADMIT if self.failure_policy is FailurePolicy.IGNORE else Decision.DENY
         return None
 
     def _annotated(self, whole: PolicyVerdict, annotations: Annotations) -> PolicyVerdict:
-        """Errors of annotations deny under Fail, whatever the actions say; under Ignore the annotation is only left out."""
+        """Errors of annotations deny under Fail, for all actions; under Ignore only the annotation is left out."""
         whole = whole._replace(audit_annotations=annotations.values or NO_ANNOTATIONS)
         failed, unknown = annotations.failed, annotations.unknown
         why = kept("; ".join([*_of("auditAnnotation", failed), *_of("auditAnnotation", unknown)]))
@@ -110,7 +110,7 @@ class Subject:
                 bypasses_actions=True,
             )
         if unknown and self.failure_policy is FailurePolicy.FAIL and whole.effect is not Decision.DENY:
-            # An annotation that cannot be evaluated might have been an error, and that would have denied.
+            # An annotation that cannot be evaluated might have been an error, and an error would have denied.
             return whole._replace(decision=Decision.UNKNOWN, effect=None, code=None, why=why, evidence=INSUFFICIENT)
         return whole._replace(why="; ".join(filter(None, (whole.why, why)))) if why else whole
 

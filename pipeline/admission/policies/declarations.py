@@ -1,7 +1,7 @@
-"""What kube-apiserver declares for the expressions of a policy: the variables, their types, and the fields of those types.
+"""The declarations of kube-apiserver for expressions of a policy: the variables, their types, and the fields of those types.
 
-Follows kubernetes/apiserver pkg/admission/plugin/cel/{compile,composition}.go. The declarations are stricter than the data: reading
-a field that is not listed here does not compile, whatever the request has.
+Follows kubernetes/apiserver pkg/admission/plugin/cel/{compile,composition}.go. The declarations are stricter than the data: an
+expression that reads a field that is not listed here does not compile, even if the request has the field.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _KEPT_TYPES = frozenset((BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMES
 
 @dataclass(frozen=True)
 class Declarations:
-    """What to make an Environment of: `Environment(version, declarations.variables, declarations.object_types)`."""
+    """The arguments of an Environment: `Environment(version, declarations.variables, declarations.object_types)`."""
 
     variables: Mapping[str, Type]
     object_types: tuple[ObjectType, ...]
@@ -102,7 +102,7 @@ def scope_for(
 ) -> Declarations:
     """The declarations for an expression of a policy whose `variables` evaluate to these types. They are the same in all versions.
 
-    Objects and params are dyn in a server. Type checking against schemas gives them types, made of further `object_types`.
+    Objects and params are dyn in a server. Type checking against schemas gives them types that are made of further `object_types`.
     """
     declared = {"object": object_type, "oldObject": object_type, "request": REQUEST.type, "namespaceObject": NAMESPACE.type}
     declared["variables"] = Type(VARIABLES)

@@ -1,7 +1,7 @@
 """From the JSON of a ValidatingAdmissionPolicy or binding to the model, with the defaults that the API server would write.
 
-Defaults follow kubernetes pkg/apis/admissionregistration/{v1,v1beta1,v1alpha1}/defaults.go. Nobody else defaults files, and a
-selector that is left out means everything in the API but is an error in the matcher.
+Defaults follow kubernetes pkg/apis/admissionregistration/{v1,v1beta1,v1alpha1}/defaults.go. This module applies them to files,
+because no server has done so. A selector that is left out selects everything in the API, but is an error in the matcher.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding
 
 
 def policy_from_object(obj: Object, source: str) -> Policy:
-    """A policy as the API server stored it (an audit log's responseObject, a snapshot): defaulted, but not validated again."""
+    """A policy as the API server stored it (an audit log's responseObject, a snapshot): with defaults, but not validated again."""
     return _policy(Fields(Document(obj, source)))
 
 
@@ -29,7 +29,7 @@ def binding_from_object(obj: Object, source: str) -> Binding:
 
 
 def policy_from_document(document: Document) -> Policy:
-    """A policy that somebody wrote. Raises InputError for what the API server would reject, and for unknown fields."""
+    """A policy that a person wrote. Raises InputError for unknown fields and for everything that the API server would reject."""
     root = Fields(document)
     _only_known(root, _POLICY_FIELDS)
     policy = _policy(root)
@@ -38,7 +38,7 @@ def policy_from_document(document: Document) -> Policy:
 
 
 def binding_from_document(document: Document) -> Binding:
-    """A binding that somebody wrote. Raises InputError for what the API server would reject, and for unknown fields."""
+    """A binding that a person wrote. Raises InputError for unknown fields and for everything that the API server would reject."""
     root = Fields(document)
     _only_known(root, _BINDING_FIELDS)
     binding = _binding(root)
@@ -56,7 +56,7 @@ _MATCH: dict[str, object] = {
 }
 _NAMED: dict[str, object] = {"name": None, "expression": None}
 _TOP: dict[str, object] = {"apiVersion": None, "kind": None, "metadata": None, "status": None}
-# Every field of the two types; None is a leaf, or an object that is read elsewhere.
+# Every field of the two types; None stands for a leaf, or for an object that other code reads.
 _POLICY_FIELDS: dict[str, object] = _TOP | {
     "spec": {
         "paramKind": {"apiVersion": None, "kind": None},

@@ -1,7 +1,8 @@
 """One request through all policies. Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/dispatcher.go (Dispatch).
 
-This is the hot path of a replay. What depends on the policy alone is computed once (CompiledPolicy), what depends on the target,
-namespace and state of the cluster once per such (`due.py`), and rows that say `admit` once per (policy, binding).
+This is the hot path of a replay. CompiledPolicy computes once whatever depends on the policy alone. Results that depend on the
+target, namespace and state of the cluster are computed once per combination of these (`due.py`). Rows that say `admit` are made
+once per (policy, binding).
 """
 
 from __future__ import annotations
@@ -29,51 +30,51 @@ from .outcome import Evaluation
 from .params import GivenObjects
 from .verdict import Decision, PolicyVerdict
 
-# What expressions were found to say, by what they read: see `_Run._evaluation`. The rows of an evaluation, by binding, param and
-# grades, are made once with it.
+# The evaluations that were computed before, by the values that they read: see `_Run._evaluation`. Their rows are cached with them,
+# by binding, param and grades.
 Labels: TypeAlias = tuple[object, ...]
 KnownRows: TypeAlias = dict[tuple[object, ...], Rows]
 Memory: TypeAlias = dict[tuple[int, bytes], tuple[Evaluation, KnownRows]]
-# Beyond it everything is forgotten, and what comes again is found out again.
+# Above this size the cache is cleared, and its results are computed again when they are needed.
 MEMORY_MAX = 50_000
 _encode = msgspec.json.Encoder().encode
-# Beyond it all are forgotten. There are as many as namespaces, times the moments at which the state of the cluster changed.
+# Above this size the cache is cleared. It has one entry per namespace and moment at which the state of the cluster changed.
 PREPARED_MAX = 20_000
 _ABSENT = object()
 
 
 class Candidate(NamedTuple):
-    """A policy that may be for a target, and the labels of objects that decide it; None if there is more of an object that does."""
+    """A policy that may match a target, and the object labels that decide it; None if other parts of the object decide it too."""
 
     entry: Entry
     label_keys: tuple[str, ...] | None
 
 
 class CompiledSet:
-    """Policies with their bindings, ready for many requests. Not for several threads at once."""
+    """Policies with their bindings, ready for many requests. Not safe for several threads at once."""
 
     def __init__(self, entries: Iterable[Entry], given: GivenObjects, memory: Memory | None = None) -> None:
-        """`memory` may be shared with sets of the same compiled policies, all of which outlive it."""
+        """`memory` may be shared with other sets of the same compiled policies; the policies must outlive it."""
         self.entries = tuple(entries)
         self.given = given
         self.memory: Memory = {} if memory is None else memory
         self.reads_managed_fields = any(entry.policy.reads_managed_fields for entry in self.entries)
         self._by_target: dict[Target, tuple[Candidate, ...]] = {}
-        # The world is kept with what was found in it, or another one could get the same identity.
+        # The cache keeps the world as well as its results: otherwise another world could get the same identity.
         self._prepared: dict[tuple[Target, str, int], tuple[World, dict[tuple[int, Labels], Prepared]]] = {}
 
     @property
     def policies(self) -> tuple[CompiledPolicy, ...]:
-        """The policies, in the order in which they were given."""
+        """The policies in their given order."""
         return tuple(entry.policy for entry in self.entries)
 
     @property
     def reads(self) -> ReadSet:
-        """What any of the policies may read of a request."""
+        """The parts of a request that any of the policies may read."""
         return ReadSet.union(*(policy.reads for policy in self.policies))
 
     def candidates(self, target: Target) -> tuple[Candidate, ...]:
-        """The policies that may be for a target."""
+        """The policies that may match a target."""
         found = self._by_target.get(target)
         if found is None:
             found = self._by_target[target] = tuple(Candidate(entry, _label_keys(entry, target)) for entry in self._find(target))
@@ -89,7 +90,7 @@ class CompiledSet:
                 yield entry
 
     def prepared(self, request: AdmissionRequest, world: World) -> Iterator[Prepared]:
-        """What a request meets, policy by policy; found out once for all requests that meet the same."""
+        """The matches and errors of a request, policy by policy; computed once for all requests with the same key."""
         target = Target.of(request)
         candidates = self.candidates(target)
         if not candidates:
@@ -112,24 +113,24 @@ class CompiledSet:
 
 
 def _prepared(entry: Entry, request: AdmissionRequest, target: Target, world: World) -> Prepared:
-    """As `prepare`. A defect that one policy brings out costs no other its verdict."""
+    """As `prepare`. A defect that one policy brings out costs no other policy its verdict."""
     try:
         return prepare(entry, request, target, world)
     except RecursionError:
-        raise  # Others have a larger stack to try it on.
+        raise  # The caller tries again on a larger stack.
     except Exception as problem:
         return tuple(bound.subject.unknown(defect_of(problem)) for bound in entry.bound)
 
 
 def _label_keys(entry: Entry, target: Target) -> tuple[str, ...] | None:
-    # The labels of a namespace that is being written are those of the object.
+    # A request that writes a namespace uses the labels of that object.
     if target.resource.resource == "namespaces" or any(matcher.has_resource_names for matcher in entry.matchers):
         return None
     return tuple(sorted({key for matcher in entry.matchers for key in matcher.object_label_keys}))
 
 
 def _labels(request: AdmissionRequest, keys: tuple[str, ...] | None) -> Labels | None:
-    """What is known of these labels of a request's object; None where its old object may have others, or they are none."""
+    """The values of these object labels, as a cache key; None where they are not sure to be plain and the only ones."""
     if not keys:
         return None if keys is None else ()
     new, old = request.object, request.old_object
@@ -151,11 +152,11 @@ def compile_set(
     unbound_params: Mapping[str, Sequence[Object | None]] | None = None,
     compiler: Callable[[Policy, tuple[int, int]], CompiledPolicy] = compile_policy,
 ) -> CompiledSet:
-    """Compiles every policy for one Kubernetes minor version. Never raises for what a policy says; such errors are decisions.
+    """Compiles every policy for one Kubernetes minor version. Never raises for errors in a policy; such errors become decisions.
 
-    A policy without bindings does nothing in a cluster; with `unbound` it is evaluated nevertheless, without a binding and with the
-    params that `unbound_params` has for its name (None for the null of a binding without paramRef; unknown if there are none).
-    Objects given with the policies win over recorded ones.
+    A policy without bindings does nothing in a cluster. With `unbound` it is evaluated without a binding, with the params that
+    `unbound_params` has for its name. None there is the null of a binding without paramRef; without an entry the params are
+    unknown. Given objects replace recorded ones.
     """
     chosen = unbound_params or {}
     entries = []
@@ -184,11 +185,11 @@ def _binding_matcher(binding: Binding | None) -> Matcher | None:
 def evaluate_request(
     policies: CompiledSet, request: AdmissionRequest, world: World, authorize: AuthorizeUser | None = None
 ) -> list[PolicyVerdict]:
-    """What every policy that the request's resource and operation concern makes of it.
+    """The verdicts of every policy whose rules cover the request's resource and operation.
 
-    No row says that a policy's rules are for other resources; selectors, match conditions and bindings that do not match have one.
-    A defect that one policy brings out makes that policy unknown and no other.
-    `world` is the state of the cluster as of the request. Without `authorize`, what depends on an authorization check is unknown.
+    A policy whose rules are for other resources has no row. A selector, match condition or binding that does not match has a row. A
+    defect that one policy brings out makes that policy unknown and no other. `world` is the state of the cluster at the time of the
+    request. Without `authorize`, all results that depend on an authorization check are unknown.
     """
     if len(policies.memory) > MEMORY_MAX:
         policies.memory.clear()
@@ -199,7 +200,7 @@ def evaluate_request(
             try:
                 run.evaluate(item)
             except RecursionError:
-                raise  # Others have a larger stack to try it on.
+                raise  # The caller tries again on a larger stack.
             except Exception as problem:
                 run.rows.append(item.subject.unknown(defect_of(problem), item.param))
         else:
@@ -208,7 +209,7 @@ def evaluate_request(
 
 
 def input_key(inputs: Inputs, policy: CompiledPolicy, param: Any) -> tuple[int, bytes] | None:
-    """What a policy reads of a request and a param; None where parts of it are unknown. The policy must be pure."""
+    """The key of all values that a policy reads of a request and a param; None where some are unknown. The policy must be pure."""
     try:
         return id(policy), _encode(policy.project({**inputs.plain(policy.pure_roots), "params": param}))
     except (TypeError, ValueError, NamespaceNotFoundError):
@@ -222,11 +223,11 @@ class _Run:
         self.inputs = inputs
         self.rows: list[PolicyVerdict] = []
         self._memory = memory
-        # By identity of policy and param, which both outlive this.
+        # By identity of policy and param, which both outlive this object.
         self._known: dict[tuple[int, int], tuple[Evaluation, KnownRows]] = {}
 
     def evaluate(self, due: Due) -> None:
-        """Bindings of one policy that share a param share what the expressions say."""
+        """Evaluates a policy for one param; bindings of one policy that share a param share the evaluation."""
         key = (id(due.policy), id(due.value))
         found = self._known.get(key)
         if found is None:
@@ -244,9 +245,9 @@ class _Run:
         self.rows += rows
 
     def _evaluation(self, due: Due) -> tuple[Evaluation, KnownRows]:
-        """What the expressions say, found out once for all requests that are alike in what these read.
+        """The evaluation, computed once for all requests with equal values in everything that the expressions read.
 
-        Values, errors and costs all follow from what is read. Raises NamespaceNotFoundError.
+        Values, errors and costs all depend on these values alone. Raises NamespaceNotFoundError.
         """
         policy = due.policy
         key = input_key(self.inputs, policy, due.value) if due.match is None and policy.is_pure else None
@@ -262,9 +263,9 @@ class _Run:
         """The grade of the whole, then of each validation."""
         whole = self.inputs.grade(policy.all_roots)
         if whole is Grade.EXACT:
-            # Then every part of it is exact too.
+            # Then every part of the evaluation is exact too.
             return policy.even_grades[floor]
-        # Where one outcome stands for all, there is no other.
+        # Where one outcome stands for all, there are no other outcomes.
         read = (
             denied if outcome.decision is Decision.DENY else checked
             for outcome, checked, denied in zip(

@@ -19,14 +19,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object and where its fields stand. `lines` is empty where no lines are known, as for what an audit log recorded."""
+    """One object and the lines of its fields. `lines` is empty where no lines are known, as for objects from an audit log."""
 
     value: Any
     source: str
     lines: dict[Path, int] = field(default_factory=dict)
 
     def where(self, path: Path = ()) -> str:
-        """`file:line` of a field, or of the closest field around it that was written."""
+        """`file:line` of a field, or of the closest written field around it."""
         for length in range(len(path), -1, -1):
             line = self.lines.get(path[:length])
             if line is not None:
@@ -52,7 +52,7 @@ def read_documents(text: str, source: str) -> list[Document]:
 
 
 def _no_yaml(error: yaml.YAMLError, text: str, source: str) -> InputError:
-    """What is wrong with a text that is neither."""
+    """The error for a text that is neither YAML nor JSON."""
     if isinstance(error, yaml.reader.ReaderError):
         position = next((index for index, letter in enumerate(text) if letter == chr(error.character)), 0)
         line, problem = text.count("\n", 0, position) + 1, f"the character U+{error.character:04X} is not allowed"
@@ -63,7 +63,7 @@ def _no_yaml(error: yaml.YAMLError, text: str, source: str) -> InputError:
 
 
 def _json_documents(text: str, source: str) -> list[Document]:
-    """Nothing if it is not JSON."""
+    """The documents of a text that is JSON; empty for any other text."""
     decoder = json.JSONDecoder(parse_float=_json_number, parse_int=_json_number, object_pairs_hook=_json_object)
     documents: list[Document] = []
     position = 0
@@ -94,7 +94,7 @@ def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _without_halves(text: str) -> str:
-    """A text in which half of a surrogate pair is the replacement character, as Go reads it."""
+    """The text as Go reads it: every half of a surrogate pair becomes the replacement character."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -117,7 +117,7 @@ def _yaml_documents(text: str, source: str) -> Iterator[Document]:
 
 
 def _refuse(node: yaml.Node, source: str) -> None:
-    """Raise InputError for what YAML allows and JSON does not, and for a key that is given twice."""
+    """Raise InputError for YAML features that JSON lacks, and for a key that is given twice."""
     if node.tag not in JSON_TAGS or (node.tag == PLAIN and NO_NUMBER.match(node.value)):
         found = node.value if node.tag == PLAIN else f"a value of type {node.tag.rpartition(':')[2]}"
         raise InputError(f"{source}:{node.start_mark.line + 1}: {found} has no form in JSON", "quote it as a string")

@@ -1,4 +1,4 @@
-"""What a request meets before any expression is asked: the constraints of policies, errors of policies, bindings and params.
+"""The steps before any expression runs: the constraints of policies, errors of policies, bindings and params.
 
 Follows kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go (generatePolicyInvocations).
 """
@@ -40,29 +40,29 @@ class Entry:
 
     @property
     def matchers(self) -> Iterator[Matcher]:
-        """All that decide whether a request is meant."""
+        """All matchers that decide whether a request matches."""
         for matcher in (self.matcher, *(bound.matcher for bound in self.bound)):
             if matcher is not None:
                 yield matcher
 
 
 class Due(NamedTuple):
-    """An evaluation that is due. `match` is None where the request matched as what it is."""
+    """An evaluation that is due. `match` is None where the request matched under its own resource and kind."""
 
     policy: CompiledPolicy
     subject: Subject
     match: Match | None
-    floor: Grade  # of the evidence by which it matched, and of the param
+    floor: Grade  # the grade of the evidence of the match and of the param
     param: Param
-    value: Any  # of the param: an object, None or a CEL Unknown
+    value: Any  # the param: an object, None or a CEL Unknown
 
 
-# In the order of bindings; rows are of those for which nothing has to be evaluated.
+# In the order of bindings; a row stands for a binding or param without a due evaluation.
 Prepared: TypeAlias = tuple[Due | PolicyVerdict, ...]
 
 
 def prepare(entry: Entry, request: AdmissionRequest, target: Target, world: World) -> Prepared:
-    """What a request meets of one policy. `target` must be Target.of(request)."""
+    """The rows and due evaluations of one policy for a request. `target` must be Target.of(request)."""
     meeting = _Meeting(request, target, world)
     meeting.policy(entry)
     return tuple(meeting.found)
@@ -95,7 +95,7 @@ class _Meeting:
                 self._binding(entry, bound, None if is_itself else match, worst(floor, grade))
 
     def _match(self, entry: Entry) -> Match | None:
-        """The match of a policy's constraints; None (and a row) if the request is not meant or nobody can tell."""
+        """The match of a policy's constraints; None, with a row, if the request does not match or evidence is missing."""
         subject = Subject(entry.policy, None)
         if entry.matcher is None:
             self.found.append(subject.configuration_error(ConfigurationError(NO_CONSTRAINTS, of_policy=True)))
@@ -112,7 +112,7 @@ class _Meeting:
         return None
 
     def _binding_matches(self, matcher: Matcher, subject: Subject) -> Grade | None:
-        """How well it is known that a binding matches; None (and a row) if it does not or nobody can tell."""
+        """The grade of the evidence that a binding matches; None, with a row, if it does not match or evidence is missing."""
         match = matcher.match(self._request, self._target, self._world)
         if match.matched is True:
             return match.grade

@@ -1,6 +1,6 @@
-"""From the model back to the objects of the API: what `decode` reads again as the same policy or binding.
+"""From the model back to the objects of the API, which `decode` reads as the same policy or binding.
 
-For policies whose own manifest is not at hand; what a person wrote (comments, labels, order) is only in the manifest.
+For policies without a manifest at hand. Comments, labels and order that a person wrote are only in the manifest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .model import Binding, NamedExpression, ParamRef, Policy, Validation
 
 
 def policy_to_object(policy: Policy) -> Object:
-    """A ValidatingAdmissionPolicy of v1, without what the API would default to the same."""
+    """A ValidatingAdmissionPolicy of v1, without the values that the API would set by default."""
     kind = policy.param_kind
     spec = {
         "failurePolicy": str(policy.failure_policy),
@@ -44,7 +44,7 @@ def _object(kind: str, name: str, spec: dict[str, Any]) -> Object:
 
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without what is empty: absent and empty are the same to the API, but for a selector that selects everything."""
+    """The fields that are not empty: absent and empty mean the same to the API, except for a selector that selects everything."""
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 

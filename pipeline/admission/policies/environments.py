@@ -8,7 +8,7 @@ from ...cel import Environment, Type
 from .declarations import scope_for
 
 
-# A policy of many variables has an environment for each, which holds all before it.
+# A policy of many variables has one environment per variable; each environment declares all earlier variables.
 @lru_cache(maxsize=256)
 def environment(
     version: tuple[int, int], *, has_params: bool, has_authorizer: bool, variables: tuple[tuple[str, Type], ...] = ()

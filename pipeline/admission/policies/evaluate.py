@@ -1,4 +1,4 @@
-"""What the expressions of one policy say of one request and one param: facts only, before failurePolicy and actions.
+"""Evaluates the expressions of one policy for one request and one param: facts only, before failurePolicy and actions.
 
 Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go (Validate), in its five steps and with its budgets.
 """
@@ -23,7 +23,7 @@ from .outcome import ADMIT, Annotations, Evaluation, Outcome
 from .verdict import Decision
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
-# What is evaluated without counting builds little: no more than half of what may be built.
+# An evaluation without cost counting builds little: at most half of the limit on built values.
 _BUILT_MAX = BUILT_BYTES_MAX // 2
 
 
@@ -32,7 +32,7 @@ class OutOfBudgetError(Exception):
 
 
 class Step:
-    """One composition context: variables are computed at most once in it, and charged to it. Whoever uses its roots keeps it."""
+    """One composition context: it computes each variable at most once and charges for it. Users of its roots must keep the step."""
 
     __slots__ = ("__weakref__", "_counted", "_open", "_room", "_variables", "_variables_cost", "budget", "roots", "variable_costs")
 
@@ -40,15 +40,15 @@ class Step:
         self.roots = roots
         self.budget = budget  # None: nothing in this step can exceed a limit, so nothing is counted
         if budget is not None:
-            # Counting is slow. The expressions of one step compile alike, so one text has one value and one cost, however often it
-            # stands in a policy.
+            # Counting is slow. The expressions of one step compile alike, so equal texts have equal values and costs, and each text
+            # runs once.
             self._counted: dict[str, tuple[Any, int]] = {}
             self._variables_cost = 0
-            self.variable_costs: dict[str, int] = {}  # of those that were computed
+            self.variable_costs: dict[str, int] = {}  # of the variables that were computed
             self._room = Room()
         if policy.variables:
             self._variables = policy.variables
-            self._open: set[str] = set()  # variables that are being computed
+            self._open: set[str] = set()  # variables whose computation has begun and not ended
             roots["variables"] = LazyMap(policy.variable_names, _variables_of(self))
 
     def run(self, expression: CompiledExpression) -> Any:
@@ -62,14 +62,14 @@ class Step:
         if counted is None:
             counted = self._counted[program.text] = program.evaluate_with_cost(self.roots, room=self._room)
         value, cost = counted
-        # What variables cost is taken from the budget before the expression's own cost.
+        # The budget pays for variables before it pays for the expression itself.
         self._charge(self._variables_cost)
         self._variables_cost = 0
         self._charge(cost)
         return _worded(expression, value)
 
     def cost_of(self, expression: CompiledExpression) -> int:
-        """What an expression that ran in this step cost by itself, where costs are counted."""
+        """The own cost of an expression that ran in this step, where costs are counted."""
         counted = self._counted.get(expression.program.text) if expression.program else None
         return counted[1] if counted else 0
 
@@ -85,10 +85,11 @@ class Step:
         if variable.program is None:
             raise CelError(f'composited variable "{name}" fails to compile: {variable.error}')
         if name in self._open:
-            # Of two variables of one name the later one may be checked with the earlier, and then evaluates itself without end.
+            # Where two variables have one name, the server may check the later one with the earlier; at run time it then calls
+            # itself without end.
             return CelUnknown(f"variables.{name}: its expression needs its own value")
         if self.budget is not None and self._variables_cost > self.budget:
-            # Whoever asked is charged for what was computed already, and has no budget for that.
+            # The expression also pays for the variables computed so far, and its budget does not cover them.
             return CelUnknown(f"variables.{name}: {OUT_OF_BUDGET}")
         self._open.add(name)
         if self.budget is None:
@@ -104,14 +105,14 @@ class Step:
 
 
 def _worded(expression: CompiledExpression, value: Any) -> Any:
-    """A value as it is, and an error in the words of a decision."""
+    """A value unchanged, or an error in the words of a decision."""
     if value.__class__ is CelError:
         return CelError(kept(f"expression '{expression.text}' resulted in error: {value.message}"))
     return value
 
 
 def _variables_of(step: Step) -> Callable[[str], Any]:
-    """Computes variables for a step that goes with its last user: one that held itself would wait for the garbage collector."""
+    """Computes variables for a step without a reference cycle: a step that held itself would wait for the garbage collector."""
     reference = ref(step)
 
     def resolve(name: str) -> Any:
@@ -124,7 +125,7 @@ def _variables_of(step: Step) -> Callable[[str], Any]:
 
 @dataclass(slots=True)
 class Case:
-    """One policy, one request and one param. `match` is None where the request matched as what it is."""
+    """One policy, one request and one param. `match` is None where the request matched under its own resource and kind."""
 
     policy: CompiledPolicy
     inputs: Inputs
@@ -147,7 +148,7 @@ class Case:
         return not all(self._is_within(doubt, names) for doubt in doubts)
 
     def _is_within(self, doubt: Doubt, names: frozenset[str]) -> bool:
-        """Whether programs in doubt turn out to cost no more than they may. What variables cost is not in doubt."""
+        """Whether the programs in doubt cost no more than their limits. The cost of variables is not in doubt."""
         step = self.step(names, None, has_authorizer=True)
         built: dict[str, int] = {}
         spent = 0
@@ -180,14 +181,14 @@ def evaluate_policy(case: Case) -> Evaluation:
 
 
 def _straight(case: Case) -> Evaluation | None:
-    """What the straight path leads to; None where all steps have to be taken."""
+    """The evaluation of the straight path; None where all steps are needed."""
     straight = case.policy.straight if case.match is None else None
     if straight is None:
         return None
     try:
         return None if case.is_doubtful() else straight.evaluate(case.inputs.plain(case.policy.pure_roots))
     except NamespaceNotFoundError:
-        return None  # a match condition may come before
+        return None  # a match condition may come before it
 
 
 def _evaluated(case: Case) -> Evaluation:
@@ -213,7 +214,10 @@ def _evaluated(case: Case) -> Evaluation:
 
 
 def _match_conditions(case: Case) -> Evaluation | None:
-    """None if the policy goes on. Follows kubernetes/apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go."""
+    """The outcome if a match condition ends the evaluation, else None.
+
+    Follows kubernetes/apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go.
+    """
     policy = case.policy
     budget = BUDGET_MATCH_CONDITIONS if case.is_counted(policy.condition_limits, policy.condition_roots) else None
     step = case.step(policy.condition_roots, budget, View.CONDITIONS, has_authorizer=True)
@@ -226,7 +230,8 @@ def _match_conditions(case: Case) -> Evaluation | None:
             if value is True:
                 continue
             if value is False:
-                # The others run nevertheless if they could use up the budget, which is an error even next to a false.
+                # The other conditions still run if they could use up the budget: an exhausted budget is an error even next to a
+                # false condition.
                 false = false or condition.name
                 if step.budget is None:
                     break
@@ -259,7 +264,7 @@ def _outcomes(case: Case, results: list[Any], budget: int | None) -> tuple[Outco
         return policy.admitted.outcomes
     messages = _Messages(case, budget)
     if budget is not None:
-        # Every messageExpression runs, also those of validations that passed: only its cost matters then.
+        # Every messageExpression runs, also for validations that passed: for these only its cost matters.
         try:
             messages.run_all()
         except OutOfBudgetError:
@@ -291,7 +296,7 @@ def _outcome(validation: CompiledValidation, index: int, result: Any, messages: 
 
 
 class _Messages:
-    """Step 4. Without the authorizer, and in a context of its own: variables are computed and charged again."""
+    """Step 4, without the authorizer and in its own context: variables are computed and charged again."""
 
     def __init__(self, case: Case, budget: int | None) -> None:
         self._case = case
@@ -300,12 +305,12 @@ class _Messages:
         self._results: dict[int, Any] = {}
 
     def run_all(self) -> None:
-        """In order. Raises OutOfBudgetError."""
+        """Runs all in order. Raises OutOfBudgetError."""
         for index in range(len(self._case.policy.validations)):
             self.of(index)
 
     def of(self, index: int) -> Any:
-        """The result of one messageExpression; None if there is none. Each failure of it is silent."""
+        """The result of one messageExpression; None if there is no expression or it failed. Each failure is silent."""
         policy = self._case.policy
         expression = policy.validations[index].message
         if expression is None:
@@ -334,13 +339,13 @@ def _annotated(case: Case, outcomes: tuple[Outcome, ...], budget: int | None) ->
             elif isinstance(result, str) and (text := trimmed(result)):
                 values[annotation.name] = cut_annotation(text)
     except OutOfBudgetError:
-        # An error of this step as a whole replaces every decision of the steps before: a denial may turn into an admit.
+        # An error of this step as a whole replaces every decision of the earlier steps: a denial may become an admit.
         return Evaluation(Outcome(Decision.ERROR, OUT_OF_BUDGET, why="auditAnnotations: cost budget"))
     if outcomes is case.policy.admitted.outcomes and not (values or failed or unknown):
-        return case.policy.admitted  # the same rows, made once
+        return case.policy.admitted  # the same rows for every request, made once
     return Evaluation(None, outcomes, Annotations(values, failed, unknown))
 
 
 def missing(unknown: CelUnknown) -> str:
-    """The evidence that was missing, in a fixed order."""
+    """The missing evidence, in a fixed order."""
     return kept("; ".join(sorted(unknown.attributes)))

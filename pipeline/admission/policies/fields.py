@@ -1,4 +1,4 @@
-"""Reading typed fields out of JSON: every mistake is an InputError that names file, line and field."""
+"""Reads typed fields out of JSON: every mistake is an InputError that names file, line and field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fields:
         self.value: dict[str, Any] = value
 
     def error(self, message: str, field: str = "", hint: str = "") -> InputError:
-        """What is wrong with this object, or with one of its fields."""
+        """The error for this object, or for one of its fields."""
         path = (*self.path, field) if field else self.path
         return InputError(f"{self.document.where(path)}: {(dotted(path) + message).lstrip()}", hint)
 
@@ -40,7 +40,7 @@ class Fields:
                 raise self.error(": unknown field", name, hint)
 
     def has(self, field: str) -> bool:
-        """Whether a field is there and not null."""
+        """Whether a field is present and not null."""
         return self.value.get(field) is not None
 
     def text(self, field: str, default: str | None = None, choices: Iterable[str] = ()) -> str:

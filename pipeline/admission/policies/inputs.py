@@ -1,6 +1,6 @@
 """The values that the expressions of a policy see. Follows kubernetes/apiserver pkg/admission/plugin/cel/{activation,condition}.go.
 
-Objects may be decoded only when they are asked for, so nothing here touches a value before an expression needs it.
+Objects may be decoded on first use, so nothing here touches a value before an expression needs it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .limits import Doubts, Limits, Measured, Together
 from .reads import MANAGED_FIELDS
 
 NULL_PARAM = Measured("params", None)
-# Who answers authorization checks: may this user do that?
+# Answers authorization checks: may this user do this?
 AuthorizeUser: TypeAlias = Callable[[UserInfo, Attributes], Answer]
 
 
 class View(Enum):
-    """Who looks: the steps of an evaluation do not see quite the same."""
+    """The step that reads the values: the steps of an evaluation see slightly different values."""
 
     PLAIN = "validations and messages"
     CONDITIONS = "match conditions: never a namespaceObject"
@@ -45,13 +45,13 @@ class View(Enum):
 
 
 class NamespaceNotFoundError(Exception):
-    """The stored namespace of the request is gone. The API server then answers 404, whatever failurePolicy says."""
+    """The stored namespace of the request is gone. The API server then answers 404 under every failurePolicy."""
 
 
 class Inputs:
-    """The values of one request, each made at most once. `authorize` is None where nobody can say who was allowed what.
+    """The values of one request, each made at most once. `authorize` is None where the authorization decisions are unknown.
 
-    `managed_fields` says that somebody reads metadata.managedFields, which stored objects have and audit logs leave out.
+    `managed_fields` says that an expression reads metadata.managedFields, which stored objects have and audit logs leave out.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Inputs:
         return Inputs(request, self.world, self._authorize, managed_fields=self._managed_fields)
 
     def plain(self, names: frozenset[str]) -> dict[str, Any]:
-        """Values by name of a request that matched as what it is, and perhaps others. To be copied before it is added to."""
+        """Values by name of a request that matched under its own kind; there may be more. Copy the mapping before adding."""
         plain = self._plain
         for name in names:
             if name not in plain:
@@ -81,7 +81,7 @@ class Inputs:
         return plain
 
     def seen(self, names: frozenset[str], match: Match | None, view: View) -> dict[str, Any]:
-        """Values by name as a step sees them, in a dictionary of its own. Raises NamespaceNotFoundError."""
+        """Values by name as a step sees them, in a new dictionary. Raises NamespaceNotFoundError."""
         return {name: self._value(name, match, view) for name in names}
 
     def _value(self, name: str, match: Match | None, view: View) -> Any:
@@ -121,7 +121,7 @@ class Inputs:
         return self._namespace
 
     def doubts(self, limits: Limits, names: frozenset[str], param: Any) -> Doubts:
-        """Which expressions that look at these roots and this param are not sure to stay within their cost limits."""
+        """The expressions over these roots and this param that may exceed their cost limits."""
         found = self._measured.get(names)
         if found is None:
             found = self._measured[names] = Together([NULL_PARAM, *(self._measure(name) for name in names)])
@@ -133,12 +133,12 @@ class Inputs:
         found = self._measures.get(name)
         if found is None:
             value = self.plain(frozenset([name]))[name]
-            # What is unknown costs nothing to look at.
+            # Looking at an unknown value costs nothing.
             found = self._measures[name] = Measured(name, None if value.__class__ is CelUnknown else value)
         return found
 
     def authorizer_values(self) -> dict[str, Any]:
-        """`authorizer` and `authorizer.requestResource`, which asks about the resource as it was received, whatever matched."""
+        """`authorizer` and `authorizer.requestResource`, which always asks about the resource that the server received."""
         return self._once("authorizer", self._make_authorizer)  # type: ignore[no-any-return]
 
     def _make_authorizer(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class Inputs:
             case "namespaceObject":
                 return (self.namespace(),)
             case "authorizer":
-                # No log tells what was asked here: the answer follows from the roles and bindings of the time.
+                # Logs do not record these checks: the answer follows from the roles and bindings at that time.
                 return (Known(None, "authorizer", Grade.INFERRED),)
         return ()
 
@@ -188,7 +188,7 @@ class Inputs:
         return self._once((name, kind.value), lambda: convert(name, value, kind.value, match.conversion))
 
     def _request(self, match: Match | None, view: View) -> dict[str, Any]:
-        # Match conditions see the original resource next to the matched kind.
+        # Match conditions see the original resource together with the matched kind.
         is_original = match is None or view is View.CONDITIONS
         resource = self.request.resource if is_original else match.matched_resource  # type: ignore[union-attr]
         kind = self.request.kind if match is None else match.matched_kind
@@ -212,7 +212,7 @@ def _nobody_knows(user: UserInfo, attributes: Attributes) -> Answer:
 
 
 def request_value(request: AdmissionRequest, resource: GroupVersionResource, kind: Evidence[GroupVersionKind]) -> dict[str, Any]:
-    """The `request` variable. What Go omits when empty is absent here too: reading it is the error `no such key`."""
+    """The `request` variable. Fields that Go omits when empty are absent here too: reading one is the error `no such key`."""
     value: dict[str, Any] = {
         "kind": _kind(kind),
         "resource": _resource(resource),
@@ -246,8 +246,8 @@ def with_managed_fields(name: str, value: Object | None) -> Object | None:
 def namespace_value(namespace: Mapping[str, Any], raw: bool) -> dict[str, Any]:
     """The `namespaceObject` variable: without type, and without managedFields and ownerReferences unless `raw`.
 
-    Audit annotations get the raw namespace (kubernetes/apiserver validating/validator.go passes another variable there). Either is
-    a typed Namespace: metadata, spec and status are structs, which are there even where a record leaves them out.
+    Audit annotations get the raw namespace (kubernetes/apiserver validating/validator.go passes another variable there). Both forms
+    are a typed Namespace: metadata, spec and status are structs, which are present even where a record leaves them out.
     """
     value = {key: item for key, item in namespace.items() if key not in ("apiVersion", "kind")}
     for part in ("metadata", "spec", "status"):

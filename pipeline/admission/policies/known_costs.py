@@ -1,4 +1,4 @@
-"""What expressions cost, remembered by what they read: to count costs takes many times longer than to evaluate."""
+"""Caches the costs of expressions by the values that they read: counting costs is many times slower than evaluating."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...cel import Program, ReadSet
 from ...cel.sizes import BUILT_BYTES_MAX, Room
 
 _encode = msgspec.json.Encoder().encode
-# Beyond it all are forgotten, and what comes again is counted again.
+# Above this size the cache is cleared, and costs are counted again.
 _KNOWN_MAX = 20_000
 
 
@@ -24,7 +24,7 @@ class KnownCosts:
         self._known: dict[tuple[str, bytes], tuple[int, int]] = {}
 
     def of(self, program: Program, roots: Mapping[str, Any]) -> tuple[int, int]:
-        """The cost of an expression over some roots, without that of variables, and the bytes that it builds."""
+        """The cost of an expression over some roots, without that of variables, and the number of bytes that it builds."""
         key = self._key(program, roots)
         found = self._known.get(key) if key else None
         if found is None:
@@ -38,7 +38,7 @@ class KnownCosts:
         return found
 
     def _key(self, program: Program, roots: Mapping[str, Any]) -> tuple[str, bytes] | None:
-        """What the expression reads, through variables too; None where parts of that are unknown."""
+        """The key of all values that the expression reads, through variables too; None where some are unknown."""
         reads = self._reads.get(program.text)
         if reads is None:
             reads = self._reads[program.text] = program.reads_with(self._variables)

@@ -1,9 +1,9 @@
 """Whether a policy could exceed a cost limit over data of some size, found without evaluating anything.
 
-Counting costs makes evaluation several times slower, and hardly any policy comes near a limit. So upper bounds are asked first, the
-cheapest to find before: by how large each variable is, by how large its fields are, by its longest list and string. Where all are
-too high it is mostly for one or two expressions: these are counted by themselves, and only if they are in fact too dear the whole
-policy is evaluated with costs.
+Counting costs makes evaluation several times slower, and few policies come near a limit. So this module asks upper bounds first,
+from the cheapest to the dearest. They use the size of each variable, then the sizes of its fields, then its longest list and
+string. Where all bounds are too high, mostly one or two expressions are the cause. Only their costs are counted; if these exceed a
+limit, the whole policy is evaluated with costs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROGRAM_LIMIT = 1_000_000  # of each evaluation of one program: kubernetes/apise
 BUDGET = 10_000_000  # of validations with their messages, and of audit annotations: about one second each on an API server
 BUDGET_MATCH_CONDITIONS = 2_500_000
 
-# Variable, or `variable.field`, and the bytes of its JSON rounded up to a power of two; None if it is not plain JSON.
+# A variable, or `variable.field`, and the bytes of its JSON rounded up to a power of two; None if it is not plain JSON.
 Size: TypeAlias = tuple[str, int]
 Sizes: TypeAlias = tuple[Size, ...] | None
 Steps = Sequence[tuple[int, Sequence[Program]]]
@@ -36,12 +36,12 @@ class Doubt(NamedTuple):
     spare: float
 
 
-# Nothing in doubt: no limit can be exceeded. None: so much is in doubt that everything has to be counted.
+# Empty: no limit can be exceeded. None: so many programs are in doubt that everything must be counted.
 Doubts: TypeAlias = tuple[Doubt, ...] | None
 
 
 class Measured:
-    """How large one variable is; no more of that is found out than asked for."""
+    """The size of one variable, measured only as far as callers ask."""
 
     __slots__ = ("_extents", "_name", "_sizes", "_text", "_value", "size")
 
@@ -55,16 +55,16 @@ class Measured:
 
     @property
     def sizes(self) -> Sizes:
-        """Of its fields too."""
+        """The size of the variable and of its fields."""
         if self._sizes is None and self.size is not None:
             self._sizes = (*_field_sizes(self._name, self._value), self.size)
         return self._sizes
 
     @property
     def rough_extent(self) -> Extent:
-        """No smaller than the extent, and quick to find: of the JSON, whose size must be known.
+        """An upper bound of the extent that is quick to find, from the JSON. The size of the JSON must be known.
 
-        No list has more entries than there are commas and one more, and no string is longer than the longest run between quotes.
+        A list has at most one entry more than there are commas. A string is at most as long as the longest run between quotes.
         """
         assert self._text is not None
         longest = len(self._text) if b"\\" in self._text else max(map(len, self._text.split(b'"')))
@@ -85,7 +85,7 @@ def _rounded_up(number: int) -> int:
 
 
 class Together:
-    """How large several variables are."""
+    """The sizes of several variables."""
 
     __slots__ = ("_parts", "_rough", "_sizes", "whole")
 
@@ -98,44 +98,44 @@ class Together:
 
     @property
     def sizes(self) -> Sizes:
-        """Of their fields too."""
+        """The sizes of the variables and of their fields."""
         if self._sizes is None and self.whole is not None:
             self._sizes = tuple([item for part in self._parts for item in part.sizes or ()])
         return self._sizes
 
     def extent(self, skipped: str) -> Extent:
-        """That of the largest."""
+        """The extent of the largest variable."""
         return largest(part.extent(skipped) for part in self._parts)
 
     @property
     def rough_extent(self) -> Extent:
-        """That of the largest."""
+        """The rough extent of the largest variable."""
         if self._rough is None:
             self._rough = largest(part.rough_extent for part in self._parts)
         return self._rough
 
     def and_also(self, part: Measured) -> Together:
-        """With one more."""
+        """These variables and one more."""
         return Together([*self._parts, part])
 
 
 class Limits:
-    """What steps of one policy can cost. Remembers its answers: what it is asked about is rounded, so that there are few."""
+    """The possible costs of the steps of one policy. Caches its answers: sizes are rounded, so there are few."""
 
     def __init__(self, steps: Steps, variables: Mapping[str, Program]) -> None:
-        """`steps` are budgets with the programs that share them; each step computes the `variables` that it uses again."""
+        """`steps` are budgets with the programs that share them; each step computes again the `variables` that it uses."""
         self._steps = steps
         self._variables = used_variables((program for _, programs in steps for program in programs), variables)
         trees = [*self._variables.values(), *(program for _, programs in steps for program in programs)]
         self._is_bounded = is_bounded(program.ast for program in trees)
-        # Half of an object is often managedFields, which hardly any policy looks at.
+        # managedFields often make up half of an object, and few policies read them.
         read = any(reads_managed_fields(program.reads, name) for program in trees for name in _WITH_METADATA)
         self._skipped = "" if read else MANAGED_FIELDS
         self._by_sizes: dict[Sizes, Doubts] = {None: None}
         self._by_extent: dict[Extent, Doubts] = {}
 
     def doubts(self, data: Together) -> Doubts:
-        """What has to be counted to know that no evaluation over such data exceeds a limit."""
+        """The programs to count for proof that no evaluation over such data exceeds a limit."""
         if data.whole is None:
             return None
         found = self._known_by_size(data.whole)
@@ -161,7 +161,7 @@ class Limits:
             return found
 
     def _by_size(self, sizes: dict[str, int]) -> Doubts:
-        """By the bounds that programs have on their own costs."""
+        """The doubts by the programs' own cost bounds."""
         costs: dict[str, float | None] = {}
         for name, program in self._variables.items():
             costs[name], size = program.cost_bound(sizes), program.size_bound(sizes)
@@ -171,7 +171,7 @@ class Limits:
         return self._doubts(costs, [[program.cost_bound(sizes) for program in programs] for _, programs in self._steps])
 
     def _by_longest(self, extent: Extent) -> Doubts:
-        """By the longest list and the longest string."""
+        """The doubts by the longest list and the longest string."""
         known: dict[str, Extent] = {}
         costs: dict[str, float | None] = {}
         for name, program in self._variables.items():
@@ -183,7 +183,7 @@ class Limits:
     def _doubts(self, variables: Mapping[str, float | None], steps: Sequence[Sequence[float | None]]) -> Doubts:
         if any(cost is None or cost > PROGRAM_LIMIT for cost in variables.values()):
             return None
-        # Messages have variables of their own, computed and charged again.
+        # Messages compute their variables again, and the server charges them again.
         of_variables = 2 * sum(cost or 0 for cost in variables.values())
         doubts = []
         for (budget, programs), costs in zip(self._steps, steps, strict=True):
@@ -194,7 +194,7 @@ class Limits:
 
 
 def _doubt(programs: Sequence[Program], costs: Sequence[float | None], budget: float) -> Doubt:
-    """The dearest programs, until the others together are sure to leave half of the budget to them."""
+    """The dearest programs, chosen until the others together are sure to leave half of the budget to them."""
     dearest = sorted(zip(programs, (cost or 0 for cost in costs), strict=True), key=lambda pair: -pair[1])
     rest = sum(cost for _, cost in dearest)
     if rest <= budget and all(cost <= PROGRAM_LIMIT for _, cost in dearest):

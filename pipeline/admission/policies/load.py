@@ -19,13 +19,14 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 def load_policy_set(paths: Iterable[Path]) -> PolicySet:
     """The policies, bindings and other objects of YAML and JSON files; folders are searched for such files in order of name.
 
-    Raises InputError with `file:line` for what cannot be read, for what the API server would reject, and for two of one name.
+    Raises InputError with `file:line` for unreadable files, for two objects of one name, and for everything that the API server
+    would reject.
     """
     return parse_policy_set(texts_of(paths))
 
 
 def load_objects(paths: Iterable[Path]) -> list[Object]:
-    """Every object of the same files as it was written: with the labels, annotations and fields that the model does not have."""
+    """Every object of the same files as written: with the labels, annotations and fields that the model lacks."""
     return parse_objects(texts_of(paths))
 
 
@@ -78,7 +79,7 @@ def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:
 
 def _files(path: Path) -> Iterator[Path]:
     if path.is_dir():
-        # A link that leads nowhere is not passed over: what it was to be may be a policy.
+        # A broken link is not skipped: its target may be a policy.
         yield from sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and (file.is_file() or not file.exists()))
     elif path.exists():
         yield path
@@ -87,11 +88,11 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _items(document: Document) -> Iterator[Document]:
-    """The document itself, or what is in it if it is a List."""
+    """The document itself, or the items of a List."""
     root = Fields(document)
     kind = root.text("kind", "")
     if kind.endswith("List") and isinstance(document.value.get("items"), list):
-        # The items of a list of one kind, as an API server answers, do not say again what they are.
+        # An API server's answer to a list of one kind leaves out the kind and apiVersion of the items.
         implied = {} if kind == "List" else {"apiVersion": root.text("apiVersion", ""), "kind": kind.removesuffix("List")}
         for index, item in enumerate(document.value["items"]):
             yield from _items(document.below(("items", index), {**implied, **item} if isinstance(item, dict) else item))
@@ -100,7 +101,7 @@ def _items(document: Document) -> Iterator[Document]:
 
 
 def _given(document: Document) -> GivenObject:
-    """An object given with policies. Raises InputError for what no object can have: its name and labels will be looked at."""
+    """An object given with policies. Raises InputError for a name or labels that no object can have: later code reads them."""
     metadata = Fields(document).object("metadata")
     if metadata is not None:
         for field in ("name", "namespace"):
@@ -112,7 +113,7 @@ def _given(document: Document) -> GivenObject:
 
 
 def _kind(document: Document) -> str | None:
-    """The kind, if it is one that this reads; None for any other object."""
+    """The kind, if this module reads it as a policy or binding; None for any other object."""
     root = Fields(document)
     kind, api_version = root.text("kind"), root.text("apiVersion")
     if kind not in (POLICY, BINDING) or api_version.partition("/")[0] != GROUP:

@@ -15,13 +15,13 @@ from .verdict import Decision, PolicyVerdict
 
 MESSAGE_BYTES_MAX = 5 * 1024
 ANNOTATION_BYTES_MAX = 10 * 1024
-# The API server sends errors of expressions at any length, with the value that they name. So much of one is kept.
+# The API server sends errors of expressions at any length, with the value that they name. Hindcast keeps this much of one.
 ERROR_CHARACTERS_MAX = 64 * 1024
 RECORDED_FAILURES_MAX = 50
 FAILURE_ANNOTATION = "validation.policy.admission.k8s.io/validation_failure"
-ALL_FAILURES_SINCE = (1, 37)  # up to 1.36 each failure writes the key itself, and the first writer wins
+ALL_FAILURES_SINCE = (1, 37)  # up to 1.36 each failure writes the key itself, and the first write wins
 
-WARNINGS_RUNES_MAX = 4 * 1024  # of all warnings of one answer; beyond it each is cut at WARNING_RUNES_MAX
+WARNINGS_RUNES_MAX = 4 * 1024  # of all warnings of one answer; above it each is cut at WARNING_RUNES_MAX
 WARNING_RUNES_MAX = 256
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _QUOTED, _ESCAPED = re.compile(r'(["\\])'), r"\\\1"
@@ -29,7 +29,7 @@ _QUOTED, _ESCAPED = re.compile(r'(["\\])'), r"\\\1"
 REASON_INVALID = "Invalid"
 CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422, "NotFound": 404}
 
-# What unicode.IsSpace of Go holds for; Python's str.strip() also takes the separators 1C to 1F.
+# The characters for which Go's unicode.IsSpace is true; Python's str.strip() also removes the separators 1C to 1F.
 _GO_SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
@@ -39,7 +39,7 @@ def trimmed(text: str) -> str:
 
 
 def usable_message(text: str) -> str:
-    """The result of a messageExpression as it is used; empty where the API server silently falls back to `message`."""
+    """The used form of a messageExpression's result; empty where the API server silently falls back to `message`."""
     message = trimmed(text)
     if "\n" in message or len(message.encode()) > MESSAGE_BYTES_MAX:
         return ""
@@ -47,14 +47,14 @@ def usable_message(text: str) -> str:
 
 
 def kept(text: str) -> str:
-    """An error's text, cut where it is too long to be kept for each verdict; its end says so."""
+    """An error's text, cut if it is too long to keep for each verdict; the end of a cut text says so."""
     if len(text) <= ERROR_CHARACTERS_MAX:
         return text
     return f"{text[:ERROR_CHARACTERS_MAX]}... ({len(text) - ERROR_CHARACTERS_MAX:,} more characters)"
 
 
 def cut_annotation(value: str) -> str:
-    """A value of an audit annotation, cut at 10240 bytes. Every byte of a character that was cut in two prints as U+FFFD."""
+    """A value of an audit annotation, cut at 10240 bytes. Each byte of a character that the cut splits prints as U+FFFD."""
     encoded = value.encode()
     if len(encoded) <= ANNOTATION_BYTES_MAX:
         return value
@@ -68,13 +68,13 @@ def code_of(reason: str) -> int:
 
 
 def denial_tail(verdict: PolicyVerdict) -> str:
-    """What stands behind `is forbidden: `."""
+    """The text after `is forbidden: `."""
     binding = f" with binding '{verdict.binding}'" if verdict.binding is not None else ""
     return f"ValidatingAdmissionPolicy '{verdict.policy}'{binding} denied request: {verdict.message}"
 
 
 def denial_message(request: AdmissionRequest, verdict: PolicyVerdict) -> str:
-    """The message of the HTTP error if this verdict is the first denial. Which one is first is not defined between policies."""
+    """The message of the HTTP error if this verdict is the first denial. The server defines no order between policies."""
     resource = request.resource
     group_resource = f"{resource.resource}.{resource.group}" if resource.group else resource.resource
     return f'{group_resource} "{_name(request)}" is forbidden: {denial_tail(verdict)}'
@@ -86,10 +86,10 @@ def warning(verdict: PolicyVerdict) -> str:
 
 
 def warning_headers(verdicts: Iterable[PolicyVerdict]) -> list[str]:
-    """The values of the Warning headers that the client gets, as far as policies are concerned.
+    """The values of the Warning headers that policies send to the client.
 
-    Follows kubernetes/apiserver pkg/endpoints/filters/warning.go: each text once; one with a control character, such as the line
-    break of a long expression, never; and once all together are too long, every text cut.
+    Follows kubernetes/apiserver pkg/endpoints/filters/warning.go. Each text appears once. A text with a control character, such as
+    the line break of a long expression, never appears. If all texts together are too long, each is cut.
     """
     texts: list[str] = []
     shown: list[str] = []
@@ -113,7 +113,7 @@ def _printable(texts: Iterable[str], is_cut: bool) -> list[str]:
 def denials(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
     """The verdicts that reject the request, each with its own message, in the order in which the server finds them.
 
-    Within one evaluation that is: validations, then audit annotations, whose error stands in the row of the whole.
+    Within one evaluation the order is: validations, then audit annotations, whose error stands in the row of the whole.
     """
     last: list[PolicyVerdict] = []
     for verdict in verdicts:
@@ -130,7 +130,7 @@ def _denies(verdict: PolicyVerdict) -> bool:
 
 
 def warnings(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
-    """The verdicts that the client is warned of."""
+    """The verdicts that send the client a warning."""
     return (verdict for verdict in _failures(verdicts) if Action.WARN in verdict.actions)
 
 

@@ -1,7 +1,7 @@
 """ValidatingAdmissionPolicies and their bindings, with the defaults of the API applied.
 
 Follows k8s.io/api admissionregistration/v1/types.go. Every noun that a person wrote keeps its `source`, `file:line`, so that a
-message can lead back to it.
+message can name it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Action(StrEnum):
 
 
 class NotFoundAction(StrEnum):
-    """parameterNotFoundAction: what a binding does when there is no param."""
+    """parameterNotFoundAction: the action of a binding without a param."""
 
     ALLOW = "Allow"
     DENY = "Deny"
@@ -33,7 +33,7 @@ class NotFoundAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """One entry of spec.validations. `reason` is empty where none was given: Invalid at evaluation."""
+    """One entry of spec.validations. An empty `reason` was not given; evaluation takes Invalid for it."""
 
     expression: str
     message: str = ""
@@ -65,7 +65,7 @@ class ParamKind:
 
 @dataclass(frozen=True, slots=True)
 class ParamRef:
-    """Which params a binding uses: exactly one of `name` and `selector`. `namespace` empty: that of the request."""
+    """The params that a binding uses: exactly one of `name` and `selector`. An empty `namespace` means that of the request."""
 
     name: str = ""
     namespace: str = ""
@@ -90,13 +90,13 @@ class Policy:
 
     @property
     def is_static(self) -> bool:
-        """Loaded by the API server from a file, not from the API: such policies also see policies and bindings (from 1.36)."""
+        """Whether the API server loaded it from a file. From 1.36, such a policy also sees policies and bindings."""
         return self.name.endswith(".static.k8s.io")
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A ValidatingAdmissionPolicyBinding. `match_resources` None matches everything that the policy matches."""
+    """A ValidatingAdmissionPolicyBinding. With `match_resources` None it matches everything that the policy matches."""
 
     name: str
     policy_name: str
@@ -117,7 +117,7 @@ class GivenObject:
 
 @dataclass(frozen=True)
 class PolicySet:
-    """Policies with their bindings, in the order in which they were given, and the objects that were given with them.
+    """Policies with their bindings in their given order, and the objects that were given with them.
 
     `unreadable` names recorded policies and bindings that cannot be read, each with the reason.
     """
@@ -139,5 +139,5 @@ class PolicySet:
         return self if len(kept) == len(self.objects) else PolicySet(self.policies, self.bindings, kept, self.unreadable)
 
     def bindings_of(self, policy: Policy) -> tuple[Binding, ...]:
-        """The bindings that name a policy. A binding that names a policy which is not there does nothing."""
+        """The bindings that name a policy. A binding that names a missing policy does nothing."""
         return tuple(self._bindings_by_policy.get(policy.name, ()))

@@ -1,4 +1,4 @@
-"""What evaluation found, before failurePolicy and actions make something of it."""
+"""The outcome of an evaluation, before failurePolicy and actions apply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .verdict import Decision
 
 
 class Outcome(NamedTuple):
-    """What one validation, or a group of expressions as a whole, came to. `message` None: nobody can tell the wording."""
+    """The outcome of one validation, or of a group of expressions as a whole. `message` is None where the wording is unknown."""
 
     decision: Decision
     message: str | None = ""
@@ -18,7 +18,7 @@ class Outcome(NamedTuple):
 
 
 class Annotations(NamedTuple):
-    """What the audit annotations came to, by key. `failed` has error texts, `unknown` the missing evidence."""
+    """The outcomes of the audit annotations, by key. `failed` has error texts, `unknown` the missing evidence."""
 
     values: Mapping[str, str]
     failed: Mapping[str, str]
@@ -26,7 +26,7 @@ class Annotations(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """`whole` is set if one decision stands for all: then no validation was decided."""
+    """`whole` is set if one decision stands for all; then there are no decisions for single validations."""
 
     whole: Outcome | None
     outcomes: tuple[Outcome, ...] = ()

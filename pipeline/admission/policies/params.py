@@ -1,4 +1,4 @@
-"""Which params a binding uses.
+"""Finds the params that a binding uses.
 
 Follows CollectParams of kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
 """
@@ -31,14 +31,14 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationError:
-    """The policy (`of_policy`) or the binding is wrong. It denies or is skipped by failurePolicy, whatever the actions say."""
+    """The policy (`of_policy`) or the binding is wrong. It denies or is skipped by failurePolicy, for all actions."""
 
     message: str
     of_policy: bool = False
 
 
 class NoParams:
-    """Nothing was found and the binding allows that: it is skipped, without evaluation or annotations."""
+    """No param was found and the binding allows this: it is skipped, without evaluation or annotations."""
 
 
 NO_PARAMS = NoParams()
@@ -47,7 +47,7 @@ Params = Sequence[Param] | ConfigurationError | NoParams
 
 
 def kind_error(kind: ParamKind, world: World) -> ConfigurationError | None:
-    """The error of a policy whose paramKind the cluster does not serve, whatever its bindings say."""
+    """The error of a policy whose paramKind the cluster does not serve; it applies to all its bindings."""
     scope = world.kind_is_namespaced(kind.api_version, kind.kind)
     if isinstance(scope, Unknown) or scope.value is not None:
         return None
@@ -56,7 +56,7 @@ def kind_error(kind: ParamKind, world: World) -> ConfigurationError | None:
 
 
 def collect_params(kind: ParamKind, reference: ParamRef | None, request_namespace: str, world: World) -> Params:
-    """The params of one binding for one request. What nobody recorded is a Param whose object is Unknown."""
+    """The params of one binding for one request. A param that was not recorded has an Unknown object."""
     scope = world.kind_is_namespaced(kind.api_version, kind.kind)
     if reference is None:
         return (NULL_PARAM,)
@@ -69,7 +69,7 @@ def collect_params(kind: ParamKind, reference: ParamRef | None, request_namespac
             return ConfigurationError(NO_NAMESPACE)
     elif reference.namespace:
         return ConfigurationError(NAMESPACE_GIVEN)
-    # The API rejects both of these; a snapshot or a log may hold what no API server has seen.
+    # The API rejects both of these; a snapshot or a log may hold objects that no API server has checked.
     if reference.name and reference.selector is not None:
         return ConfigurationError(BOTH_GIVEN)
     if not reference.name and reference.selector is None:
@@ -81,7 +81,7 @@ def collect_params(kind: ParamKind, reference: ParamRef | None, request_namespac
 
 
 def param_of(obj: Object, source: str, grade: Grade = Grade.EXACT) -> Param:
-    """A param object with the name that a verdict shows."""
+    """A param object with the name that verdicts show."""
     metadata = obj.get("metadata") or {}
     return Param(Known(obj, source, grade), metadata.get("namespace") or None, metadata.get("name"))
 
@@ -103,7 +103,7 @@ def _selected(kind: ParamKind, reference: ParamRef, namespace: str, world: World
 
 
 class GivenObjects:
-    """Objects that were given, such as the params in the same files as new policies, by kind and name."""
+    """Given objects, such as the params in the same files as new policies, by kind and name."""
 
     def __init__(self, objects: Iterable[GivenObject]) -> None:
         self._by_kind: dict[tuple[str, str], dict[tuple[str, str], GivenObject]] = {}
@@ -118,8 +118,8 @@ class GivenObjects:
         return self._by_kind.get((api_version, kind), {})
 
     def in_namespaces(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
-        """The same of a namespaced kind: what names no namespace is created in `default`."""
-        # Made once, for who evaluates tells params apart by their identity.
+        """The same for a namespaced kind: an object without a namespace is created in `default`."""
+        # Made once, because evaluation tells params apart by identity.
         found = self._in_namespaces.get((api_version, kind))
         if found is None:
             of_kind = self.of_kind(api_version, kind)
@@ -128,7 +128,7 @@ class GivenObjects:
         return found
 
     def over(self, world: World) -> World:
-        """A world in which these objects win over recorded ones."""
+        """A world in which these objects replace recorded ones."""
         return _WorldWithGiven(world, self) if self._by_kind else world
 
 
@@ -154,7 +154,7 @@ class _WorldWithGiven:
         given = {name: item for (space, name), item in of_kind.items() if space == namespace}
         behind = self._world.params(api_version, kind, namespace)
         if not given or isinstance(behind, Unknown):
-            # Nobody can say which further objects a selector would have found.
+            # The further objects that a selector would have found are unknown.
             return behind
         objects = {(obj.get("metadata") or {}).get("name", ""): obj for obj in behind.value}
         objects |= {name: item.object for name, item in given.items()}
@@ -170,5 +170,5 @@ class _WorldWithGiven:
         given = self._given.of_kind(api_version, kind)
         if not given or (isinstance(behind, Known) and behind.value is not None):
             return behind
-        # Whoever gives objects of a kind means it to exist, with the scope that they have.
+        # An object of a kind implies that the kind exists, with the scope of the object.
         return Known(any(namespace for namespace, _ in given), next(iter(given.values())).source)

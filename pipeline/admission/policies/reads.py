@@ -1,4 +1,4 @@
-"""What a policy reads of a request, so that a replay need not look up or decode the rest."""
+"""The parts of a request that a policy reads, so that a replay need not look up or decode the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PolicyReads(ReadSet):
 
     @property
     def roots(self) -> frozenset[str]:
-        """Which of object, oldObject, request, params, namespaceObject and authorizer are read."""
+        """The names among object, oldObject, request, params, namespaceObject and authorizer that are read."""
         return frozenset(name.partition(".")[0] for name in self.variables())
 
     @property
@@ -32,10 +32,10 @@ def reads_managed_fields(reads: ReadSet, variable: str) -> bool:
 
 
 def reads_of(programs: Iterable[Program], variables: Mapping[str, Program]) -> PolicyReads:
-    """What these programs read, also through variables."""
+    """The read set of these programs, also through variables."""
     several = [*programs]
     together = ReadSet.union(*(program.reads_with(variables) for program in several))
-    if together.root.fields.pop("variables", None):  # as a map, or by a name that is computed
+    if together.root.fields.pop("variables", None):  # as a map, or by a computed name
         others = used_variables(several, variables).values()
         together = ReadSet.union(together, *(program.reads for program in others))
         together.root.fields.pop("variables", None)

@@ -1,6 +1,6 @@
 """The schemas of resources, as a cluster publishes them: OpenAPI v3 documents, and CustomResourceDefinitions.
 
-Type checking asks two questions: which kinds does a resource have, and what does an object of a kind look like.
+Type checking asks two questions: which kinds a resource has, and which schema an object of a kind has.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MANAGED_FIELDS: Schema = {
         "time": _TIME,
     },
 }
-# What an API server puts in the place of a custom resource's metadata (apiextensions-apiserver pkg/controller/openapi/builder).
+# An API server replaces a custom resource's metadata by this (apiextensions-apiserver pkg/controller/openapi/builder).
 OBJECT_META: Schema = {
     "type": "object",
     "properties": {
@@ -53,10 +53,10 @@ OBJECT_META: Schema = {
 
 
 class Schemas:
-    """The kinds and schemas that were found in some documents. What nobody described is not checked."""
+    """The kinds and schemas of some documents. Type checking skips kinds without a schema."""
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]] = (), documents: Iterable[Mapping[str, Any]] = ()) -> None:
-        """`definitions` are CustomResourceDefinitions, `documents` what `/openapi/v3/apis/GROUP/VERSION` answers."""
+        """`definitions` are CustomResourceDefinitions, `documents` the answers of `/openapi/v3/apis/GROUP/VERSION`."""
         self._kinds: dict[GroupVersionResource, list[GroupVersionKind]] = {}
         self._schemas: dict[GroupVersionKind, Schema] = {}
         for document in documents:
@@ -65,7 +65,7 @@ class Schemas:
             self._add_definition(definition)
 
     def kinds_of(self, resource: GroupVersionResource) -> list[GroupVersionKind]:
-        """The kinds of a resource; none if it is not known."""
+        """The kinds of a resource; empty if it is not known."""
         return self._kinds.get(resource, [])
 
     def schema_of(self, kind: GroupVersionKind) -> Schema | None:
@@ -110,7 +110,7 @@ def _kind(of: Mapping[str, Any]) -> GroupVersionKind:
 
 
 def _resource_at(path: str) -> str | None:
-    """The resource of a path such as `/apis/apps/v1/namespaces/{namespace}/deployments`; None of any other path."""
+    """The resource of a path such as `/apis/apps/v1/namespaces/{namespace}/deployments`; None for any other path."""
     parts = path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
     if rest[:2] == ["namespaces", "{namespace}"] and len(rest) > 2:

@@ -1,7 +1,7 @@
-"""The straight path through a policy: its generated functions are called one after the other, over plain values.
+"""The straight path through a policy calls its generated functions one after the other, over plain values.
 
-It is for what is usual: every expression stays in the fast tier, nothing is unknown or in error, and no cost limit is in doubt.
-Whatever is not usual has no result here, and `evaluate.py` decides; where there is a result, it is the one that `evaluate.py` has.
+It covers the usual case: every expression stays in the fast tier, nothing is unknown or in error, and no cost limit is in doubt. In
+any other case it has no result, and `evaluate.py` decides. Where it has a result, `evaluate.py` has the same one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _FAILED = frozenset((CelError, CelUnknown))
 
 
 class _UnusualError(Exception):
-    """A result that the straight path is not for."""
+    """A result that the straight path does not handle."""
 
 
 class StraightPath:
-    """The functions of one policy, in the order in which they are called."""
+    """The functions of one policy, in calling order."""
 
     def __init__(self, policy: CompiledPolicy) -> None:
         """Raises _UnusualError for a policy with an expression that has no generated function; see `straight_path`."""
@@ -38,7 +38,7 @@ class StraightPath:
         self._annotations = [(each.name, _run_of(each)) for each in policy.audit_annotations]
 
     def evaluate(self, roots: dict[str, Any]) -> Evaluation | None:
-        """What the policy says over these roots; None where the straight path does not lead to it. No limit may be in doubt."""
+        """The evaluation over these roots; None where the straight path has no result. No limit may be in doubt."""
         if self._names:
             variables = self._variables
             roots = roots.copy()
@@ -79,9 +79,9 @@ class StraightPath:
 
 
 def straight_path(policy: CompiledPolicy) -> StraightPath | None:
-    """The straight path of a policy; None where it has none: with params, with an authorizer, without generated functions."""
+    """The straight path of a policy; None for a policy with params, with an authorizer, or without generated functions."""
     is_plain = policy.is_pure and not policy.defect and policy.policy.param_kind is None and not policy.reads_authorizer
-    # Match conditions never see a namespaceObject, and the others do.
+    # Match conditions never see a namespaceObject; the other expressions do.
     if not is_plain or "namespaceObject" in policy.condition_roots:
         return None
     try:

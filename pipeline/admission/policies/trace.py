@@ -1,4 +1,4 @@
-"""What the expressions of a policy saw of one request: the value of each operand, and where it lies in the request's objects.
+"""Traces the expressions of a policy for one request: the value of each operand, and its place in the request's objects.
 
 For a person who looks at a single case. Costs are not counted here; a verdict that a cost limit decided has no parts.
 """
@@ -27,17 +27,17 @@ from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError, View
 from .params import Param
 from .reads import used_variables
 
-# What places may begin with; a chain of names that begins otherwise is a function or a type.
+# The possible roots of a place; a chain of names with another root is a function or a type.
 ROOTS = ("object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer")
-# Where an object of a cluster is looked for that a variable or a loop variable holds.
+# The roots in which to search for the object that a variable or a loop variable holds.
 _OBJECTS = ("object", "oldObject", "params", "namespaceObject")
 _TOO_DEEP = 100
-# Unfinished questions to the authorizer, which say nothing but their own text.
+# Unfinished questions to the authorizer, which have no value but their own text.
 _CHECKS = (Authorizer, GroupCheck, PathCheck, ResourceCheck)
 
 
 class State(StrEnum):
-    """What an expression came to."""
+    """The outcome of an expression."""
 
     VALUE = "value"
     ERROR = "error"
@@ -46,7 +46,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An expression and what it came to: JSON values, the words of an error, or the missing evidence."""
+    """An expression and its outcome: JSON values, the words of an error, or the missing evidence."""
 
     expression: str
     state: State
@@ -55,7 +55,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class TracedPart:
-    """A part of an expression that decided, with its operands and the loop variables it is about. `places` are what it read."""
+    """A part of an expression that decided, with its operands and loop variables. `places` are the places that it read."""
 
     result: Reading
     operands: tuple[Reading, ...] = ()
@@ -65,7 +65,7 @@ class TracedPart:
 
 @dataclass(frozen=True, slots=True)
 class TracedExpression:
-    """One expression of a policy: `field` is where it stands, such as `validations[0]`."""
+    """One expression of a policy: `field` is its place, such as `validations[0]`."""
 
     field: str
     text: str
@@ -76,7 +76,7 @@ class TracedExpression:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One evaluation: a policy, a binding (None where there is none) and a param. `variables` are those that are read."""
+    """One evaluation: a policy, a binding (None without a binding) and a param. `variables` are those that expressions read."""
 
     policy: str
     binding: str | None
@@ -87,14 +87,14 @@ class Trace:
 
     @property
     def expressions(self) -> Iterator[TracedExpression]:
-        """All of them, variables last."""
+        """All expressions, variables last."""
         return chain(self.conditions, self.validations, self.variables)
 
 
 def trace_request(
     policies: CompiledSet, request: AdmissionRequest, world: World, authorize: AuthorizeUser | None = None
 ) -> list[Trace]:
-    """One trace for each evaluation that was due. A policy or binding that does not match has none: its verdict says why."""
+    """One trace for each due evaluation. A policy or binding that does not match has no trace: its verdict says why."""
     seen = policies.given.over(world)
     inputs = Inputs(request, seen, authorize, managed_fields=policies.reads_managed_fields)
     target = Target.of(request)
@@ -115,7 +115,7 @@ def _trace(due: Due, inputs: Inputs) -> Trace | None:
     validations = tuple(
         second.expression(f"validations[{index}]", each.expression) for index, each in enumerate(policy.validations) if is_matched
     )
-    # The conditions do not see quite what the validations see, so variables are traced where they are read.
+    # Match conditions and validations see different values, so each variable is traced in the step that reads it.
     variables = {
         each.field: each
         for tracer, expressions in ((first, policy.match_conditions), (second, [item.expression for item in policy.validations]))
@@ -126,7 +126,7 @@ def _trace(due: Due, inputs: Inputs) -> Trace | None:
 
 
 class _Tracer:
-    """Explains the expressions of one step. The step is kept: its variables go with it."""
+    """Explains the expressions of one step. It keeps the step, because the variables live as long as the step."""
 
     def __init__(self, policy: CompiledPolicy, step: Step) -> None:
         self._policy = policy
@@ -156,7 +156,7 @@ class _Tracer:
         )
 
     def _located(self, place: Place) -> Place:
-        """A place in a variable as the place in the object that the variable took its value from, where that can be found."""
+        """A place in a variable, as the place in the object from which the variable took its value, where it can be found."""
         if place[0] != "variables":
             return place
         for length in range(len(place), 1, -1):
@@ -171,7 +171,7 @@ class _Tracer:
 
 
 def _at(roots: Mapping[str, Any], place: Place) -> Any:
-    """The value at a place; None where there is none."""
+    """The value at a place; None if the place does not exist."""
     value: Any = roots
     for step in place:
         try:
@@ -182,7 +182,7 @@ def _at(roots: Mapping[str, Any], place: Place) -> Any:
 
 
 def _place_of(wanted: Any, value: Any, place: Place) -> Place | None:
-    """Where an object or list lies in another one: the very same, not an equal one."""
+    """The place of an object or list in another one, compared by identity and not by equality."""
     if value is wanted:
         return place
     if len(place) > _TOO_DEEP or value.__class__ not in (dict, list):
@@ -202,7 +202,7 @@ def _reading(expression: str, value: Value) -> Reading:
 
 
 def plain(value: Value) -> Any:
-    """A CEL value as JSON has it; what JSON has no form for as text."""
+    """A CEL value as JSON; values without a JSON form become text."""
     match value:
         case None | bool() | str() | float():
             return value
@@ -232,7 +232,7 @@ def plain(value: Value) -> Any:
 
 
 def place_text(place: Place) -> str:
-    """A place as a person writes it: `object.spec.containers[0].image`, and quotes where a name is not a plain one."""
+    """A place as a person writes it: `object.spec.containers[0].image`, with quotes around names that are not plain."""
     return str(place[0]) + "".join(map(step_text, place[1:]))
 
 

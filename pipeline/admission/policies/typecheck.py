@@ -1,8 +1,8 @@
-"""Type checking of policies against the schemas of what they are for, as kube-controller-manager does it.
+"""Type checks policies against the schemas of the kinds they match, as kube-controller-manager does.
 
 Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/typechecking.go. The outcome is informational: an API server
-never looks at it, and an expression with a warning may well work for the objects that it meets, such as one that looks at the kind
-first. Only validations and their messages are checked; variables are, as far as they are used.
+never reads it. An expression with a warning may work for the objects that it meets, for example because it tests the kind first.
+Only validations and their messages are checked; variables are checked where these use them.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .declarations import Declarations, scope_for
 from .model import Policy
 from .schemas import Schemas
 
-KINDS_MAX = 10  # of one rule; what comes after is not checked
+KINDS_MAX = 10  # of one rule; further kinds are not checked
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionWarning:
-    """One entry of status.typeChecking.expressionWarnings. `warning` has a block for each kind that the expression is wrong for."""
+    """One entry of status.typeChecking.expressionWarnings. `warning` has a block for each kind with a type error."""
 
     field_ref: str
     warning: str
 
 
 def expression_warnings(policy: Policy, schemas: Schemas, version: tuple[int, int]) -> tuple[ExpressionWarning, ...]:
-    """What a controller of this Kubernetes version would write into the status of a policy."""
+    """The warnings that a controller of this Kubernetes version would write into the status of a policy."""
     checkers = [_KindChecker(policy, kind, schemas, version) for kind in kinds_to_check(policy, schemas)]
     found: list[ExpressionWarning] = []
     for index, validation in enumerate(policy.validations):
@@ -46,7 +46,7 @@ def expression_warnings(policy: Policy, schemas: Schemas, version: tuple[int, in
 
 
 def kinds_to_check(policy: Policy, schemas: Schemas) -> list[GroupVersionKind]:
-    """The kinds with a schema that a policy's rules name, sorted. Rules with wildcards and subresources name none."""
+    """The kinds with a schema that a policy's rules name, sorted. Rules with wildcards or subresources name no kinds."""
     if policy.match_constraints is None:
         return []
     kinds: set[GroupVersionKind] = set()
@@ -54,7 +54,7 @@ def kinds_to_check(policy: Policy, schemas: Schemas) -> list[GroupVersionKind]:
         found = [kind for resource in _resources(rule) for kind in schemas.kinds_of(resource)][:KINDS_MAX]
         kinds.update(found)
         if len(found) == KINDS_MAX:
-            break  # Upstream returns here, so that later rules are not looked at.
+            break  # Upstream returns here, so that it skips later rules.
     return sorted((kind for kind in kinds if _root_type(kind, schemas) is not None), key=_order)
 
 
@@ -92,7 +92,7 @@ class _KindChecker:
         self._params = _params_type(policy, schemas)
         self._variables: dict[str, Type] = {}
         for variable in policy.variables:
-            # A variable that is wrong is dyn to those who use it; nobody complains of it.
+            # A variable with an error is dyn to the expressions that use it; its own error is not reported.
             checked = self._check(variable.expression)
             self._variables[variable.name] = DYN if isinstance(checked, CompileError) else checked
 
@@ -106,7 +106,7 @@ class _KindChecker:
         environment = Environment(self._version, declared.variables, declared.object_types)
 
         def work() -> Type:
-            # Programs are not made: constants that cannot be converted go unnoticed here.
+            # Programs are not made: a constant that cannot be converted goes unnoticed here.
             tree = parse(text, environment.release.macros, environment.release.quoted_identifiers)
             return check(tree, environment.scope, text).result_type
 
@@ -126,7 +126,7 @@ class _KindChecker:
             params_type=self._params.type if self._params else DYN,
             object_types=tuple(object_types.values()),
         )
-        # The controller declares the authorizer alone.
+        # The controller declares only the authorizer.
         variables = {name: type_ for name, type_ in declared.variables.items() if name != "authorizer.requestResource"}
         return Declarations(variables, declared.object_types)
 
@@ -137,5 +137,5 @@ def _params_type(policy: Policy, schemas: Schemas) -> SchemaType | None:
     group, _, version = policy.param_kind.api_version.rpartition("/")
     kind = GroupVersionKind(group, version, policy.param_kind.kind)
     schema = schemas.schema_of(kind)
-    # Types are told apart by their names, and a param may be of the kind that is checked.
+    # Types are compared by name, and a param may be of the kind that is checked.
     return None if schema is None else schema_type(schema, f"params.{kind.kind}")

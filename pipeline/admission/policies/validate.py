@@ -1,7 +1,7 @@
-"""What the API server would reject. Follows kubernetes pkg/apis/admissionregistration/validation/validation.go.
+"""Rejects what the API server would reject. Follows kubernetes pkg/apis/admissionregistration/validation/validation.go.
 
-Expressions are not compiled here: a policy whose expression does not compile can be in force, because an older version wrote it,
-and what it decides then is a matter of evaluation.
+Expressions are not compiled here. A policy whose expression does not compile can be in force, because an older version wrote it;
+its decision is then a matter of evaluation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MATCH_CONDITIONS_MAX = 64
 AUDIT_ANNOTATIONS_MAX = 20
 VALUE_EXPRESSION_BYTES_MAX = 5 * 1024
 
-# Unauthorized stands in the comment of the API type, and yet validation rejects it.
+# The comment of the API type lists Unauthorized, but validation rejects it.
 REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT", "*")
 
@@ -160,7 +160,7 @@ def _rule(rule: Rule, fields: Fields) -> None:
 
 
 def _resources(resources: tuple[str, ...], fields: Fields) -> None:
-    """As upstream, an entry that a wildcard covers is refused behind it, and not before it."""
+    """As upstream, rejects an entry that an earlier wildcard covers, but not one before the wildcard."""
     wildcards: set[str] = set()
     for entry in resources:
         resource, slash, subresource = entry.partition("/")
@@ -170,7 +170,7 @@ def _resources(resources: tuple[str, ...], fields: Fields) -> None:
         if covering:
             raise fields.error(f": if {min(covering)!r} is present, must not specify {entry}", "resources")
         wildcards |= {entry} if slash and "*" in (resource, subresource) else set()
-    # `*` next to `*/scale` is fine: `*` has no subresources in it.
+    # `*` next to `*/scale` is allowed, because `*` covers no subresources.
     if "*" in resources and any("/" not in entry for entry in resources if entry != "*"):
         raise fields.error(": if '*' is present, must not specify other resources without subresources", "resources")
     if "*/*" in resources and len(resources) > 1:

@@ -1,4 +1,4 @@
-"""What evaluation says: one row per (policy, binding, param, expression), with fact and consequence apart."""
+"""The result of an evaluation: one row per (policy, binding, param, expression), with fact and consequence apart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDED = "recorded"  # not evaluated: the server's own answer to the request p
 
 
 class Decision(StrEnum):
-    """What was found out."""
+    """The fact that an evaluation found."""
 
     ADMIT = "admit"
     DENY = "deny"
@@ -29,11 +29,11 @@ class Decision(StrEnum):
 class PolicyVerdict(NamedTuple):
     """One row of the verdict table (without the columns of the request).
 
-    `expression_index` None is the row of the whole (policy, binding, param): there is exactly one. Its decision sums up the others
-    (the worst of them), unless it stands alone: a non-match, a match condition, a configuration error, an exhausted budget. Then it
-    has a `message` or a `why` of its own. `decision` is what was found, `effect` what failurePolicy makes of it (None if nothing).
-    Whether the effect reaches the client depends on `actions`, except where `bypasses_actions`: configuration errors and errors of
-    audit annotations deny whatever the binding asks for (kubernetes/apiserver validating/dispatcher.go, addConfigError).
+    `expression_index` None is the row of the whole (policy, binding, param): there is exactly one. Its decision is the worst of the
+    other rows, unless it stands alone: a non-match, a match condition, a configuration error, an exhausted budget. Then it has its
+    own `message` or `why`. `decision` is the fact; `effect` is the consequence under failurePolicy (None without one). `actions`
+    decide whether the effect reaches the client, except where `bypasses_actions`. Configuration errors and errors of audit
+    annotations deny under all actions of the binding (kubernetes/apiserver validating/dispatcher.go, addConfigError).
     """
 
     policy: str
@@ -59,7 +59,7 @@ class PolicyVerdict(NamedTuple):
 
     @property
     def is_defect(self) -> bool:
-        """Whether it is unknown because Hindcast failed, not because evidence is missing."""
+        """Whether the verdict is unknown because Hindcast failed, not because evidence is missing."""
         return self.decision is Decision.UNKNOWN and DEFECT in self.why
 
     @property

@@ -1,6 +1,6 @@
 """The values of YAML as kubectl reads them, through sigs.k8s.io/yaml (goyaml.v2/resolve.go).
 
-PyYAML's own rules see other values: with Go a date and `12:30` are strings, `1e3` and `08` are numbers, and `y` is true.
+PyYAML's own rules differ: in Go a date and `12:30` are strings, `1e3` and `08` are numbers, and `y` is true.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import re
 
 import yaml
 
-# Of plain scalars that begin as numbers do, or are one of the letters that mean true and false.
+# Plain scalars that begin like numbers, or are one of the letters that mean true and false.
 PLAIN = "tag:hindcast,2026:plain"
 _PREFIX = "tag:yaml.org,2002:"
-# What has a form in JSON.
+# The types that have a JSON form.
 JSON_TAGS = frozenset((PLAIN, *(_PREFIX + name for name in ("map", "seq", "str", "null", "bool", "int", "float"))))
 MERGE = f"{_PREFIX}merge"
 NO_NUMBER = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
@@ -20,7 +20,7 @@ _TRUE_OR_FALSE = {"y": True, "Y": True, "n": False, "N": False}
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))\Z")
 _BASES = (16, 2, 8, 10)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
-# Longer ones are beyond what JSON numbers are read as.
+# Longer texts are outside the range that JSON numbers are read with.
 _DIGITS_MAX = 308
 
 
@@ -29,11 +29,11 @@ class KubernetesLoader(yaml.CSafeLoader):
 
 
 def number_of(text: str) -> int | float | str:
-    """A plain scalar that begins as numbers do; what is none stays a text.
+    """The value of a plain scalar that begins like a number; it stays a text if it is not a number.
 
-    What an API server stores has lost what JSON does not tell: 1.0 is an integer there, and what no 64 bits hold is none.
+    JSON in an API server's store does not keep every distinction: 1.0 becomes an integer, and an integer beyond 64 bits a float.
     """
-    # After a leading dot Go looks for a float alone, and takes the underscores for what they are.
+    # After a leading dot Go tries only a float, and does not remove underscores.
     digits = text if text.startswith(".") else text.replace("_", "")
     if len(digits) > _DIGITS_MAX:
         return text
@@ -50,7 +50,7 @@ def number_of(text: str) -> int | float | str:
 
 
 def as_stored(value: int | float) -> int | float:
-    """A number as it is read again from JSON that Go wrote."""
+    """A number as it is read back from JSON that Go wrote."""
     fits = -(2**63) <= value < 2**63
     if isinstance(value, float):
         return int(value) if fits and value.is_integer() else value
