@@ -1,4 +1,4 @@
-"""A version of policies against the version before: what it denies that the other one did not, over the same requests.
+"""A version of policies against the version before: new denials, kept ones and denials that are gone, over the same requests.
 
 Policies are paired by name alone. A request counts as denied before only where the base enforced the denial.
 """
@@ -55,7 +55,7 @@ class Base:
         return self.plan.policies
 
     def name_of(self, policy: str) -> str | None:
-        """What the version before calls a policy of the new version; None where it has no such policy."""
+        """The name that a policy of the new version has in the version before; None where that version does not have the policy."""
         now = {self.renamed.get(each.name, each.name): each.name for each in self.policies.policies}
         return now.get(policy)
 
@@ -101,7 +101,7 @@ def with_changes(
     plan: ReplayPlan,
     rules: ReadinessRules,
 ) -> tuple[tuple[PolicyReadiness, ...], tuple[Change, ...]]:
-    """The entries with what changes for them and the verdict on that; then the changes of bindings that are no longer there.
+    """The entries, each with its change and the verdict on it; then the changes of bindings that only the base has.
 
     Needs the tables of `keep_before` and `judge_units`, and leaves the table `changed`.
     """
@@ -140,7 +140,7 @@ class _Changes:
             self._units[_key(row)].append(ChangedUnit(fate=Fate(row["fate"]), **values))
 
     def of(self, entry: PolicyReadiness) -> Change:
-        """What changes for one (policy, binding) of the new version."""
+        """The change for one (policy, binding) of the new version."""
         name = self._base.name_of(entry.policy)
         new = self._counts[entry.policy, entry.binding].get(Fate.NEW, FateCount())
         judged = max(entry.exposure.units_judged, new.units)
@@ -159,7 +159,7 @@ class _Changes:
         )
 
     def without_entry(self, keys: set[Key]) -> Iterator[Change]:
-        """What is gone with bindings or policies that the new version no longer has."""
+        """The denials that are gone because the new version does not have their binding or policy."""
         for item in self._base.plan.bindings:
             key = (self._base.renamed.get(item.policy, item.policy), item.binding)
             if key not in keys:
@@ -184,7 +184,7 @@ class _Changes:
         return sorted({str(action) for item in self._base.plan.bindings if item.policy == name for action in item.actions})
 
     def _alike(self, policy: str) -> str:
-        """The one policy of the base with the same spec that the new version has under no name; empty if there is not just one."""
+        """The base's policy that has the same spec and whose name is not in the new version; empty unless exactly one fits."""
         new = Manifests.of(self._new)
         old = Manifests.of(self._base.policies)
         kept = {entry.name for entry in self._new.policies} | set(self._base.renamed)

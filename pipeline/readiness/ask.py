@@ -32,14 +32,14 @@ def readiness(
     other_authorizers: OtherAuthorizers | None = None,
     workers: int = 1,
 ) -> Report:
-    """Whether the policies of a finished run may go to Deny: `readiness(lake, plan, run_replay(plan, lake))`.
+    """Report whether the policies of a finished run may go to Deny: `readiness(lake, plan, run_replay(plan, lake))`.
 
-    `calibrate` also replays what was bound at the time and compares it with the record, so that the report can say how far the
-    replay is to be trusted; `change_delay` is how long after its write a policy may not have been in force yet, and
-    `other_authorizers` what the clusters have beside RBAC, as the plan was given it.
-    `exemptions` searches the fewest with which nothing would be denied, replays them and plans the steps to Deny; they are
-    to be reviewed by the day `review_by`. All of it is about the events that the plan was
-    made over. Raises LakeError where there is no lake.
+    `calibrate` also replays the policies that were bound at the time, and compares the result with the record. So the report
+    can say how far the replay can be trusted. `change_delay` is the time after its write in which a policy may not be in force yet.
+    `other_authorizers` are the clusters' authorizers other than RBAC, the same as in the plan.
+    `exemptions` finds the fewest exemptions with which no request would be denied, replays them and plans the steps to Deny.
+    `review_by` is the day by which someone should review them. The report covers the events that the plan was made over.
+    Raises LakeError if the lake does not exist.
     """
     lake = Path(lake)
     asked = Asked(

@@ -38,7 +38,7 @@ from .trend import trend_of
 from .units import find_units
 from .verdict import decide
 
-# How many subjects, namespaces and reasons a report lists per policy; the rest is counted, and all are in the verdicts.
+# How many subjects, namespaces and reasons a report lists per policy. The others are counted; the verdicts hold all of them.
 CRITICAL_MAX = 25
 NAMESPACES_MAX = 200
 UNKNOWN_REASONS_MAX = 10
@@ -76,8 +76,8 @@ def assess(
 
     `connection` has the lake's views and the tables of `judge_units`; `replayed` maps each (policy, binding) of the plan to the
     binding's actions, so that a policy which matched nothing is still reported; `fidelity` maps policy names to their own agreement
-    with the record by resource (see fidelity.recorded_agreement), and is None where that was not compared; `latent` is what exists
-    without having been tried, `owners` are those of would-be denials.
+    with the record by resource (see fidelity.recorded_agreement), and is None where the two were not compared. `latent` holds
+    existing objects that the window did not try; `owners` are the owners of would-be denials.
     """
     rows = _Rows(
         {name: {_key(row): row for row in rows_of(connection, name)} for name in ("figures", "releases", "halves", "over_cost")},
@@ -90,7 +90,7 @@ def assess(
 
 
 def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: ReadinessRules) -> None:
-    """Make the tables `outcomes` and `over_cost_requests`, on which every other query of this room stands, and what they need.
+    """Make the tables `outcomes` and `over_cost_requests`, which every other query of this room reads, and the tables they need.
 
     `verdicts` is the path of the run's verdicts.parquet.
     """
@@ -103,7 +103,7 @@ def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: Rea
 
 
 def export_outcomes(connection: duckdb.DuckDBPyConnection, folder: Path) -> Path:
-    """Write the table `outcomes` into a folder, which is made, so that a report's queries can be run anywhere. Raises OSError."""
+    """Write the table `outcomes` into a new folder, so that a reader can run a report's queries anywhere. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "outcomes.parquet"
     batches = connection.sql("FROM outcomes ORDER BY policy, binding, ts, cluster, audit_id").to_arrow_reader(_ROWS_AT_ONCE)

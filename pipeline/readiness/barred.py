@@ -1,7 +1,7 @@
-"""What an exemption may not select on: the fields that the denying expressions of its policy read.
+"""The fields that an exemption may not select on: those that the denying expressions of its policy read.
 
-To exempt such a field's value is to exempt the value that the policy forbids: a policy against the label `cost-center=99` with an
-exemption of that label forbids nothing.
+An exemption of such a field's value would exempt the value that the policy forbids. For example, a policy against the label
+`cost-center=99` with an exemption of that label forbids nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Barred:
     labels: frozenset[str] | None = frozenset()
 
     def bars(self, exclusion: Exclusion) -> bool:
-        """Whether an exclusion selects on what is barred."""
+        """Whether an exclusion selects on something barred."""
         if exclusion.kind is Kind.LABEL and (self.labels is None or exclusion.subject.partition("=")[0] in self.labels):
             return True
         return exclusion.kind in self.kinds
@@ -37,7 +37,7 @@ class Barred:
 
 
 def barred_by(reads: ReadSet) -> Barred:
-    """What is barred by expressions that read this. Labels of which they only test that there are some bar nothing."""
+    """The bar that follows from these reads of expressions. An expression that only tests whether labels exist bars no label."""
     kinds: set[Kind] = set()
     request = reads.of("request")
     if _is_read(request, "userInfo") or "authorizer" in {name.partition(".")[0] for name in reads.variables()}:
@@ -69,7 +69,7 @@ def _is_open(node: Reads) -> bool:
 
 
 def _below(node: Reads, *path: str) -> Reads | None:
-    """What is read at a path; a node that reads everything where something above it does; None where nothing is read."""
+    """The reads at a path; a node that reads everything if a node above does so; None if nothing is read there."""
     for name in path:
         if _is_open(node):
             return Reads(whole=True)
@@ -81,5 +81,5 @@ def _below(node: Reads, *path: str) -> Reads | None:
 
 
 def _is_read(node: Reads, *path: str) -> bool:
-    # A comparison with a constant names the field and reads no more than its kind: of a text, that is the text.
+    # A comparison with a constant reads the field's kind only; for a string that is the string itself.
     return _below(node, *path) is not None

@@ -1,4 +1,4 @@
-"""One readiness report over one lake and one run: gathers, and leaves every decision to the other files of this room."""
+"""One readiness report over one lake and one run. This file gathers the parts; the other files of this room decide."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _caveats(reader: LakeReader, lake: Path, extent: Mapping[str, Any], summary:
 
 
 def _lag_caveats(lake: Path, until: datetime | None) -> Iterator[str]:
-    """What was acknowledged and is not in the lake yet, unless all of it was received after the time that is asked about."""
+    """A caveat if the sink acknowledged events that are not in the lake yet, unless all were received at `until` or later."""
     try:
         with closing(Lake.open(lake)) as opened:
             lag = lag_of(opened)

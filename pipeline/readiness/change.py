@@ -1,7 +1,7 @@
-"""What a change of a policy changes: denials that are new, that stay and that go, counted by what each version enforces.
+"""The effect of a policy change: denials that are new, kept or gone, counted by the denials that each version enforces.
 
-A version enforces a denial where its binding's actions hold Deny, or where an error of the configuration denies whatever they hold.
-What a version only warns of or audits, it does not deny: so the step from Audit to Deny makes new denials.
+A version enforces a denial if its binding's actions hold Deny, or if a configuration error denies regardless of the actions.
+A version that only warns or audits does not deny. So the step from Audit to Deny makes new denials.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Fate(StrEnum):
-    """What becomes of one would-be denial."""
+    """How one would-be denial differs between the two versions."""
 
     NEW = "new"  # the new version denies it, the base did not
     UNSURE = "perhaps new"  # the new version denies it, and whether the base did is unknown
@@ -52,8 +52,9 @@ class ChangedUnit:
 class Change:
     """One (policy, binding) against the version before of the same policy, all bindings of that version taken together.
 
-    `base` is the name of that version's policy, None where there is none. `units` lists no more than a report shows; the counts are
-    whole. `latent_*` count objects and pod templates that exist, were not tried in the window, and that the new version would deny.
+    `base` is the name of that version's policy, or None if it has no such policy. `units` lists at most as many as a report shows;
+    the counts are whole. `latent_*` count existing objects and pod templates that the window did not try and the new version would
+    deny.
     """
 
     policy: str
@@ -61,7 +62,7 @@ class Change:
     base: str | None = None
     base_actions: tuple[str, ...] = ()  # of all bindings of the base
     renamed_from: str = ""  # a policy of the base that has the same spec and is gone: perhaps this one under another name
-    is_enforced: bool = True  # whether the new binding's actions hold Deny; a policy without a binding is taken to deny
+    is_enforced: bool = True  # whether the new binding's actions hold Deny; a policy without a binding counts as denying
     is_same: bool = False  # policy, bindings and given params are the same in both versions
     new: FateCount = FateCount()
     unsure: FateCount = FateCount()

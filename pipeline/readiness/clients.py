@@ -27,7 +27,7 @@ _TOOLS = (
     ("terraform", "Terraform"),
     ("hashicorp", "Terraform"),
 )
-# Marks that tools leave on what they apply: a label or annotation, the tool, and the kind of the thing whose name it is.
+# Marks that tools leave on objects they apply: a label or annotation, the tool, and the kind of the object that its value names.
 _MARKS = (
     ("argocd.argoproj.io/tracking-id", "Argo CD", "Application"),
     ("argocd.argoproj.io/instance", "Argo CD", "Application"),
@@ -41,7 +41,7 @@ _MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool, what gave it away, and what it made the object from (empty where that is not told)."""
+    """A tool, the evidence for it, and the source that it made the object from (empty if not recorded)."""
 
     name: str
     source: str
@@ -68,7 +68,7 @@ def acting_tool(user: str, user_agent: str) -> Tool | None:
 def applying_tool(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> Tool | None:
     """The tool that applied an object or an owner of it, by the marks on them and their managedFields.
 
-    `steps` are the names and metadata of the object and its owners, as recorded: parts of other kinds than theirs say nothing.
+    `steps` are the names and metadata of the object and its owners, as recorded. A part that has the wrong type is ignored.
     """
     for step, metadata in steps:
         for kind in ("labels", "annotations"):

@@ -34,7 +34,7 @@ def find_counterexamples(
 ) -> dict[tuple[str, str | None], tuple[Counterexample, ...]]:
     """For each (policy, binding) the latest would-be denials, of one workload and expression each, without credentials.
 
-    Against a version before, which left the table `changed`, only denials that are new, or perhaps new, are shown.
+    When the report compares with a version before (table `changed`), only new or perhaps new denials are shown.
     """
     reader.connection.execute(statement("shown_new" if is_change else "shown"))
     reads = ExpressionReads(policies, version)
@@ -60,7 +60,7 @@ def _rows(reader: LakeReader, verdicts: Path) -> Iterator[dict[str, Any]]:
 
 
 def _judged(reader: LakeReader, row: Mapping[str, Any]) -> Any:
-    """The object that was judged. The body of a patch is not one, and neither is the answer to a patch that was refused."""
+    """The judged object. The body of a patch is not an object, and neither is the answer to a refused patch."""
     recorded = json.loads(row["object"]) if row["object"] else None
     if row["verb"] != "patch":
         return recorded
@@ -72,7 +72,7 @@ def _judged(reader: LakeReader, row: Mapping[str, Any]) -> Any:
 
 
 def _counterexample(row: Mapping[str, Any], whole: Any, reads: ReadSet, redaction: Redaction) -> Counterexample:
-    # The whole object is redacted before it is cut: what makes a value a secret may lie in a field that is not read.
+    # Redact the whole object before cutting it: the field that marks a value as a secret may be one that the policy does not read.
     part = reads.of("object").project(redaction.object(whole)) if "object" in reads.variables() else {}
     return Counterexample(
         ts=row["ts"],

@@ -1,19 +1,19 @@
-"""The cheapest choice of sets that together hold everything that must be held: exact where that is small, and never with waste.
+"""The cheapest choice of sets that together hold all wanted things: exact for small problems, and without needless sets.
 
-Sets are bit masks over the things to be held.
+Sets are bit masks over the wanted things.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-# The exact search gives up after so many steps, and is not begun where the greedy choice has more sets than this.
+# The exact search stops after this many steps. It does not start if the greedy choice has more sets than this.
 _STEPS_MAX = 20_000
 _EXACT_SETS_MAX = 40
 
 
 def cheapest_cover(costs: Sequence[int], masks: Sequence[int], wanted: int) -> tuple[int, ...]:
-    """The indices of sets that hold all of `wanted` between them at the least sum of costs, in order; none of them can be left out.
+    """The indices, in order, of sets that together hold all of `wanted` at the least sum of costs. Every set is needed.
 
     Costs are positive. Raises ValueError when all sets together do not hold `wanted`.
     """
@@ -21,7 +21,7 @@ def cheapest_cover(costs: Sequence[int], masks: Sequence[int], wanted: int) -> t
     if frozenset() in held:
         raise ValueError("no choice of the sets holds all that is wanted")
     holders = dict.fromkeys(held)
-    # What only one set holds decides for that set, and things with the same holders are one thing.
+    # A thing that only one set holds forces that set into the choice. Things with the same holders count as one thing.
     chosen = {next(iter(who)) for who in holders if len(who) == 1}
     open_things = [who for who in holders if not who & chosen]
     greedy = _greedy(costs, open_things)
@@ -48,13 +48,13 @@ def _things(mask: int) -> Iterator[int]:
 
 
 def _undominated(costs: Sequence[int], masks: Sequence[int], wanted: int) -> list[int]:
-    """Without those that hold no more than another one that costs no more."""
+    """The sets without those that hold no more than another set that costs no more."""
 
     def rank(index: int) -> tuple[int, int, int]:
         return costs[index], -(masks[index] & wanted).bit_count(), index
 
     kept: list[int] = []
-    holding: dict[int, list[int]] = {}  # what was kept, by each thing in it: only those can hold as much
+    holding: dict[int, list[int]] = {}  # kept sets by each thing they hold: only these can hold as much
     for index in sorted((index for index, mask in enumerate(masks) if mask & wanted), key=rank):
         mask = masks[index] & wanted
         if not any(mask & ~masks[other] == 0 for other in holding.get(mask.bit_length() - 1, ())):
@@ -65,7 +65,7 @@ def _undominated(costs: Sequence[int], masks: Sequence[int], wanted: int) -> lis
 
 
 def _greedy(costs: Sequence[int], things: Sequence[frozenset[int]]) -> list[int]:
-    """Again and again the set that is cheapest for what it adds."""
+    """A cover made by repeatedly taking the set that costs least per thing it adds."""
     held: dict[int, set[int]] = {}
     for number, who in enumerate(things):
         for index in who:
@@ -83,7 +83,7 @@ def _greedy(costs: Sequence[int], things: Sequence[frozenset[int]]) -> list[int]
 
 
 def _without_waste(costs: Sequence[int], chosen: Iterable[int], things: Iterable[frozenset[int]]) -> list[int]:
-    """The chosen ones but for those that the others make needless, the dearest first."""
+    """The chosen sets without those that the others make needless; the dearest are dropped first."""
     kept = set(chosen)
     held: dict[int, list[set[int]]] = {index: [] for index in kept}
     for who in things:

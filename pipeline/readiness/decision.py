@@ -1,4 +1,4 @@
-"""From a report to a decision: exemptions for what stands against a policy, and the way to Deny."""
+"""From a report to a decision: exemptions for would-be denials, and the steps to Deny."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def decide_report(
 
 
 def exempted(entry: PolicyReadiness, proposal: Proposal, rules: ReadinessRules) -> PolicyReadiness:
-    """The readiness of one policy with what was proposed for it. Its verdict changes only if the replay with it denied nothing."""
+    """The readiness of one policy with its proposed exemptions. The verdict changes only if the replay with them denied nothing."""
     choice = next((choice for choice in proposal.choices if choice.policy == entry.policy), None)
     if choice is None or entry.status is not Status.NOT_READY:
         return entry

@@ -1,7 +1,7 @@
 """The smallest difference that makes a denied request pass: one field changed, added or removed, found by trying.
 
-Only fields that the policy reads are touched, and only values that its own expressions name are put there. Whatever is reported was
-evaluated and admitted; a request that takes more than one change has no answer.
+It changes only fields that the policy reads, and takes values only from the policy's own expressions. Every reported change was
+evaluated and admitted. A request that needs more than one change has no answer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class _Absent:
-    """No value: what is added has none before, and what is removed none after."""
+    """No value: an added field has no value before, a removed field has no value after."""
 
 
 ABSENT = _Absent()
@@ -41,7 +41,7 @@ class _Change:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Changing what is there comes first, removing last: that is the larger decision, and the larger the more lies below it."""
+        """Changing a field comes first, removing one last: removal is the larger decision, and larger still the more lies below."""
         return (2, -len(self.path)) if self.after is ABSENT else (1, 0) if self.before is ABSENT else (0, 0)
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Differences:
 
     @cached_property
     def _literals(self) -> tuple[Any, ...]:
-        """Every value to try: those that were given, then every literal in the policy's expressions, in their order."""
+        """Every value to try: the given ones, then every literal in the policy's expressions, in their order."""
         found: dict[tuple[type, Any], None] = dict.fromkeys((type(value), value) for value in self._values)
         for expression in self._judge.policy.expressions:
             pending = [expression.program.ast] if expression.program else []
@@ -75,7 +75,7 @@ class Differences:
         return tuple(value for _, value in found)
 
     def smallest(self, request: AdmissionRequest) -> str:
-        """The change in words; empty where there is no object, or no single change is enough."""
+        """The change in words; empty if the request has no object, or if no single change is enough."""
         evidence = request.object
         if not isinstance(evidence, Known) or not isinstance(evidence.value, dict):
             return ""
@@ -89,7 +89,7 @@ class Differences:
         return ""
 
     def _changes(self, reads: Reads, value: Any, path: Path) -> Iterator[_Change]:
-        """Every single change of what is read."""
+        """Every single change of a field that the policy reads."""
         if isinstance(value, dict):
             names = [*value] if reads.whole or reads.elements else [*reads.fields]
             for name in names:
@@ -127,7 +127,7 @@ class Differences:
         if not isinstance(value, str):
             return ()
         words = [other for other in self._literals if isinstance(other, str) and other and other != value]
-        # A prefix that is asked for, such as a registry's, goes before the last part of what is there.
+        # A wanted prefix, such as a registry's, goes before the last part of the present value.
         moved = [f"{word}{value.rpartition('/')[2]}" for word in words if word.endswith("/")]
         return [*moved, *words]
 

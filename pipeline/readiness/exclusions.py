@@ -1,7 +1,7 @@
-"""One exclusion: the smallest change to a binding, or to its policy, that takes some requests out of what is judged.
+"""One exclusion: the smallest change to a binding, or to its policy, after which some requests are no longer judged.
 
-An exclusion is a key: the requests that it takes out are those that have this key among theirs. So the requests of a log are read
-once, whatever the number of exclusions that come into question.
+An exclusion is a key: it takes out the requests that have this key among theirs. So one pass over the requests of a log serves
+any number of candidates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 _SERVICE_ACCOUNTS = "system:serviceaccounts:"
 # Namespaces of the cluster itself, whose service accounts are its controllers.
 _SYSTEM_NAMESPACES = frozenset(["kube-system", "kube-public", "kube-node-lease"])
-# Labels that controllers write again for every object or revision: an exemption by one of them is stale tomorrow.
+# Labels that controllers rewrite for every object or revision, so that an exemption by such a label soon matches nothing.
 _FLEETING_LABELS = frozenset(
     [
         "apps.kubernetes.io/pod-index",
@@ -36,8 +36,8 @@ _FLEETING_LABELS = frozenset(
 class Kind(StrEnum):
     """Where an exclusion stands and what it looks at, in the order in which equally good ones are preferred.
 
-    A whole resource is never excluded: that is to switch the policy off for it. Names and labels, which writers choose, are
-    excluded within one namespace only; objects outside namespaces by name alone, because who writes those administers the cluster.
+    A whole resource is never excluded: that would switch the policy off for it. Writers choose names and labels, so these are
+    excluded within one namespace only. Cluster-scoped objects are excluded by name alone, because their writers are administrators.
     """
 
     OBJECT = "object"
@@ -49,8 +49,8 @@ class Kind(StrEnum):
     GROUP = "group"
 
 
-# What one more exclusion costs, in hundredths of a passing workload that is hidden. One object comes first; a label may be put on
-# any object of its namespace, and an exclusion that names a person lets that person do anything.
+# The cost of one more exclusion, in hundredths of a passing workload that it hides. A single object is cheapest. A label costs
+# more, because any object of its namespace may carry it. A user or group costs still more: its members may then do anything.
 COSTS: Mapping[Kind, int] = {
     Kind.OBJECT: 100,
     Kind.WORKLOAD: 110,
@@ -65,12 +65,13 @@ _ON_BINDING = (Kind.NAMESPACE,)
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """Requests that one (policy, binding) matched and that no exclusion tells apart.
+    """Requests that one (policy, binding) matched and that no exclusion can distinguish.
 
     `chain` is their object and its controllers up to the root owner, as in `Pod/web-x`, `ReplicaSet/web-5d`, `Deployment/web`.
-    `outcome` is `deny`, `unknown` or `admit`; `name` None where the request has none; `labels` None where the log's line does not
-    hold the object. `is_configuration`: an error denied before match conditions were asked. `generate_name` is what the server made
-    the name from; empty where it made none. `is_later`: from the later half of the time that the policy's requests span.
+    `outcome` is `deny`, `unknown` or `admit`. `name` is None if the request has no name; `labels` is None if the event does not
+    hold the object. `is_configuration`: an error denied before match conditions were evaluated. `generate_name` is the prefix from
+    which the server made the name; empty if it made no name. `is_later`: from the later half of the time that the policy's requests
+    span.
     """
 
     policy: str
@@ -93,7 +94,7 @@ class Exposed:
 
     @property
     def workload(self) -> tuple[str, str, str]:
-        """What is counted as one independent unit: the root owner, as in the figures of a verdict."""
+        """The unit that counts as independent: the root owner, as in the figures of a verdict."""
         return self.cluster, self.namespace, self.chain[-1]
 
     @classmethod
@@ -121,7 +122,7 @@ class Exposed:
 
 
 def _labels(text: str | None) -> dict[str, str] | None:
-    """The labels of an object; None where they are not known, or are none of Kubernetes."""
+    """The labels of an object; None where they are not known, or are not valid labels of Kubernetes."""
     try:
         found = None if text is None else json.loads(text)
     except (ValueError, RecursionError):
@@ -131,7 +132,7 @@ def _labels(text: str | None) -> dict[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """One exclusion of one policy. `binding` is None for a match condition, which stands on the policy.
+    """One exclusion of one policy. `binding` is None for a match condition, which belongs to the policy.
 
     `subject` is the namespace, user, group, label (`key=value`), or the name of an object or of the workload that it belongs to;
     `namespace` narrows the kinds that have one.
@@ -146,12 +147,12 @@ class Exclusion:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Deterministic, the preferred ones first."""
+        """A deterministic sort key; preferred exclusions come first."""
         return (list(Kind).index(self.kind), self.binding or "", self.namespace, self.resource, self.subject)
 
     @property
     def words(self) -> str:
-        """Whom it takes out, for a person: `namespace legacy`, `user dana in namespace shop`. Unique within the policy."""
+        """The excluded requests in words: `namespace legacy`, `user dana in namespace shop`. Unique within the policy."""
         group, resource = self.resource
         place = f"{resource}.{group}" if group else resource
         where = f"in namespace {self.namespace}" if self.namespace else "outside namespaces"
@@ -167,7 +168,7 @@ class Exclusion:
 
     @property
     def expression(self) -> str:
-        """The CEL of a match condition that is false for what is excluded. Fields that Go omits when empty are asked for first."""
+        """The CEL of a match condition that is false for excluded requests. It tests first for fields that Go omits when empty."""
         match self.kind:
             case Kind.LABEL:
                 key, _, value = self.subject.partition("=")
@@ -217,7 +218,7 @@ def hiding(row: Exposed) -> Iterator[Exclusion]:
 
 
 def _of_binding(row: Exposed, binding: str) -> Iterator[Exclusion]:
-    # A namespace that is not there is an error before its name could exclude it.
+    # A missing namespace is an error before an exclusion by its name applies.
     if row.namespace and not row.is_configuration:
         yield Exclusion(row.policy, binding, Kind.NAMESPACE, row.namespace)
 
@@ -233,7 +234,7 @@ def _of_policy(row: Exposed) -> Iterator[Exclusion]:
         yield Exclusion(row.policy, None, Kind.LABEL, f"{key}={value}", namespace=row.namespace)
     if row.name is not None:
         yield Exclusion(row.policy, None, Kind.OBJECT, row.name, place, row.namespace)
-        # Controllers name what they make after themselves, with a dash and more.
+        # Controllers give their objects their own name, a dash and a suffix.
         for end in (index for index, letter in enumerate(f"{row.name}-") if letter == "-" and index):
             yield Exclusion(row.policy, None, Kind.WORKLOAD, row.name[:end], namespace=row.namespace)
 
@@ -244,7 +245,7 @@ def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
     is_generated = bool(row.generate_name) and row.name is not None and row.name.startswith(row.generate_name)
     match exclusion.kind:
         case Kind.OBJECT:
-            # The name of what a controller made, or of what the server named, will not come again.
+            # A name that a controller or the server generated does not occur again.
             return not makers and not is_generated
         case Kind.WORKLOAD if makers:
             return bool(exclusion.namespace) and exclusion.subject in makers
@@ -253,7 +254,7 @@ def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
                 row.generate_name.removesuffix("-") if is_generated else row.name
             )
         case Kind.USER | Kind.USER_IN_NAMESPACE:
-            # A controller acts for whoever wrote what it acts on: its exemption is one of everybody.
+            # A controller acts for every writer of its objects: an exemption of the controller exempts everyone.
             return not makers and not is_of_the_cluster(exclusion.subject)
         case Kind.GROUP:
             return not is_of_the_cluster(exclusion.subject)
@@ -263,7 +264,7 @@ def worth_proposing(row: Exposed, exclusion: Exclusion) -> bool:
 
 
 def is_of_the_cluster(name: str) -> bool:
-    """Whether a user or group is the cluster's own: its parts and controllers, its nodes, or a group that everybody is in."""
+    """Whether a user or group belongs to the cluster: its components, controllers, nodes, or a group that holds every user."""
     if name.startswith(_SERVICE_ACCOUNT):
         return name.removeprefix(_SERVICE_ACCOUNT).partition(":")[0] in _SYSTEM_NAMESPACES
     if name.startswith(_SERVICE_ACCOUNTS):
@@ -272,15 +273,15 @@ def is_of_the_cluster(name: str) -> bool:
 
 
 def cost(exclusion: Exclusion, passing_workloads: int, unknown_workloads: int) -> int:
-    """What an exclusion costs: itself, and what passes unseen under it. What could not be judged counts a tenth."""
+    """The cost of an exclusion: its own, plus the passing workloads that it hides. An unknown workload counts a tenth."""
     return COSTS[exclusion.kind] + 100 * passing_workloads + 10 * unknown_workloads
 
 
 def separates(exclusion: Exclusion, hidden: Sequence[Exposed]) -> bool:
-    """Whether an exclusion is precise enough to be offered: a label only where it hides nothing but would-be denials."""
+    """Whether an exclusion is precise enough to propose. A label is, only if it hides nothing but would-be denials."""
     return exclusion.kind is not Kind.LABEL or all(row.outcome == "deny" for row in hidden)
 
 
 def is_on_binding(kind: Kind) -> bool:
-    """Whether exclusions of a kind stand on the binding, and not on the policy."""
+    """Whether exclusions of a kind belong to the binding, and not to the policy."""
     return kind in _ON_BINDING

@@ -1,9 +1,9 @@
-"""Exemptions: the fewest and narrowest exclusions with which a policy has no would-be denial, and what they hide.
+"""Exemptions: the fewest and narrowest exclusions with which a policy has no would-be denial, and the requests they hide.
 
-The search is exact where it is small. It weighs what an exclusion hides: one more exclusion is worth as much as one workload that
-passes and would no longer be judged. What could not be judged stays unknown under any exemption, and is never called clean.
+The search is exact for small problems. It weighs the requests that an exclusion hides: one more exclusion costs as much as one
+passing workload that would no longer be judged. An unknown request stays unknown under any exemption, and never counts as clean.
 
-Exemptions that fit the past may still not fit tomorrow. So they are found in the earlier half of the time and tried on the later
+Exemptions that fit the past may not fit later requests. So they are found in the earlier half of the time and tried on the later
 half (see ReadinessRules).
 """
 
@@ -24,25 +24,25 @@ from .measures import LaterTrial
 from .sql import statement
 from .units import find_units
 
-# Beyond so many exclusions that come into question, those of single objects are left out: nobody keeps such a list up to date.
+# Above this many candidates, exclusions of single objects are left out: a list so long is not kept up to date.
 _CANDIDATES_MAX = 1_500
 NOTHING = Barred()
 
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """What one or several exclusions take out: would-be denials, what passes, and what could not be judged."""
+    """The requests that exclusions take out: would-be denials, passing ones, and unknown ones."""
 
     denied_requests: int = 0
     denied_units: int = 0
     passing_requests: int = 0
-    passing_units: int = 0  # workloads of which no request would have been denied
+    passing_units: int = 0  # workloads without a would-be denial
     unknown_requests: int = 0
     units: int = 0
 
     @classmethod
     def of(cls, rows: Iterable[Exposed]) -> Width:
-        """The width of what takes out these rows; each must be given once."""
+        """The width of exclusions that take out these rows; each row must be given once."""
         requests: dict[str, int] = defaultdict(int)
         units: dict[str, set[tuple[str, ...]]] = defaultdict(set)
         for row in rows:
@@ -71,7 +71,7 @@ def _count(number: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One proposed exclusion and what it takes out, of all bindings that it concerns."""
+    """One proposed exclusion and the requests it takes out, over all bindings that it concerns."""
 
     exclusion: Exclusion
     width: Width
@@ -79,9 +79,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Choice:
-    """The exclusions for one policy; `left` are would-be denials that no exclusion reaches, `width` is that of all together.
+    """The exclusions for one policy. `left` are would-be denials that no exclusion reaches, `width` is the width of all together.
 
-    `later` is what those of the earlier half of the time came to in the later half; None where that was not tried.
+    `later` says how the exclusions found in the earlier half of the time did in the later half; None if this was not tried.
     """
 
     policy: str
@@ -98,7 +98,7 @@ class Choice:
 
 
 def choose_validated(rows: Sequence[Exposed], without: Barred = NOTHING, confidence: float = 0.95) -> Choice:
-    """The exclusions of the earlier half of the time if the later half has no other denial, else those of all the time."""
+    """The exclusions of the earlier half of the time if they leave no denial in the later half, else those of the whole time."""
     earlier = choose_exclusions([row for row in rows if not row.is_later], without)
     exclusions = {item.exclusion for item in earlier.chosen}
     later = try_later(rows, exclusions, confidence)
@@ -115,7 +115,7 @@ def choose_validated(rows: Sequence[Exposed], without: Barred = NOTHING, confide
 
 
 def try_later(rows: Sequence[Exposed], exclusions: Collection[Exclusion], confidence: float) -> LaterTrial:
-    """What exclusions come to in the later half of the time. A workload is new there if the policy matched none of it before."""
+    """Try exclusions on the later half of the time. A workload is new there if the policy did not match it before."""
     chosen = set(exclusions)
     before = {row.workload for row in rows if not row.is_later}
     judged = {row.workload for row in rows if row.is_later and row.outcome != "unknown"}
@@ -133,7 +133,7 @@ def try_later(rows: Sequence[Exposed], exclusions: Collection[Exclusion], confid
 def choose_exclusions(rows: Sequence[Exposed], without: Barred = NOTHING) -> Choice:
     """The cheapest irredundant exclusions that hide every would-be denial among the rows of one policy.
 
-    What `without` bars is left out of the search. The same rows in any order give the same choice.
+    The search leaves out exclusions that `without` bars. The same rows in any order give the same choice.
     """
     denied = [row for row in rows if row.outcome == "deny"]
     masks, hidden = _candidates(rows, denied, without)
@@ -156,7 +156,7 @@ def choose_exclusions(rows: Sequence[Exposed], without: Barred = NOTHING) -> Cho
 
 
 def _taken(rows: Sequence[Exposed], exclusions: Iterable[Exclusion]) -> Width:
-    """What some exclusions take out together."""
+    """The width of some exclusions together."""
     chosen = set(exclusions)
     return Width.of(row for row in rows if any(exclusion in chosen for exclusion in hiding(row)))
 
@@ -164,7 +164,7 @@ def _taken(rows: Sequence[Exposed], exclusions: Iterable[Exclusion]) -> Width:
 def _candidates(
     rows: Sequence[Exposed], denied: Sequence[Exposed], without: Barred
 ) -> tuple[dict[Exclusion, int], dict[Exclusion, list[Exposed]]]:
-    """The exclusions that come into question, with a mask of the denied rows and the list of all rows that each takes out."""
+    """The candidates, each with a mask of the denied rows and the list of all rows that it takes out."""
     proposed = {exclusion for row in denied for exclusion in hiding(row) if worth_proposing(row, exclusion)}
     proposed = {exclusion for exclusion in proposed if not without.bars(exclusion)}
     hidden: dict[Exclusion, list[Exposed]] = defaultdict(list)
@@ -188,7 +188,7 @@ def _cost(exclusion: Exclusion, hidden: Sequence[Exposed]) -> int:
 
 
 def exposed_rows(reader: LakeReader, verdicts: Path) -> dict[str, list[Exposed]]:
-    """What the policies with would-be denials matched in a run, by policy: the rows that exemptions are chosen from."""
+    """The matched requests of policies with would-be denials, by policy: the rows from which exemptions are chosen."""
     reader.connection.execute(statement("exposed_run"), {"verdicts": str(verdicts)})
     find_units(reader.connection)
     found: dict[str, list[Exposed]] = defaultdict(list)

@@ -1,6 +1,6 @@
 """Why a policy decided as it did about one recorded request: the verdict of a replay, with the values that led to it.
 
-The rows are those of a replay of the same policies; what the expressions saw is traced next to them, and nothing is judged twice.
+The rows are those of a replay of the same policies. A trace adds the values that expressions saw; nothing is judged twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .judge import Judge
 from .missing import UnknownReason, explained
 from .redaction import Redaction
 
-# Of a request that deletes a collection so many passes are explained, those that would be denied first.
+# How many passes of a request that deletes a collection are explained; would-be denials come first.
 PASSES_MAX = 5
 _ALL_TIME = Window()
 _PLAIN = Redaction()
@@ -56,7 +56,7 @@ RowKey: TypeAlias = tuple[str, str | None, str | None, str | None]
 
 @dataclass(frozen=True)
 class Asked:
-    """Which policies to explain with: given ones, or (None) those that were bound at the time. `names` keeps only these."""
+    """The policies to explain: the given ones, or (None) those that were bound at the time. `names` narrows them."""
 
     policies: PolicySet | None = None
     names: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ class Asked:
 
 
 def explain_request(reader: LakeReader, cluster: str, audit_id: str, asked: Asked) -> list[Explanation | NotExplained]:
-    """The explanation of each finished request of an auditID, the newest first; empty where the lake has none."""
+    """The explanation of each finished request of an auditID, the newest first; empty if the lake does not have such a request."""
     history, policies = past_of(reader, asked.policies, asked.version, asked.window, asked.change_delay)
     worlds = Worlds(history, {CHANGE_DELAY, asked.change_delay})
     rbac = RecordedRbac(history, dict(asked.other_authorizers or {}))
@@ -119,7 +119,7 @@ class _Explainer:
         self._shown = _Shown(asked.redaction, request)
 
     def explanation(self, met: Sequence[CompiledSet], rows: Iterable[PolicyVerdict], passes: int) -> Explanation:
-        """The whole: `rows` are the verdicts of a replay."""
+        """The whole explanation of the pass; `rows` are the verdicts of a replay."""
         request, event = self._request, self._event
         policies = sorted(self._policies(met, rows), key=lambda entry: (not entry.rejects, _DECISION_RANK[entry.decision]))
         pieces = [self._shown.piece("object", request.object), self._shown.piece("oldObject", request.old_object)]
@@ -246,7 +246,7 @@ class _Explainer:
 
 
 class _Shown:
-    """Takes out of everything that is shown what must not be."""
+    """Redacts every value that an explanation shows."""
 
     def __init__(self, redaction: Redaction, request: AdmissionRequest) -> None:
         self._redaction = redaction
@@ -262,13 +262,13 @@ class _Shown:
         return Piece(name, self._redaction.object(evidence.value), evidence.source, str(evidence.grade))
 
     def text(self, text: str) -> str:
-        """Words without what was taken out of the objects."""
+        """Text without the values that were redacted in the objects."""
         for whole in self._whole.values():
             text = self._redaction.text(text, whole)
         return self._redaction.text(text)
 
     def value(self, reading: Reading, places: Iterable[Place] = ()) -> Any:
-        """What an expression came to. Where it is a field that was taken out, so is this."""
+        """The result of an expression; redacted if it is the value of a redacted field."""
         if reading.state is not State.VALUE:
             return self.text(str(reading.value))
         for place in {each[:length] for each in places for length in range(1, len(each) + 1)}:
@@ -321,7 +321,7 @@ def _condition(traced: TracedExpression) -> str:
 
 
 def _fields(expressions: Iterable[ExplainedExpression], variables: Sequence[ExplainedExpression]) -> tuple[str, ...]:
-    """What some expressions read, through variables down to the objects."""
+    """The fields that some expressions read, through variables down to the objects."""
     of_variable = {each.field: each for each in variables}
     found: dict[str, None] = {}
     pending = [field for each in expressions for part in each.parts for field in part.fields]
@@ -340,7 +340,7 @@ def _fields(expressions: Iterable[ExplainedExpression], variables: Sequence[Expl
 
 
 def _missing(reasons: Iterable[str]) -> tuple[UnknownReason, ...]:
-    """Each piece of missing evidence once, whoever needs it."""
+    """Each piece of missing evidence once, even if several expressions need it."""
     parts = (_ANNOTATION.sub("", part) for reason in reasons for part in reason.split("; "))
     return tuple(explained(part) for part in dict.fromkeys(parts))
 

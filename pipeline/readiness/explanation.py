@@ -1,4 +1,4 @@
-"""What an explanation of one verdict holds: the request as it was judged, and of each policy what decided.
+"""The parts of an explanation of one verdict: the request as it was judged, and for each policy the parts that decided.
 
 Plain data, with JSON values where objects stand: renderers and the HTTP API show it as it is.
 """
@@ -17,8 +17,8 @@ from .missing import UnknownReason
 class Piece:
     """One input of the judgement: `object`, `oldObject`, `params`, `namespaceObject`.
 
-    `source` and `grade` say where the value is from and how good that evidence is. Where it is unknown, `missing` says why and
-    `remedy` what makes it known; then `value` is None, which a null has too.
+    `source` and `grade` say where the value is from and how good that evidence is. If it is unknown, `missing` says why and
+    `remedy` says how to make it known. `value` is then None, as it is for a null.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An expression and what it came to. `state` is value, error or unknown; then `value` is the words of that."""
+    """An expression and its result. `state` is value, error or unknown; for the last two `value` is the message or the reason."""
 
     expression: str
     state: str
@@ -40,7 +40,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class DecidingPart:
-    """A part of an expression that decided: what it came to, its operands, the loop variables it is about, the fields it read."""
+    """A part of an expression that decided: its result, its operands, its loop variables and the fields it read."""
 
     expression: str
     state: str
@@ -52,7 +52,7 @@ class DecidingPart:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedExpression:
-    """One expression: `field` is its place in the policy. `decision` is empty for a variable, and for a condition true or false."""
+    """One expression; `field` is its place in the policy. `decision` is empty for a variable, and true or false for a condition."""
 
     field: str
     expression: str
@@ -67,11 +67,11 @@ class ExplainedExpression:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPolicy:
-    """What one policy, binding and param made of the request.
+    """The verdict of one policy, binding and param on the request.
 
-    `decision` is that of the verdict table, and `nomatch` where the policy is not for the request: then `why` names the rule, the
-    selector or the condition. `effect` is what failurePolicy makes of it; `rejects` says whether it reaches the client. `fields`
-    decided, `nearest` is one change with which the request passes (empty where no single one does).
+    `decision` is that of the verdict table, and `nomatch` if the policy does not match the request; then `why` names the rule, the
+    selector or the condition. `effect` is the decision after failurePolicy; `rejects` says whether the client gets the rejection.
+    `fields` decided. `nearest` is one change with which the request passes (empty if no single change is enough).
     """
 
     policy: str
@@ -121,7 +121,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class NotExplained:
-    """A request that no policy is asked about here, why, and what would change that for later ones."""
+    """A request that no policy judges here, why, and how to change that for later requests."""
 
     cluster: str
     audit_id: str

@@ -1,4 +1,4 @@
-"""What the validations of policies read, by policy and expression."""
+"""The fields that the validations of policies read, by policy and expression."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..cel import ReadSet
 
 
 class ExpressionReads:
-    """Computed when it is asked for, and kept: `of(policy, index)`; without an index, what the whole policy reads."""
+    """Read sets, computed on the first call and cached: `of(policy, index)`; without an index, that of the whole policy."""
 
     def __init__(self, policies: PolicySet, version: tuple[int, int]) -> None:
         self._policies = {policy.name: policy for policy in policies.policies}

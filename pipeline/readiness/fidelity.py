@@ -1,4 +1,4 @@
-"""How far the replay can be trusted on the resources of one policy, from what it reproduces of the record."""
+"""How far the replay can be trusted on the resources of one policy: the share of recorded outcomes that it reproduces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sql import rows_of
 def recorded_agreement(connection: duckdb.DuckDBPyConnection) -> dict[str, Fidelity]:
     """The agreement of each policy with the record, by resource. `connection` holds the table `compared` of a comparison.
 
-    Policies of which nothing is recorded are not in it.
+    A policy without a recorded outcome is not in it.
     """
     by_policy: dict[str, list[ResourceAgreement]] = {}
     for row in rows_of(connection, "agreement"):
@@ -21,14 +21,14 @@ def recorded_agreement(connection: duckdb.DuckDBPyConnection) -> dict[str, Fidel
     return {policy: _sum(rows, rows) for policy, rows in by_policy.items()}
 
 
-# What stands for an agreement that was not looked at: it says nothing of what the log recorded.
+# Stands for a comparison that was not made; it does not say whether the log recorded anything.
 NOT_COMPARED = Fidelity(is_compared=False)
 
 
 def fidelity_on(record: Mapping[str, Fidelity] | None, policy: str, resources: Iterable[str]) -> Fidelity:
-    """The agreement of all policies on some resources, and of the one policy itself wherever it was bound.
+    """The agreement of all policies on some resources, and of the one policy itself on every resource.
 
-    `record` None says that the replay was not compared with the log.
+    `record` is None if the replay was not compared with the log.
     """
     if record is None:
         return NOT_COMPARED

@@ -1,7 +1,7 @@
 """From a finished run to its report: one flow for the command line, for replays over HTTP, for gates and for notebooks.
 
-It calibrates, builds the report and looks for exemptions, in this order, over the files that the run's plan was made over. Callers
-differ in how they walk a plan (`Walk`), in whom they tell of the steps, and in what they add to the report.
+It calibrates, builds the report and looks for exemptions, in this order, over the files that the run's plan was made over.
+Callers differ in how they walk a plan (`Walk`), how they report the steps, and which parts they add to the report (`Finish`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .trial import Note, ignored
 
 # How a caller walks a plan: in this process or others, with progress and with bounds.
 Walk: TypeAlias = Callable[[ReplayPlan, RunKind], RunSummary]
-# What a caller adds to the report before the lake is closed.
+# Adds a caller's own parts to the report before the lake is closed.
 Finish: TypeAlias = Callable[[LakeReader, Report], Report]
 
 
@@ -48,12 +48,12 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a report shall say of a run.
+    """The options of a report on a run.
 
-    `change_delay` is how long after its write a policy may not have been in force yet; None leaves out the comparison with the
-    record. `other_authorizers` is what the clusters have beside RBAC, as the run's plan was given it. With `manifests` the flow
-    looks for exemptions, which are to be reviewed by the day `review_by`. `workers` is for the replays that try exemptions. `note`
-    is called with the policies that Hindcast failed to judge in these, or with what exists and was not tried.
+    `change_delay` is the time after its write in which a policy may not be in force yet; None skips the comparison with the
+    record. `other_authorizers` are the clusters' authorizers other than RBAC, the same as in the run's plan. With `manifests` the
+    flow looks for exemptions; `review_by` is the day by which someone should review them. `workers` is for the replays that try
+    exemptions. `note` gets the policies that Hindcast failed to judge in these, or over objects that the window did not try.
     """
 
     rules: ReadinessRules = field(default_factory=ReadinessRules)
@@ -67,7 +67,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Made:
-    """A report, and how far the replay agrees with the record, by policy; None where that was not compared."""
+    """A report, and how far the replay agrees with the record, by policy; None if the two were not compared."""
 
     report: Report
     fidelity: dict[str, Fidelity] | None
@@ -84,9 +84,9 @@ def make_report(
     finish: Finish = lambda reader, report: report,
     base: Base | None = None,
 ) -> Made:
-    """The report of a finished run; against a `base` it is about the change.
+    """The report of a finished run; with a `base` it is about the change.
 
-    `counted` gets the reader whose tables hold what the figures were counted on, `finish` the report. Raises LakeError.
+    `counted` gets the reader whose tables the figures were counted on, `finish` gets the report. Raises LakeError.
     """
     fidelity: dict[str, Fidelity] | None = None
     if asked.change_delay is not None:
@@ -107,7 +107,7 @@ def make_report(
 
 
 def latent_defects(report: Report) -> list[Defect]:
-    """The policies that Hindcast failed to judge over what exists and was not tried, as far as the report lists that."""
+    """The policies that Hindcast failed to judge on objects that the window did not try, as far as the report lists them."""
     found: Counter[tuple[str, str]] = Counter()
     for entry in report.policies:
         unknown = [each.message for each in entry.latent.violations if each.outcome == "unknown"]
@@ -117,14 +117,14 @@ def latent_defects(report: Report) -> list[Defect]:
 
 
 def _title(base: Base | None) -> str:
-    """A report is about policies alone, or about a change of them."""
+    """The title: a report is about policies alone, or about a change of them."""
     return "Policy readiness" if base is None else "Policies against the version before"
 
 
 def calibrated(
     lake: Path, plan: ReplayPlan, change_delay: timedelta, other_authorizers: OtherAuthorizers | None, walk: Walk
 ) -> dict[str, Fidelity]:
-    """How far a replay of what was bound agrees with the record, by policy: over the plan's window, version and files."""
+    """How far a replay of the bound policies agrees with the record, by policy: over the plan's window, version and files."""
     reader = open_lake(lake, files=plan.files)
     try:
         bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, change_delay, other_authorizers)

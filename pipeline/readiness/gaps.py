@@ -1,7 +1,7 @@
-"""Why a policy judged nothing, or could not judge: sentences for every report, with what would help.
+"""Why a policy judged no request, or could not judge: sentences for every report, with the remedy.
 
-Of a policy that matched nothing the way of its requests: rules, namespaceSelector, objectSelector, matchConditions, with the labels
-that were seen. Of what is unknown the most frequent reasons with their remedies.
+For a policy that matched nothing they say which step left its requests out: rules, namespaceSelector, objectSelector or
+matchConditions, with the labels seen. For unknown verdicts they give the most frequent reasons with their remedies.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STEPS = ("namespaceSelector", "objectSelector", "matchConditions", "params")
 _NAMESPACE = re.compile(r"namespaceSelector: (.+?) does not select namespace")
 _OBJECT = re.compile(r"objectSelector: (.+?) selects neither")
 _CONDITION = re.compile(r"matchConditions: (\S+) is false")
-# Beyond this share of a policy's requests the level of the log is the first thing to say.
+# Above this share of a policy's requests, the report says first that the log's level is too low.
 _LEVEL_SHARE_MIN = 0.5
 
 
@@ -40,14 +40,15 @@ def with_gaps(
 ) -> tuple[PolicyReadiness, ...]:
     """The entries with these sentences among their reasons.
 
-    `connection` has the tables `verdicts` and `outcomes`; `policies` and `history` are None where what was bound was replayed.
+    `connection` has the tables `verdicts` and `outcomes`. `policies` and `history` are None for a replay of the policies that were
+    bound at the time.
     """
     gaps = _Gaps(connection, policies, history)
     return tuple(replace(entry, reasons=(*gaps.first(entry), *entry.reasons, *gaps.others(entry))) for entry in entries)
 
 
 class _Gaps:
-    """What the lake tells of requests that were not judged."""
+    """Finds in the lake why requests were not judged."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, policies: PolicySet | None, history: LogHistory | None) -> None:
         self._connection = connection
@@ -59,7 +60,7 @@ class _Gaps:
             self._unmatched[row["policy"]].append(row)
 
     def first(self, entry: PolicyReadiness) -> Iterator[str]:
-        """What comes before every other reason: that the log holds no objects."""
+        """The reason that comes before every other one: the log does not hold objects."""
         row = self._levels.get((entry.policy, entry.binding))
         if row is not None and row["requests"] > _LEVEL_SHARE_MIN * entry.exposure.requests_matched:
             yield (
@@ -68,7 +69,7 @@ class _Gaps:
             )
 
     def others(self, entry: PolicyReadiness) -> Iterator[str]:
-        """The most frequent reasons for unknown; of a policy that matched nothing where its requests were left out."""
+        """The most frequent reasons for unknown; for a policy that matched nothing, the steps that left its requests out."""
         for found in most_frequent(entry.unknown_reasons):
             remedy = f"; to know it, {found.remedy}" if found.remedy else ""
             requests = f"{found.requests:,} request{'s are' if found.requests != 1 else ' is'}"
@@ -116,7 +117,7 @@ class _Gaps:
 
 
 def _labels(seen: Iterable[tuple[str, int]], wanted: str) -> str:
-    """The labels that were seen: those of the key that a selector wants, or all where none has it."""
+    """The labels seen: those with the key that a selector wants, or all labels if the key was not seen."""
     counted = [*seen]
     key = wanted.partition(" ")[0]
     return _counted([item for item in counted if item[0].startswith(f"{key}=")] or counted)

@@ -1,4 +1,4 @@
-"""One policy and binding, asked about requests that nobody sent: assumed ones, and recorded ones with something changed."""
+"""One policy and binding, evaluated on requests that were not sent: assumed ones, and recorded ones with a change."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..request import AdmissionRequest, GroupVersionResource
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one (policy, binding) makes of a request: deny, unknown or admit; `text` is the message or the missing evidence.
+    """The judgement of one (policy, binding) on a request: deny, unknown or admit; `text` is the message or the missing evidence.
 
-    `is_enforced`: the denial would reach the client: the actions hold Deny, or it bypasses them, or there is no binding.
-    `is_excused`: it is admitted only because an expression fails and failurePolicy is Ignore.
+    `is_enforced`: the client would get the denial, because the actions hold Deny, the denial bypasses them, or the policy has no
+    binding. `is_excused`: the request is admitted only because an expression fails and failurePolicy is Ignore.
     """
 
     outcome: str
@@ -34,10 +34,10 @@ class Judgement:
 
 
 class Judges:
-    """The policies of a plan, and the cluster's past as they look it up. Loading the past takes a second or so."""
+    """The policies of a plan, with the recorded past of the cluster. Loading the past takes about a second."""
 
     def __init__(self, reader: LakeReader, plan: ReplayPlan) -> None:
-        """Raises ValueError for a plan without policies of its own: what was in force differs from request to request."""
+        """Raises ValueError for a plan without policies of its own: there the policies in force differ from request to request."""
         if plan.policies is None:
             raise ValueError("a replay of recorded policies has no one policy to ask")
         self._policies: PolicySet = plan.policies
@@ -52,7 +52,7 @@ class Judges:
         return self._rbac
 
     def judge_of(self, policy: str, binding: str | None) -> Judge | None:
-        """The one for a policy and binding; None where the plan has no such pair."""
+        """The judge of a policy and binding; None if the plan does not have this pair."""
         found = next((entry for entry in self._policies.policies if entry.name == policy), None)
         bound = [entry for entry in self._policies.bindings if entry.policy_name == policy and entry.name == binding]
         if found is None or (binding is not None and not bound):
@@ -76,16 +76,16 @@ class Judge:
 
     @property
     def reads_user(self) -> bool:
-        """Whether the answer can depend on who asks."""
+        """Whether the judgement can depend on the user."""
         request = self.policy.reads.of("request")
         return self.policy.reads_authorizer or request.whole or "userInfo" in request.fields
 
     def concerns(self, operation: str, resource: GroupVersionResource, is_namespaced: bool) -> bool:
-        """Whether the policy's rules are for such requests."""
+        """Whether the policy's rules match such requests."""
         return bool(self._compiled.candidates(Target(operation, resource, "", is_namespaced)))
 
     def judge(self, request: AdmissionRequest, moment: datetime | None = None) -> Judgement | None:
-        """What it makes of a request in the world of that moment (default: the request's own); None where it does not match."""
+        """Judge a request in the world of `moment` (default: the request's own time); None if the policy does not match it."""
         world = self._worlds.at(request.cluster, moment or request.ts)
         authorize = partial(self._rbac.authorize, request.cluster, moment or request.ts)
         rows = [row for row in evaluate_request(self._compiled, request, world, authorize) if row.decision is not Decision.NOMATCH]

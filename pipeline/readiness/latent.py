@@ -1,8 +1,8 @@
-"""What exists and was not tried in the window: objects that nobody wrote, and pod templates of which no Pod was made.
+"""Objects that exist but were not written in the window, and pod templates from which no Pod was made.
 
-An object is judged as if it were written again unchanged, by whoever wrote it last (UPDATE; a policy for CREATE alone is asked
-about creating it again). A template is judged by the Pod that its controller would make (see projection.py). What such a request
-might have that the assumed one has not is said in `notes`; what nobody recorded stays unknown.
+An object is judged as if its last writer wrote it again unchanged (UPDATE; for a policy on CREATE alone, as if created again).
+A template is judged by the Pod that its controller would make (see projection.py). `notes` say how a real request might differ
+from the assumed one. Unrecorded facts stay unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .model import Latent, LatentViolation, TemplateProjection
 from .projection import PODS, has_template, project
 from .sql import rows_of, statement
 
-# How many objects are judged per (policy, binding), and how many of the hits a report lists. What is beyond is counted.
+# How many objects are judged per (policy, binding), and how many of the hits a report lists. The others are only counted.
 OBJECTS_MAX = 20_000
 LISTED_MAX = 100
 
@@ -73,15 +73,15 @@ class Existing:
         self._connection.execute("CREATE OR REPLACE TEMP TABLE wanted AS SELECT DISTINCT * FROM given_wanted")
         self._connection.unregister("given_wanted")
         self._connection.execute(statement("existing"), parameters)
-        # Few objects were last changed by a write whose answer does not show them; what led to them may still tell what they are.
+        # For a few objects the last write's answer does not show them; earlier versions may still lead to their state.
         self._changed = LogVersions()
         for row in rows_of(self._connection, "opaque_writes", parameters):
             record(Event.from_row(row), self._changed)
 
     def latent(self, policy: str, binding: str | None, judge: Judge, before: Sequence[Judge] | None = None) -> Latent:
-        """What one (policy, binding) would make of what it was not tried on.
+        """The judgement of one (policy, binding) on the objects and templates that the window did not try.
 
-        `before` are the judges of the version before that enforce what they deny; None where there is nothing to compare with.
+        `before` are the judges of the version before that enforce their denials; None without a version before.
         """
         names = {"policy": policy, "binding": binding}
         untried = [row for row in rows_of(self._connection, "untried", names) if _operation(row, judge) is not None]
@@ -110,7 +110,7 @@ class Existing:
     def _objects(
         self, rows: Sequence[Row], judge: Judge, before: Sequence[Judge] | None = None
     ) -> Iterator[LatentViolation | None]:
-        """What each object comes to; None where the policy does not match it, or it is gone after all."""
+        """The judgement on each object; None if the policy does not match it, or if it was deleted."""
         for row in rows:
             operation = _operation(row, judge)
             assert operation is not None
@@ -135,7 +135,7 @@ class Existing:
             )
 
     def _stored(self, row: Row) -> Evidence[Object] | None:
-        """The object as it is at the end of the window; None where it turns out to be gone, or on its way."""
+        """The object as it is at the end of the window; None if it was deleted or is being deleted."""
         if row["object"] is not None:
             try:
                 return Known(decode_json(row["object"]), row["source"], Grade.INFERRED)
@@ -187,7 +187,7 @@ class Existing:
         )
 
     def _template(self, row: Row, judge: Judge, before: Sequence[Judge] | None = None) -> TemplateProjection | None:
-        """What the next Pod of a template comes to; None where the policy does not match that Pod."""
+        """The judgement on the next Pod of a template; None if the policy does not match that Pod."""
         stored = self._stored(row)
         if stored is None:
             return None
@@ -225,7 +225,7 @@ class Existing:
 def find_latent(
     reader: LakeReader, judges: Judges, plan: ReplayPlan, moment: datetime, before: Mapping[str, Sequence[Judge]] | None = None
 ) -> dict[tuple[str, str | None], Latent]:
-    """What exists without having been tried, for every (policy, binding) of a plan. Needs the tables of judge_units.
+    """The untried objects and templates, for every (policy, binding) of a plan. Needs the tables of judge_units.
 
     `before` has the judges of the version before by policy; with it each would-be denial gets its fate.
     """
@@ -239,7 +239,7 @@ def find_latent(
 
 
 def _fate(found: Judgement, before: Sequence[Judgement | None]) -> str:
-    """What becomes of a would-be denial, given what the version before makes of the same request; empty for no denial."""
+    """The fate of a would-be denial, given the judgements of the version before on the same request; empty without a denial."""
     if found.outcome != "deny":
         return ""
     if not found.is_enforced:
@@ -249,18 +249,18 @@ def _fate(found: Judgement, before: Sequence[Judgement | None]) -> str:
 
 
 def _is_wanted(row: Row, judges: Sequence[Judge]) -> bool:
-    """Whether some policy may be asked about writing such objects, or about the Pods that they make."""
+    """Whether some policy may match writes of such objects, or of the Pods that they make."""
     makes_pods = (row["api_group"], row["resource"]) in _TEMPLATE_RESOURCES
     return any(_operation(row, judge) or (makes_pods and judge.concerns("CREATE", PODS, True)) for judge in judges)
 
 
 def _operation(row: Row, judge: Judge) -> Operation | None:
-    """The write of an existing object that is assumed; None where the policy is for neither."""
+    """The assumed write of an existing object, UPDATE or CREATE; None if the policy matches neither."""
     resource = _resource(row)
     if is_excluded(resource):
         return None
     built_in = by_resource(resource.group, resource.resource)
-    # Of a custom resource the rows of `served` do not say; its objects do.
+    # The rows of `served` do not say this of a custom resource, but its objects do.
     namespaced = [built_in.namespaced] if built_in else [bool(row["namespace"])] if "namespace" in row else [True, False]
     for operation in (Operation.UPDATE, Operation.CREATE):
         if any(judge.concerns(operation, resource, each) for each in namespaced):
@@ -277,5 +277,5 @@ def _label(row: Row) -> str:
 
 
 def _listed(found: Iterable[Any]) -> list[Any]:
-    """The denied ones first, as many as a report lists."""
+    """As many as a report lists, the denied ones first."""
     return sorted(found, key=lambda each: each.outcome != "deny")[:LISTED_MAX]

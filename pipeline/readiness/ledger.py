@@ -1,6 +1,6 @@
-"""The ledger of a watch: what each (policy, binding) came to so far, small enough to keep, and the same whatever comes twice.
+"""The ledger of a watch: the counts of each (policy, binding) so far. It is small, and a replayed stretch does not count twice.
 
-Counts are kept by stretch of time, so that a stretch which is replayed again replaces what was counted of it before.
+Counts are kept by stretch of time: when a stretch is replayed again, its new counts replace the old ones.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .rules import ReadinessRules
 from .verdict import decide
 
 STRETCH = timedelta(minutes=10)
-# Five weeks; what is older is only summed up, and no longer replayed when events of that time come late.
+# Five weeks. Older stretches are only summed up, and are not replayed when late events of that time arrive.
 STRETCHES_MAX = 5_040
-# Of the workloads, and of the users, of one policy; beyond, their number is a lower bound.
+# How many workloads, and how many users, of one policy are kept; above this, their number is a lower bound.
 NAMES_MAX = 100_000
 NO_RELEASES = "a watch counts no release cycles, and the rules want some: `hindcast readiness` does"
 
@@ -29,9 +29,9 @@ Row = Mapping[str, Any]
 
 @dataclass
 class Tally:
-    """What a stretch of time came to: requests by outcome, and whom denials hit. `critical` counts the denied by (kind, subject).
+    """The counts of a stretch of time: requests by outcome, and the subjects hit. `critical` counts the denied by (kind, subject).
 
-    `excused` are requests that only an ignored error let pass; of `over_cost` requests a cost limit ended the evaluation.
+    `excused` requests passed only because an error was ignored. For `over_cost` requests a cost limit ended the evaluation.
     """
 
     requests: Counter[str] = field(default_factory=Counter)
@@ -54,7 +54,7 @@ class Tally:
                 self.critical[row["critical"], row["critical_subject"]] += row["requests"]
 
     def merge(self, other: Self) -> None:
-        """Count what another one has, too."""
+        """Add the counts of another tally."""
         self.requests.update(other.requests)
         self.excused += other.excused
         self.over_cost += other.over_cost
@@ -66,7 +66,7 @@ class Tally:
                 _add(mine, name)
 
     def document(self) -> dict[str, Any]:
-        """As JSON values, without what is empty: most stretches have no denial."""
+        """As JSON values, without empty counts: most stretches have no denial."""
         whole = {
             "requests": dict(self.requests),
             "excused": self.excused,
@@ -80,7 +80,7 @@ class Tally:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `document` gave."""
+        """Read the output of `document`."""
         return cls(
             requests=Counter(document.get("requests", {})),
             excused=document.get("excused", 0),
@@ -94,14 +94,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a report's rules decide on. `critical` counts denied requests by (kind, subject)."""
+    """The figures that a report's rules decide on. `critical` counts denied requests by (kind, subject)."""
 
     exposure: Exposure
     denials: Denials
     critical: Mapping[tuple[CriticalKind, str], int]
 
     def decide(self, fidelity: Fidelity, rules: ReadinessRules) -> tuple[Status, tuple[str, ...]]:
-        """The verdict by a report's rules, but for releases and latent violations, of which nothing is kept."""
+        """The verdict by a report's rules. It leaves out releases and latent violations, because the ledger does not keep these."""
         counted = replace(rules, release_cycles_min=0)
         status, reasons = decide(self.exposure, self.denials, fidelity, counted, self.critical)
         if not rules.release_cycles_min:
@@ -113,7 +113,7 @@ class Figures:
 
 @dataclass
 class Account:
-    """One (policy, binding): a tally of each stretch of time, one of what was before, and who was judged at all."""
+    """One (policy, binding): a tally of each stretch of time, one of the time before, and all judged workloads and users."""
 
     stretches: dict[str, Tally] = field(default_factory=dict)
     earlier: Tally = field(default_factory=Tally)
@@ -124,7 +124,7 @@ class Account:
     last_ts: datetime | None = None
 
     def forget(self, stretches: Iterable[str]) -> None:
-        """Take out what was counted of some stretches, because they have been replayed again."""
+        """Remove the counts of some stretches, because they have been replayed again."""
         for stretch in stretches:
             self.stretches.pop(stretch, None)
 
@@ -143,20 +143,20 @@ class Account:
         self.stretches.setdefault(row["stretch"].isoformat(), Tally()).over_cost += row["requests"]
 
     def fold(self, stretches: Iterable[str]) -> None:
-        """Only sum up some stretches from now on."""
+        """Merge some stretches into the sum of the time before."""
         for stretch in stretches:
             self.earlier.merge(self.stretches.pop(stretch, Tally()))
 
     @property
     def total(self) -> Tally:
-        """Of all the time."""
+        """The tally of the whole time."""
         total = Tally()
         for tally in (self.earlier, *self.stretches.values()):
             total.merge(tally)
         return total
 
     def figures(self, confidence: float) -> Figures:
-        """What the verdict rests on, as far as it is kept here: without releases, times of denials and trend."""
+        """The figures for the verdict, as far as the ledger keeps them: without releases, times of denials and trend."""
         total = self.total
         requests, units, users = total.requests, len(total.units), len(total.users)
         exposure = Exposure(
@@ -196,7 +196,7 @@ class Account:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `document` gave."""
+        """Read the output of `document`."""
         first, last = document["first_ts"], document["last_ts"]
         return cls(
             stretches={stretch: Tally.of_document(tally) for stretch, tally in document["stretches"].items()},

@@ -1,6 +1,6 @@
 """Manifests of policies and bindings, changed: exclusions put in with their review dates, and the change as patches.
 
-Everything here works on the objects as they are written (YAML or JSON values) and changes nothing that it was not asked to.
+All functions work on the objects as they are written (YAML or JSON values), and change only the requested fields.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..matching.namespaces import NAME_LABEL
 from ..request import Object
 from .exclusions import Exclusion, Kind
 
-# JSON of exclusion to review date (YYYY-MM-DD, or null), on every object that holds one. A note: no cluster enforces it.
+# JSON that maps an exclusion to its review date (YYYY-MM-DD, or null), on every object that holds one. No cluster enforces it.
 REVIEW_ANNOTATION = "hindcast/exemptions"
 _CONDITION = "hindcast-exempt-"
 
@@ -40,7 +40,7 @@ class Manifests:
 
     @classmethod
     def of(cls, policies: PolicySet, written: Iterable[Object] = ()) -> Manifests:
-        """Those of a policy set: as they were written where that is at hand, else made from the model."""
+        """The manifests of a policy set: as they were written if `written` has them, else made from the model."""
         own = {key_of(obj): obj for obj in written if obj.get("kind") in (POLICY, BINDING)}
         objects: dict[Key, Object] = {}
         for policy in policies.policies:
@@ -50,7 +50,7 @@ class Manifests:
         return cls(objects, tuple(given.object for given in policies.objects))
 
     def policy_set(self) -> PolicySet:
-        """As the loader reads them. Raises InputError for what an API server would not take."""
+        """As the loader reads them. Raises InputError for objects that an API server would reject."""
         return parse_policy_set([("patched policies", self.to_yaml())])
 
     def to_yaml(self) -> str:
@@ -62,9 +62,11 @@ class Manifests:
         return [name for (kind, name), obj in self.objects.items() if kind == BINDING and obj["spec"].get("policyName") == policy]
 
     def renamed(self, policy: str, name: str, bindings: Iterable[str]) -> tuple[dict[Key, Object], dict[str, str]]:
-        """A copy of a policy and of some of its bindings under other names, to be replayed with them; and which binding is which.
+        """A copy of a policy and of some of its bindings under other names, and which binding is which.
 
-        A binding whose policy is not there gives a copy whose policy is not there either.
+        A replay can then hold the copy and the originals.
+
+        A binding whose policy is missing gives a copy whose policy is missing too.
         """
         objects: dict[Key, Object] = {}
         origin: dict[str, str] = {}
@@ -83,7 +85,7 @@ class Manifests:
 
 
 class _KubernetesDumper(yaml.SafeDumper):
-    """Quotes every string that some reader of YAML takes for a number, a time or a truth: Go sees `1e3` and `y` as such."""
+    """Quotes every string that some YAML parser reads as a number, a time or a boolean, as Go does with `1e3` and `y`."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """An object that occurs twice is written twice."""
@@ -109,8 +111,8 @@ def to_yaml(objects: Iterable[Object]) -> str:
 def with_exclusions(manifests: Manifests, exclusions: Iterable[tuple[Exclusion, date | None]]) -> Manifests:
     """The manifests with each exclusion put in, and its review date in an annotation of the object that it changed.
 
-    A policy that has no binding gets one for exclusions that need it: it bears the policy's name and only audits. Raises InputError
-    where the policy needs params, so that nobody can say what a binding of it would be.
+    A policy without a binding gets one if an exclusion needs it: it has the policy's name and only audits. Raises InputError if
+    that policy needs params, because only its owner can choose the paramRef of a binding.
     """
     changed: dict[Key, Object] = {}
     for exclusion, review_by in sorted(exclusions, key=lambda entry: entry[0].order):
@@ -134,7 +136,7 @@ def new_binding(policy: str, name: str) -> Object:
 
 
 def annotate(obj: Object, words: str, review_by: date | None) -> None:
-    """Note on an object what is meant to be looked at again, and by when."""
+    """Note an exemption and its review date in an annotation of the object."""
     annotations = _below(obj["metadata"], "annotations", dict)
     noted = dict(exemption_dates(obj))
     noted[words] = review_by
@@ -142,7 +144,7 @@ def annotate(obj: Object, words: str, review_by: date | None) -> None:
 
 
 def exemption_dates(obj: Object) -> dict[str, date | None]:
-    """What an object's annotation says of its exemptions; empty where there is none or it cannot be read."""
+    """The review dates in an object's annotation, by exemption; empty if the annotation is missing or cannot be read."""
     text = ((obj.get("metadata") or {}).get("annotations") or {}).get(REVIEW_ANNOTATION)
     try:
         noted = json.loads(text) if isinstance(text, str) else {}
@@ -152,7 +154,7 @@ def exemption_dates(obj: Object) -> dict[str, date | None]:
 
 
 def _below(parent: dict[str, Any], name: str, kind: Callable[[], Any]) -> Any:
-    """The field of an object, made where it is absent or null."""
+    """The field of an object; created if it is absent or null."""
     if parent.get(name) is None:
         parent[name] = kind()
     return parent[name]
@@ -175,7 +177,7 @@ def _not_in(spec: Object, selector: str, key: str, value: str) -> None:
 def _put_condition(spec: Object, exclusion: Exclusion) -> None:
     conditions = _below(spec, "matchConditions", list)
     if len(conditions) >= MATCH_CONDITIONS_MAX and conditions[-1]["name"].startswith(_CONDITION):
-        # There may be no more of them; all must be true, so two of them are one.
+        # The list of conditions is full. All must be true, so the new one can be joined to the last.
         conditions[-1]["expression"] += f" && {exclusion.expression}"
         return
     taken = {item.get("name") for item in conditions}
@@ -190,9 +192,9 @@ _PUT: Mapping[Kind, Callable[[Object, Exclusion], None]] = {
 
 
 def merge_patches(before: Manifests, after: Manifests) -> list[Object]:
-    """What changed, one object per changed manifest: a patch for `kubectl patch --type=merge`, and for kustomize.
+    """The changes, one object per changed manifest: a patch for `kubectl patch --type=merge`, and for kustomize.
 
-    Lists stand in full, so it is a JSON merge patch (RFC 7386) and a strategic merge patch alike. What is new stands as a whole.
+    Lists stand in full, so it is both a JSON merge patch (RFC 7386) and a strategic merge patch. New objects stand as a whole.
     """
     return [
         {**{name: obj[name] for name in ("apiVersion", "kind")}, **_with_name(obj, patch)}
@@ -216,7 +218,7 @@ def _difference(old: Any, new: Any) -> Any:
 
 
 def json_patches(before: Manifests, after: Manifests) -> list[Object]:
-    """The same as JSON patches (RFC 6902): `{"target": {kind, name}, "patch": [operations]}`. What is new has no JSON patch."""
+    """The same as JSON patches (RFC 6902): `{"target": {kind, name}, "patch": [operations]}`. A new object has no JSON patch."""
     found = []
     for (kind, name), obj in after.objects.items():
         old = before.objects.get((kind, name))

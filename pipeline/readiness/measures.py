@@ -1,4 +1,4 @@
-"""What can be done about would-be denials: exemptions, and the steps on the way to Deny."""
+"""Measures against would-be denials: exemptions, and the steps to Deny."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Exemption:
     """One change of a policy or binding that takes requests out of it.
 
     `patch` is the fragment to merge into the object that `target` names, in its own field names; it holds all exemptions on that
-    object and stands with the first of them. What an exemption hides counts every matched request that it takes out, denied or not;
-    `denied_*` those that would have been denied. `who` says who can bring a request under it. `review_by` is a note: nothing in a
-    cluster enforces it.
+    object and stands with the first of them. The counts cover every matched request that the exemption takes out, denied or not;
+    `denied_*` counts those that would have been denied. `who` says who can use the exemption. `review_by` is a note: no cluster
+    enforces it.
     """
 
     kind: ExemptionKind
@@ -49,9 +49,9 @@ class LaterTrial:
     """Exemptions that were found in the earlier half of the time, tried on the later half.
 
     `workloads` are the root owners judged in the later half, `new_workloads` those of them that the policy did not match before.
-    Denied are those with a would-be denial that no exemption reaches. `new_rate_upper` is a one-sided upper bound, at the rules'
-    confidence, on the chance that a new workload of the next period is denied although the exemptions are applied; it takes new
-    workloads of the next period to be like those of the later half.
+    Denied workloads have a would-be denial that no exemption reaches. `new_rate_upper` is a one-sided upper bound, at the rules'
+    confidence, on the chance that a new workload of the next period is denied although the exemptions are applied. It assumes
+    that new workloads of the next period are like those of the later half.
     """
 
     exemptions: int = 0

@@ -1,6 +1,6 @@
-"""Why requests could not be judged, and for each reason the step that makes the next ones known.
+"""Why requests could not be judged, and for each reason the step that makes later requests known.
 
-The reasons are those of pipeline.history, pipeline.matching and pipeline.admission. One that fits no pattern has no remedy.
+The reasons are those of pipeline.history, pipeline.matching and pipeline.admission. A reason that fits no pattern has no remedy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SHOWN_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class UnknownReason:
-    """One reason for unknown verdicts: how many requests it left unjudged, and what makes the next ones known.
+    """One reason for unknown verdicts: how many requests it left unjudged, and the remedy that makes later ones known.
 
     `remedy` is empty where no known step would help. `longer_helps` says whether recording longer would.
     """
@@ -41,7 +41,7 @@ def _snapshot(what: str) -> str:
     return f"ingest a snapshot: `kubectl get {what} -A -o json > FILE`, then `hindcast ingest --snapshot FILE`"
 
 
-# The first pattern that is found in a reason counts.
+# The first pattern that matches a reason counts.
 _REMEDIES = tuple(
     _Remedy(re.compile(pattern), text, longer_helps)
     for pattern, text, longer_helps in (

@@ -1,4 +1,4 @@
-"""Whom would-be denials hit: the root owner, its team and the acting client, with an example and what would make it pass."""
+"""Whom would-be denials hit: the root owner, its team and the acting client, with an example and a change that lets it pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .model import Owner
 from .rules import ReadinessRules
 from .sql import rows_of
 
-# Of how many owners of one policy the smallest difference is looked for.
+# For how many owners of one policy the smallest difference is searched.
 DIFFERENCES_MAX = 40
 
 Key: TypeAlias = tuple[str, str | None]
@@ -36,7 +36,7 @@ Row: TypeAlias = Mapping[str, Any]
 def find_owners(reader: LakeReader, rules: ReadinessRules, judges: Judges | None) -> dict[Key, tuple[Owner, ...]]:
     """The owners of would-be denials by (policy, binding), most requests first. Needs the tables of judge_units.
 
-    Without `judges` no differences are looked for.
+    Without `judges` it does not look for differences.
     """
     rows = rows_of(reader.connection, "owners", {"listed_max": OWNERS_MAX})
     _register(reader, rows)
@@ -97,7 +97,7 @@ def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: st
 
 
 def _metadata(text: str | None) -> Mapping[str, Any]:
-    """The metadata of an object or an owner of it; empty for what is not metadata of Kubernetes."""
+    """The metadata of an object or an owner of it; empty for a text that is not metadata of Kubernetes."""
     try:
         found = decode_json(text) if text else {}
     except (ValueError, RecursionError):
@@ -106,7 +106,7 @@ def _metadata(text: str | None) -> Mapping[str, Any]:
 
 
 def _team(places: Sequence[tuple[str, Mapping[str, Any]]], labels: Sequence[str]) -> tuple[str, str]:
-    """The team, and where it is written. The surest label wins wherever it is; of one label the place nearest to the object."""
+    """The team, and where it is written. The surest label wins in any place; for one label, the place nearest the object wins."""
     for label in labels:
         for step, metadata in places:
             for kind in ("labels", "annotations"):

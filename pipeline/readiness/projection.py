@@ -2,7 +2,7 @@
 
 Follows the controllers of kubernetes/kubernetes pkg/controller: controller_utils.go (GetPodFromTemplate), deployment/sync.go,
 statefulset/stateful_set_utils.go (newStatefulSetPod), daemon/util/daemonset_util.go, job/job_controller.go and cronjob/utils.go.
-What they compute at that moment (hashes, random names, nodes) is unknown, and so is every answer that depends on it.
+Values that they compute at that moment (hashes, random names, nodes) are unknown, and so is every answer that depends on them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CONTROLLERS = {
     "Job": "job-controller",
     "CronJob": "job-controller",
 }
-# What a DaemonSet's Pod tolerates (daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations).
+# The tolerations of a DaemonSet's Pod (daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations).
 _DAEMON_TOLERATIONS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -59,7 +59,7 @@ _DAEMON_TOLERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """The assumed request, and what the real one may have besides."""
+    """The assumed request, and notes on how the real one may differ."""
 
     request: AdmissionRequest
     notes: tuple[str, ...]
@@ -95,7 +95,7 @@ def project(row: Mapping[str, Any], stored: Known[Object], moment: datetime) -> 
 
 
 def has_template(owner: Object, kind: str) -> bool:
-    """Whether there is a template to make a Pod of: what is not an object of Kubernetes may be called like one."""
+    """Whether the owner has a template to make a Pod from: a recorded object may lack the fields that its kind requires."""
     for path in ("metadata",), ("spec", *(("jobTemplate", "spec") if kind == "CronJob" else ()), "template", "spec"):
         found: Any = owner
         for name in path:

@@ -1,7 +1,7 @@
-"""Proposals: exemptions put into the manifests, with the replay that shows what they come to.
+"""Proposals: exemptions put into the manifests, with the replay that shows their effect.
 
-The choice is made from the lines of the log; a replay of the changed manifests has the last word. So a policy is called clean with
-its exemptions only after a replay with them, and an exemption needed only after one without it.
+The choice is made from the log's events, and a replay of the changed manifests checks it. So a policy is called clean with its
+exemptions only after a replay with them, and an exemption is called needed only after a replay without it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KINDS: Mapping[Kind, ExemptionKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a replay with the exemptions applied still says of one policy: `None` figures were not replayed."""
+    """The denials and unknowns of one policy in a replay with the exemptions applied; `None` figures were not replayed."""
 
     denied: int
     unknown: int
@@ -51,10 +51,10 @@ class Left:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Exemptions for some policies, put into their manifests, and what the replay with them said.
+    """Exemptions for some policies, put into their manifests, and the result of the replay with them.
 
-    `left` has what is left of each policy with exemptions; a policy that is not in it was not replayed again. `who` says who can
-    use each exclusion.
+    `left` has the remaining denials and unknowns of each policy with exemptions; a policy that is not in it was not replayed again.
+    `who` says who can use each exclusion.
     """
 
     choices: tuple[Choice, ...]
@@ -76,11 +76,11 @@ class Proposal:
 
     @property
     def is_clean(self) -> bool:
-        """Whether it also left nothing unjudged: what nobody could judge may be a denial."""
+        """Whether the replay also left nothing unknown: an unknown request may be a denial."""
         return self.denies_nothing and not any(left.unknown for left in self.left.values())
 
     def exemptions_of(self, policy: str, binding: str | None) -> tuple[Exemption, ...]:
-        """In the terms of the report: those on the binding, and those on its policy.
+        """The report's exemptions: those on the binding, and those on its policy.
 
         The patch of an object stands with the first exemption on it and holds all of them, because lists are patched as a whole.
         """
@@ -95,7 +95,7 @@ class Proposal:
 
 
 def _exemption(item: Chosen, patches: dict[Key, Object], review_by: date | None, who: str) -> Exemption:
-    """`patches` loses the one that this exemption takes."""
+    """One exemption of the report; it takes its patch out of `patches`."""
     exclusion, width = item.exclusion, item.width
     target = (POLICY, exclusion.policy) if exclusion.binding is None else (BINDING, exclusion.binding)
     return Exemption(
@@ -114,18 +114,18 @@ def _exemption(item: Chosen, patches: dict[Key, Object], review_by: date | None,
 
 
 def bound_rows(rows: Sequence[Exposed], manifests: Manifests) -> list[Exposed]:
-    """The rows of a policy without bindings, as of the binding that it would get: one of its own name."""
+    """The rows of a policy without bindings, as rows of the binding that it would get, which has the policy's name."""
     policy = rows[0].policy
     if manifests.bindings_of(policy) or manifests.objects[POLICY, policy]["spec"].get("paramKind"):
-        # A binding of a policy with params needs a paramRef, which nobody but its owner can choose.
+        # A binding of a policy with params needs a paramRef, which only its owner can choose.
         return list(rows)
     taken = {name for kind, name in manifests.objects if kind == BINDING}
     name = policy if policy not in taken else f"{policy}-hindcast"
     return [row if row.is_configuration else replace(row, binding=name) for row in rows]
 
 
-# A selector may look at what the log's line does not hold (the old object, a namespace that was gone). Where the replay disagrees
-# with the choice, it is made again without the kinds that could be why.
+# A selector may look at an object that the event does not hold (the old object, a deleted namespace). If the replay disagrees
+# with the choice, the choice is made again without the kinds that could be the cause.
 _RETREATS: tuple[tuple[Kind, ...], ...] = ((), (Kind.LABEL,), (Kind.LABEL, Kind.NAMESPACE))
 
 
@@ -144,8 +144,8 @@ def propose(
 ) -> Proposal:
     """Exemptions for every policy of a finished run that would have denied something, replayed with the exemptions applied.
 
-    `review_by` is the day by which they are to be looked at again; `names` narrows to some policies. What is not worth replaying is
-    chosen all the same, and has no line in the proposal's `left`. `confidence` is that of the bound in `Choice.later`.
+    `review_by` is the day by which someone should review them; `names` narrows to some policies. Choices not worth a replay are
+    proposed too, but have no entry in the proposal's `left`. `confidence` is that of the bound in `Choice.later`.
     """
     verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
     rows = {name: bound_rows(exposed, manifests) for name, exposed in exposed_rows(reader, verdicts).items()}
@@ -173,7 +173,7 @@ def propose(
 
 
 def _barred(reader: LakeReader, verdicts: Path, plan: ReplayPlan) -> dict[str, Barred]:
-    """For each policy what its denying expressions read, on which no exemption may select."""
+    """For each policy the fields that its denying expressions read, on which no exemption may select."""
     if plan.policies is None:
         return {}
     reads = ExpressionReads(plan.policies, plan.kubernetes_version)
@@ -197,12 +197,12 @@ def _users_of(
 
 
 def apply_choices(manifests: Manifests, choices: Iterable[Choice], review_by: date | None) -> Manifests:
-    """The manifests with everything that was chosen."""
+    """The manifests with all chosen exclusions."""
     return with_exclusions(manifests, [(item.exclusion, review_by) for choice in choices for item in choice.chosen])
 
 
 def _is_as_chosen(choice: Choice, left: Left) -> bool:
-    """Whether a replay has no denial but those that nothing reaches, and knows as much as before."""
+    """Whether a replay has only denials that no exclusion reaches, and no more unknown verdicts than before."""
     unknown = choice.exposed.unknown_requests - choice.width.unknown_requests
     return left.denied <= sum(row.requests for row in choice.left) and left.unknown <= unknown
 
@@ -217,9 +217,10 @@ def _needless(
     workers: int,
     note: Note,
 ) -> list[tuple[Choice, Chosen]]:
-    """Of each policy the dearest exclusion without which a replay has no more denials: a log's line may not tell all.
+    """For each policy the dearest exclusion that turns out needless: without it, a replay has no more denials.
 
-    Every one is left out once, of a copy of its policy; all copies are replayed together.
+    The choice may contain one because an event may not hold everything. Each exclusion is left out of a copy of its policy once,
+    and all copies are replayed together.
     """
     names: dict[str, tuple[Choice, Chosen]] = {}
     objects: dict[Key, Object] = {}
@@ -252,7 +253,7 @@ def replay_again(
     workers: int = 1,
     note: Note = ignored,
 ) -> dict[str, Left]:
-    """Replay some policies as their manifests say now, over the window of a plan, and count what is left of each."""
+    """Replay some policies with their present manifests, over a plan's window; count the remaining denials and unknowns of each."""
     if not names:
         return {}
     policies = policies_named(manifests.policy_set(), names)

@@ -1,6 +1,6 @@
-"""Taking out of objects and messages what must not reach a CI log: values that look like credentials, and paths that are named.
+"""Redacts objects and messages before they reach a CI log: values that look like credentials, and configured paths.
 
-What decides is the name of a field, the form of a value, or a path that the reader configured. It errs towards taking out.
+The name of a field, the form of a value, or a path that the user configured decides. When in doubt, a value is redacted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SECRET_NAME = re.compile(
     r"|client[-_.]?cert|\bauth\b|authorization|connection[-_.]?string|dsn\b|webhook[-_.]?url",
     re.IGNORECASE,
 )
-# Fields of the Kubernetes API that only name an object, or a way, and yet match.
+# Fields of the Kubernetes API that match although they only name an object or a method.
 _PLAIN_NAMES = frozenset(
     ["secretName", "tokenExpirationSeconds", "automountServiceAccountToken", "secretNamespace", "secretKeyRef"]
 )
@@ -39,7 +39,7 @@ _LONG_WORD = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
 _DIGEST = re.compile(r"\bsha(?:256|512):[0-9a-f]+")
 # Bits per character from which a long word is no longer a name: hexadecimal keys have 4, names of objects seldom 3.5.
 _ENTROPY_MIN = 3.7
-# Holds a whole earlier version of the object, whatever was in it.
+# Holds a whole earlier version of the object, credentials included.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -53,13 +53,13 @@ class Redaction:
     paths: tuple[str, ...] = ()
 
     def object(self, value: Any) -> Any:
-        """A copy of a JSON value without them; everything keeps its kind but for the strings that are replaced."""
+        """A copy of a JSON value with credentials and configured paths replaced; all other values stay the same."""
         is_secret = isinstance(value, Mapping) and value.get("kind") == "Secret"
         paths = [tuple(_steps(path)) for path in (*self.paths, *(("data", "stringData") if is_secret else ()))]
         return _redacted(value, paths)
 
     def text(self, text: str, original: Any = None) -> str:
-        """A message without them, nor what was taken out of the object `original` that it may quote."""
+        """A message without credentials, and without values redacted in the object `original`, which it may quote."""
         if original is not None:
             for word in sorted(_taken(original, self.object(original)), key=len, reverse=True):
                 if len(word) > 3:
@@ -121,7 +121,7 @@ def _plain(text: str) -> str:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a long word looks drawn, not chosen: digits among its letters, and many bits per character."""
+    """Whether a long word looks random: digits among its letters, and many bits per character."""
     if not (re.search(r"[0-9]", word) and re.search(r"[A-Za-z]", word)):
         return False
     shares = [word.count(letter) / len(word) for letter in set(word)]

@@ -1,7 +1,7 @@
-"""Exemptions that are there already: whether they are still needed, and whether a narrower one would do.
+"""Exemptions that the manifests have already: whether they are still needed, and whether a narrower one would do.
 
-Each is taken out of a copy of its policy, and policy and copies are replayed together. What a copy matches and the policy itself
-does not is what this one exemption keeps out; where two keep out the same request, neither is blamed for it.
+Each is taken out of a copy of its policy, and policy and copies are replayed together. This one exemption keeps out a request
+that the copy matches and the policy itself does not. If two exemptions keep out the same request, it counts for neither.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SELECTORS = ("namespaceSelector", "objectSelector")
 
 
 class Need(StrEnum):
-    """What the window says of an exemption that is there."""
+    """Whether the window shows that a present exemption is needed."""
 
     NEEDED = "needed"
     TOO_WIDE = "too wide"
@@ -44,7 +44,7 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """One exemption in a manifest: where it stands, and in words."""
+    """One exemption in a manifest: its place, and its words."""
 
     target: Key
     path: tuple[str | int, ...]
@@ -53,7 +53,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one exemption keeps out. `narrower` are exemptions that would hide the same denials and fewer workloads that pass."""
+    """The requests that one exemption keeps out. `narrower` exemptions would hide the same denials and fewer passing workloads."""
 
     target: str
     words: str
@@ -71,7 +71,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """An exemption that was meant to be looked at again by now, as the annotation of its object says."""
+    """An exemption whose review date, in the annotation of its object, has passed."""
 
     target: str
     words: str
@@ -79,7 +79,7 @@ class Overdue:
 
 
 def overdue(manifests: Manifests, today: date) -> tuple[Overdue, ...]:
-    """The exemptions whose day has come."""
+    """The exemptions whose review date has passed."""
     return tuple(
         Overdue("/".join(key), words, day)
         for key, obj in manifests.objects.items()
@@ -138,7 +138,7 @@ def review(
     workers: int = 1,
     note: Note = ignored,
 ) -> tuple[Finding, ...]:
-    """What each exemption in the manifests keeps out of the requests of a window, in the order of the manifests."""
+    """The requests of a window that each exemption in the manifests keeps out, in the order of the manifests."""
     found = present(manifests)
     if not found:
         return ()
@@ -197,7 +197,7 @@ def _finding(item: Present, rows: Sequence[tuple[bool, Exposed]]) -> Finding:
     if not width.denied_requests:
         need = Need.NOT_KNOWN if width.unknown_requests else Need.NOT_NEEDED
         return Finding(target, item.words, need, width)
-    # What the policy denies without this exemption's doing is not its concern.
+    # Denials that the policy itself already has do not depend on this exemption.
     choice = choose_exclusions([row for is_behind, row in rows if is_behind or row.outcome != "deny"])
     if _is_narrower(choice, width):
         words = tuple(chosen.exclusion.words for chosen in choice.chosen)

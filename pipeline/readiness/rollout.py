@@ -1,6 +1,6 @@
-"""The way to Deny: which action next, for which namespaces first, as steps with the binding to apply for each.
+"""The rollout to Deny: which action next, for which namespaces first, as steps with the binding to apply for each.
 
-Audit -> Warn -> Deny where nothing would be denied -> Deny everywhere. A step never asks for more than the evidence carries.
+Audit -> Warn -> Deny where nothing would be denied -> Deny everywhere. The evidence supports every step.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .verdict import decide
 
 WARN = ("Warn", "Audit")
 DENY = ("Deny", "Audit")
-# A first step that many namespaces take at once is not a first step, and a selector has to stay readable.
+# A first step should affect few namespaces, and a selector has to stay readable.
 FIRST_NAMESPACES_MAX = 25
 
 
 def plan_rollout(entry: PolicyReadiness, rules: ReadinessRules, manifests: Manifests) -> tuple[RolloutStep, ...]:
-    """The steps from what a binding does now to Deny, as far as the verdict allows them; none where it denies already.
+    """The steps from a binding's present actions to Deny, as far as the verdict allows them; empty if it denies already.
 
     `manifests` are the policies with their proposed exemptions in place: the bindings of the steps are made from them.
     """
@@ -69,7 +69,7 @@ def ready_namespaces(namespaces: Sequence[NamespaceCount], rules: ReadinessRules
 def step_manifest(step: RolloutStep, entry: PolicyReadiness, manifests: Manifests) -> Mapping[str, Any]:
     """The binding that a step applies: the policy's own with other actions, or one next to it for the first namespaces.
 
-    Once the whole binding denies, the one next to it has nothing more to do and can be deleted.
+    Once the whole binding denies, the one next to it has no effect and can be deleted.
     """
     name = entry.binding or entry.policy
     binding: Object = copy.deepcopy(manifests.objects.get((BINDING, name)) or new_binding(entry.policy, name))

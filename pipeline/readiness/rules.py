@@ -1,4 +1,4 @@
-"""The rules that turn figures into a verdict: stated, few, and each one configurable."""
+"""The rules that turn figures into a verdict: few, and each one configurable."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ingest.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class ReadinessRules:
-    """What must hold before a policy may deny. A file given with `--rules` overrides single values.
+    """The conditions that must hold before a policy may deny. A file given with `--rules` overrides single values.
 
     Enough evidence:
 
     matched_units_min: independent units (root owners) whose requests the policy matched and that could be judged.
     days_min: days between the first and the last matched request, as a span of traffic.
     weekdays_min: distinct UTC weekdays with a judged request.
-    release_cycles_min: steps from one release of a unit to its next; 0 asks for none, because many kinds of objects never change.
+    release_cycles_min: steps from one release of a unit to its next; 0 by default, because many kinds of objects never change.
     unknown_share_max: share of matched requests without a verdict.
     agreement_min: share of recorded outcomes on this policy's resources, and of this policy itself, that the replay reproduces.
 
@@ -31,17 +31,17 @@ class ReadinessRules:
     critical_denied_max: requests of critical subjects that may be denied; these are never excused by `denied_units_max`.
     latent_denied_max: objects and pod templates that exist, were not tried in the window, and would be denied.
 
-    What may be exempted for READY WITH EXEMPTIONS:
+    Limits on exemptions for READY WITH EXEMPTIONS:
 
     exemptions_max: exemptions of one policy.
     exempted_units_share_max: share of the units that pass, and that the exemptions exempt too.
     later_units_min: units judged in the later half of the time. Exemptions are looked for in the earlier half, tried on the later.
     later_denied_units_max: units of the later half that would be denied although those exemptions are applied. New names every day
-        break this rule: what is found in the earlier half does not fit them.
+        break this rule: exemptions found in the earlier half do not fit them.
 
     The figure that goes with these two estimates the chance that a new workload of the next period is denied although the
     exemptions are applied. Its bound (Clopper-Pearson, one-sided, at `confidence`) counts the root owners that the policy first
-    matched in the later half, and takes those of the next period to be like them. Without such a root owner it is unknown (100 %).
+    matched in the later half, and assumes that those of the next period are like them. Without one it is unknown (100 %).
 
     How figures are computed:
 
@@ -90,7 +90,7 @@ class ReadinessRules:
     def load(cls, path: Path) -> Self:
         """Read a YAML or JSON mapping of rule names to numbers, or to lists of names.
 
-        Raises InputError naming the file and the rule when a name is not known or a value is not what the rule wants.
+        Raises InputError naming the file and the rule when a name is not known or a value does not fit the rule.
         """
         try:
             given = yaml.safe_load(path.read_text(encoding="utf-8"))

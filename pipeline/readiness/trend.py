@@ -22,7 +22,7 @@ def trend_of(earlier_judged: int, earlier_denied: int, later_judged: int, later_
 
 
 def fisher_exact(a: int, b: int, c: int, d: int) -> float:
-    """The two-sided p-value of the table ((a, b), (c, d)): how likely a table is that is not likelier than this one.
+    """The two-sided p-value of the table ((a, b), (c, d)): the probability of all tables that are at most as likely as this one.
 
     Raises ValueError for a negative count.
     """
@@ -34,7 +34,7 @@ def fisher_exact(a: int, b: int, c: int, d: int) -> float:
     def log_likelihood(count: int) -> float:
         return _log_choose(row, count) + _log_choose(total - row, column - count) - _log_choose(total, column)
 
-    # Tables that are equally likely but for rounding count as equally likely.
+    # Tables whose likelihoods differ by rounding alone count as equally likely.
     seen = log_likelihood(a) + 1e-7
     return min(1.0, sum(exp(each) for count in range(low, high + 1) if (each := log_likelihood(count)) <= seen))
 

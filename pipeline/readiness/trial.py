@@ -1,4 +1,4 @@
-"""Replays of policies that nobody has: with exemptions applied, or without one of them. They answer one question and are gone."""
+"""Replays of policies made only to be tried: with exemptions applied, or without one of them. Their runs are removed after use."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def ignored(defects: Sequence[Defect]) -> None:
 def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1, note: Note = ignored) -> Iterator[Path]:
     """The verdicts of a plan, while the context lasts.
 
-    Among the runs of a lake it would be taken for what somebody wants to put into force. One that was there before stays there;
-    one that was interrupted is gone on with.
+    The run is removed afterwards, because a user could take it for a replay of policies to put into force. A run that was complete
+    before stays; an interrupted one is continued.
     """
     folder = runs_folder(lake) / plan.run_id
     is_ours = not (folder / "summary.json").exists()

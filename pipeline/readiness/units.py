@@ -1,4 +1,4 @@
-"""Which root owner each request belongs to: the chain of controllers, followed through whatever objects were recorded."""
+"""The root owner of each request: the end of the chain of controllers, followed through the recorded objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 from ..history.kinds import built_in_resources
 from .sql import statement
 
-# Chains in Kubernetes have three or four steps (Pod, ReplicaSet, Deployment, and perhaps what an operator made it from).
+# Chains in Kubernetes have three or four steps (Pod, ReplicaSet, Deployment, and perhaps an operator's custom resource).
 _STEPS_MAX = 8
 
 

@@ -1,7 +1,8 @@
-"""Who can use an exemption: whoever can bring a request under it.
+"""Who can use an exemption: every subject whose requests can match it.
 
-A namespace is used by whoever may write there; a name or a label by whoever may write such an object there, because writers choose
-them; a user's exemption by that user. Who may write is what the roles say at the end of the window, where they are known.
+Writers in a namespace can use an exemption of it. An exemption by name or label is open to all who may write such objects there,
+because writers choose names and labels. A user's exemption is open to that user. The roles at the end of the window, if known, say
+who may write.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _EVERYBODY = {
     "system:unauthenticated": "anyone at all",
     "system:serviceaccounts": "every service account",
 }
-# What makes Pods, and what makes that: whoever may write one of them chooses the names and labels of its Pods.
+# Resources that make Pods, and their makers: a writer of one of them chooses the names and labels of its Pods.
 _MAKERS = (
     ("apps", "deployments"),
     ("apps", "replicasets"),
@@ -36,7 +37,7 @@ _MADE = (("", "pods"), ("apps", "replicasets"), ("batch", "jobs"))
 
 
 def who_can_use(exclusion: Exclusion, rows: Sequence[Exposed], rbac: RecordedRbac | None, moment: datetime | None) -> str:
-    """In words. `rows` are those of the exclusion's policy; without `rbac` or a moment roles are not known."""
+    """The subjects in words. `rows` are those of the exclusion's policy; without `rbac` or a moment roles are not known."""
     match exclusion.kind:
         case Kind.USER | Kind.USER_IN_NAMESPACE if is_service_account(exclusion.subject):
             namespace, _, name = exclusion.subject.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")

@@ -24,10 +24,10 @@ def decide(
 ) -> tuple[Status, tuple[str, ...]]:
     """The verdict without exemptions, and its reasons in plain words, the deciding ones first.
 
-    `critical` counts the denied requests of critical subjects, by kind and name, in the order in which they are told.
+    `critical` counts the denied requests of critical subjects, by kind and name, in the order in which the reasons list them.
 
-    A would-be denial decides against the policy however thin the evidence is; a clean replay decides for it only when the evidence
-    carries it. Fidelity that is not known is said, but does not by itself withhold READY: a policy that was never bound has none.
+    A would-be denial decides against the policy even on little evidence. A clean replay decides for it only on enough evidence.
+    A reason says if fidelity is unknown, but that alone does not withhold READY: a policy that was never bound has no fidelity.
     """
     against = [
         *_critical_reasons(critical, rules),
@@ -61,8 +61,8 @@ def decide_change(
 ) -> tuple[Status, tuple[str, ...]]:
     """The verdict on one (policy, binding) against the version before, and its reasons.
 
-    It says whether the change makes new denials, never that the policy may go to Deny. A new denial decides however thin the
-    evidence is. A request that a cost limit ends only under the new version makes it NOT READY. NO NEW DENIALS needs the evidence
+    It says whether the change makes new denials, never that the policy may go to Deny. A new denial decides even on little
+    evidence. A request that a cost limit ends only under the new version makes it NOT READY. NO NEW DENIALS needs the evidence
     that READY needs, unless the binding denies nothing or the policy is the same.
     """
     context = [*_base_reasons(change, actions), *_beside_reasons(change)]
@@ -120,7 +120,7 @@ def _unsure_reasons(change: Change) -> list[str]:
 
 
 def _base_reasons(change: Change, actions: Sequence[str]) -> list[str]:
-    """What the two versions are, where that decides what counts as a denial."""
+    """The reasons that name the two versions, if this decides which requests count as denied."""
     reasons = []
     if change.base is None:
         hint = f"; {change.renamed_from} of the base has the same spec: " if change.renamed_from else ""
@@ -164,10 +164,10 @@ def _amount(count: FateCount) -> str:
 
 
 def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rules: ReadinessRules) -> PolicyReadiness:
-    """The readiness of a policy under exemptions with which its replay is clean, or unchanged where there are none.
+    """The readiness of a policy under exemptions with which its replay is clean; unchanged without exemptions.
 
-    Exemptions take away would-be denials, not gaps in the evidence, costs, or what exists without having been tried: NOT READY
-    becomes READY WITH EXEMPTIONS only where denials of requests were all that stood against it.
+    Exemptions remove would-be denials. They do not remove gaps in the evidence, costs, or latent violations. So NOT READY becomes
+    READY WITH EXEMPTIONS only if denials of requests were the only obstacle.
     """
     if not exemptions or entry.status is not Status.NOT_READY:
         return entry
@@ -282,7 +282,7 @@ def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules
 
 
 def _excused(exposure: Exposure) -> list[str]:
-    """That a policy would deny nobody, but does nothing either, where its expressions fail."""
+    """The reason for a policy that denies nothing only because its expressions fail and errors are ignored."""
     if not exposure.requests_excused:
         return []
     return [

@@ -1,8 +1,9 @@
-"""Watching a lake: what came since the last look is replayed, and the first would-be denial of a policy that had none is told.
+"""Watching a lake: each look replays new events, and reports the first would-be denial of a policy without one so far.
 
-A look asks which files are new, which stretches of time they touch, and whether these hold other requests than before: files that
-were only put together differently change nothing. The touched stretches are replayed as a whole, with all the history before them.
-What later events tell of earlier requests is not looked at again: a report over all the time may leave fewer of them unknown.
+A look finds the new files, the stretches of time they touch, and whether these hold other requests than before: files that
+were only merged change nothing. It replays the touched stretches as a whole, with all the history before them.
+It does not judge earlier requests again when later events tell more about them, so a report over the whole time may leave fewer
+of them unknown.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from .trial import trial_run
 
 FORMAT = 3
 _STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)
-# A lake that is written to all the time may change between planning and running; the next look comes soon anyway.
+# A lake with constant writes may change between planning and running. After these attempts the next look tries again.
 _ATTEMPTS = 5
-# Below so many requests one process is done before others have started.
+# For fewer requests, one process finishes before others have started.
 _REQUESTS_FOR_WORKERS = 20_000
-# Each window has a replay of its own; beyond so many it is cheaper to replay what lies between them, too.
+# Each window has a replay of its own. Above this number it is cheaper to replay the time between windows too.
 _WINDOWS_MAX = 8
 
 Key = tuple[str, str | None]
@@ -58,7 +59,7 @@ class FirstDenial:
 
 @dataclass
 class Cursor:
-    """How far a watch has come: kept between looks, and between runs of the program."""
+    """The progress of a watch, kept between looks and between runs of the program."""
 
     policies: str
     files: set[str] = field(default_factory=set)
@@ -72,7 +73,7 @@ class Cursor:
         return not self.files
 
     def to_json(self) -> str:
-        """As it is kept."""
+        """The cursor as text, for storage."""
         accounts = [
             {"policy": policy, "binding": binding, **account.document()}
             for (policy, binding), account in sorted(self.accounts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
@@ -89,7 +90,7 @@ class Cursor:
 
     @classmethod
     def of_json(cls, text: str, source: str, policies: str) -> Cursor:
-        """Read what `to_json` wrote; a new one where it was of other policies. Raises InputError when it is not a cursor."""
+        """Read the output of `to_json`; a new cursor if that was for other policies. Raises InputError if it is not a cursor."""
         try:
             document = json.loads(text)
             if document["format"] != FORMAT or document["policies"] != policies:
@@ -121,7 +122,7 @@ class Watch:
         return NOT_COMPARED if self.fidelity is None else self.fidelity.get(key[0], Fidelity())
 
     def figures(self, cursor: Cursor, key: Key) -> Figures:
-        """What was counted of one (policy, binding) up to the last look."""
+        """The figures of one (policy, binding) up to the last look."""
         return (cursor.accounts.get(key) or Account()).figures(self.rules.confidence)
 
     def watched(self) -> list[Key]:
@@ -133,17 +134,17 @@ class Watch:
         ]
 
     def look(self, cursor: Cursor, tell: Callable[[FirstDenial], None], keep: Callable[[Cursor], None]) -> bool:
-        """Replay what is new since the last look; False where a lake that is being written to did not hold still for it.
+        """Replay the events since the last look; False if the lake changed during every attempt.
 
-        `tell` is called with each first denial, and then `keep` with the cursor that has it: what was interrupted in between is
-        told again. The very first look tells nothing, because denials of that time are found and no news.
+        It calls `tell` with each first denial, and then `keep` with the cursor that has it. After an interruption in between,
+        `tell` gets the denial again. The very first look does not call `tell`, because denials of that time are not new.
         """
         self.reader.refresh()
         files, is_first = set(self.reader.files.events), cursor.is_new
         windows = list(_windows(self._touched(cursor, files - cursor.files), is_first))
         for window, digests in windows:
             if not self._judge(window):
-                # Its files stay new, and what was done of them is not done again.
+                # Its files stay new. Windows that were replayed are not replayed again.
                 return False
             for news in self._account(cursor, digests):
                 if not is_first:
@@ -171,11 +172,11 @@ class Watch:
         return {stretch: found[stretch] for stretch in stretches if cursor.digests.get(stretch.isoformat()) != found[stretch]}
 
     def _judge(self, window: Window) -> bool:
-        """Replay a window into the table `outcomes`; False if the lake does not hold still. Raises LakeError."""
+        """Replay a window into the table `outcomes`; False if the lake changes meanwhile. Raises LakeError."""
         for _ in range(_ATTEMPTS):
             plan = plan_replay(self.reader, self.policies, window, self.kubernetes_version)
             try:
-                # A run of ten minutes of requests is of no use to anybody else.
+                # A run over ten minutes of requests has no further use, so it is not kept.
                 with trial_run(plan, self.lake, self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1) as verdicts:
                     judge_units(self.reader.connection, str(verdicts), self.rules)
                 return True
@@ -219,7 +220,7 @@ def _first_denial(row: Row, was: Status) -> FirstDenial:
 
 
 def _windows(touched: Mapping[datetime, str], together: bool) -> Iterator[tuple[Window, dict[datetime, str]]]:
-    """Stretches as few windows: those that follow on each other, or lie closest; all of them as one if `together`."""
+    """Stretches merged into few windows: adjacent ones, then the closest; all into one if `together`."""
     stretches = sorted(touched)
     gaps = sorted((later - earlier for earlier, later in pairwise(stretches) if later - earlier > STRETCH), reverse=True)
     bridged = gaps[_WINDOWS_MAX - 1] if len(gaps) >= _WINDOWS_MAX else STRETCH
@@ -230,7 +231,7 @@ def _windows(touched: Mapping[datetime, str], together: bool) -> Iterator[tuple[
 
 
 def _fold(cursor: Cursor) -> None:
-    """Only sum up what is older than the number of stretches that is kept."""
+    """Merge stretches beyond STRETCHES_MAX, the oldest first, into the sum of the time before."""
     old = sorted(cursor.digests)[: max(len(cursor.digests) - STRETCHES_MAX, 0)]
     for stretch in old:
         del cursor.digests[stretch]
@@ -244,6 +245,6 @@ def _after(stretch: str) -> str:
 
 
 def policies_digest(policies: PolicySet, kubernetes_version: tuple[int, int]) -> str:
-    """A name for a set of policies: a cursor is of use only to the policies that it was made with."""
+    """A digest of a set of policies: a cursor is valid only for the policies that it was made with."""
     text = f"{kubernetes_version} {Manifests.of(policies).to_yaml()}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
