@@ -16,7 +16,7 @@ from .settings import Settings, is_loopback
 
 
 def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
-    """The application for one lake. Unless services are given, they are opened when it starts; they are closed when it stops.
+    """The application for one lake. It opens services at its start unless they are given, and closes them at its stop.
 
     Starting raises LakeError when the spool is held by another server or cannot be written.
     """
@@ -33,7 +33,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
     app = FastAPI(title="Hindcast", lifespan=lifespan, docs_url=None, redoc_url=None)
     if settings.identities is None and settings.client_ca is None and is_loopback(settings.host):
-        # Whoever reaches the address may write, and a browser on this machine reaches it for any page.
+        # Any process that reaches the address may write, and any web page can make a browser on this machine reach it.
         app.add_middleware(OwnNames, names=frozenset({settings.host}))
     app.add_middleware(RequestIds)
     errors.install(app)

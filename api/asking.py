@@ -1,7 +1,8 @@
-"""One DuckDB database for all who ask: a cursor for each question, in a bounded number of threads, with an end to time and memory.
+"""One DuckDB database for all questions: a cursor for each question, in a bounded number of threads, with limits of time and
+memory.
 
-The lake's files change while we look: new ones are drained, old ones are merged and deleted some time later. So the list is
-compared before a question is asked, and a question whose file has just gone is asked once more.
+The lake's files change meanwhile: the drain adds new ones, and old ones are merged and later deleted. So the file list is compared
+before each question, and a question whose file was just deleted runs again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 QUESTIONS_AT_ONCE = 4
-# Background answers may take longer, and runs in parallel with the questions that a reader waits for.
+# Background answers may take longer, and run in parallel with the questions that a reader waits for.
 _WORKED_OUT_AT_ONCE = 2
 _TIMES_LONGER = 20
 _WAITING_MAX = 64
@@ -39,14 +40,14 @@ _log = structlog.get_logger("hindcast.query")
 
 
 class Asker:
-    """Asks one lake on behalf of many. Raises LakeError when there is none."""
+    """Answers questions of many callers about one lake. Raises LakeError when there is no lake."""
 
     def __init__(self, lake: Path, seconds_max: float, memory_bytes_max: int) -> None:
         self._lake = lake.resolve()
         self._seconds_max = seconds_max
         self._reader = open_lake(self._lake)
         _lock_down(self._reader, self._lake, memory_bytes_max)
-        self._lock = threading.Lock()  # of the reader itself; its sessions need none
+        self._lock = threading.Lock()  # the reader's own file list; its sessions need no list
         self._looked = time.monotonic()
         self._executor = ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="ask")
         self._background = ThreadPoolExecutor(_WORKED_OUT_AT_ONCE, thread_name_prefix="work-out")
@@ -64,7 +65,7 @@ class Asker:
 
     @property
     def files(self) -> object:
-        """What the lake consisted of at the last look; equal values mean equal answers."""
+        """The state of the lake at the last look; equal values mean equal answers."""
         return self._reader.files
 
     async def ask(
@@ -72,7 +73,8 @@ class Asker:
     ) -> Answer:
         """The answer of `question(source, *arguments)`, found in a thread.
 
-        Raises what the question raises, BusyError when too many wait, TooCostlyError when it takes too long or too much memory.
+        Raises the errors of the question, BusyError when too many questions wait, TooCostlyError when it takes too long or too much
+        memory.
         """
         if self._waiting >= _WAITING_MAX:
             raise BusyError(f"{self._waiting} questions are waiting already", "ask again in a few seconds")
@@ -83,7 +85,7 @@ class Asker:
             self._waiting -= 1
 
     async def work_out(self, question: Callable[[Source], Answer]) -> Answer:
-        """The answer of a question about the whole lake that nobody has to wait for; it may take many times longer than others.
+        """The answer of a question about the whole lake that no reader waits for; it may take many times longer than others.
 
         Raises as `ask` does.
         """
@@ -104,7 +106,7 @@ class Asker:
             alarm.cancel()
 
     def close(self) -> None:
-        """Wait for what is being asked, and give back the memory."""
+        """Wait for the running questions, and release the memory."""
         for executor in (self._executor, self._background):
             executor.shutdown(cancel_futures=True)
         self._reader.close()
@@ -113,7 +115,7 @@ class Asker:
         try:
             return self._ask_once(attempt, question, arguments, named, look=False)
         except duckdb.IOException as error:
-            # Merged files are deleted some time after they were replaced; a question that was bound to them is asked again.
+            # Merged files are deleted some time after they were replaced; a question that was bound to them runs again.
             _log.warning("asked_again", reason=str(error).splitlines()[0])
         try:
             return self._ask_once(attempt, question, arguments, named, look=True)
@@ -144,7 +146,7 @@ class Asker:
 
 
 class _Attempt:
-    """One question while it is asked, which another thread may interrupt. `seconds` is how long it may take."""
+    """One running question, which another thread may interrupt. `seconds` is its time limit."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -175,10 +177,10 @@ class _Attempt:
 
 
 def _lock_down(reader: LakeReader, lake: Path, memory_bytes_max: int) -> None:
-    """Let no statement of this database reach anything but the lake's files, nor change that again."""
+    """Restrict all statements of this database to the lake's files, and lock that setting."""
     connection = reader.connection
     connection.execute(f"SET memory_limit = '{int(memory_bytes_max)}B'")
-    connection.execute("SET temp_directory = ''")  # what does not fit in memory is refused and not written somewhere
+    connection.execute("SET temp_directory = ''")  # a question that needs more memory fails; DuckDB writes no temporary files
     connection.execute("SET allowed_directories = ?", [[f"{lake}/"]])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

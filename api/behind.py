@@ -1,4 +1,4 @@
-"""How far the lake is behind what was acknowledged, as the server sees it while it runs, and as any other process can."""
+"""How many acknowledged events are not in the lake yet, as the running server measures it and as any other process can."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class LagGauge:
         self.lag = Lag()
 
     def measure(self, now_ts: float) -> None:
-        """Look once more; call it every second or so. Raises LakeError or OSError when it cannot be known, and keeps the last."""
+        """Measure again; call it every second or so. Raises LakeError or OSError when the lag is unknown, and keeps the last
+        value."""
         manifest = self._current()
         self.lag = self._spool.measure_lag(batches_done(manifest) if manifest is not None else {})
         self._metrics.drain_lag_events.set(self.lag.events)
@@ -39,7 +40,7 @@ class LagGauge:
         self._manifest = self._opened = None
 
     def _current(self) -> Manifest | None:
-        """The manifest that has this name now; None until the drain has made it."""
+        """The manifest that now has this name; None until the drain has made it."""
         found = self._path.stat() if self._path.exists() else None
         if self._opened is not None and (found is None or not os.path.samestat(found, self._opened)):
             self.close()
@@ -49,7 +50,7 @@ class LagGauge:
 
 
 def lag_of_lake(path: Path) -> Lag | None:
-    """What was acknowledged and is not in this lake yet; None where the spool may not be looked at. Raises LakeError."""
+    """The acknowledged events that are not in this lake yet; None where the spool may not be read. Raises LakeError."""
     try:
         with closing(Lake.open(path)) as lake:
             return lag_of(lake)

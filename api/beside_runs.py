@@ -1,7 +1,7 @@
-"""What is kept next to a run, in its folder, by whoever made it: its policies as manifests, and the report that was made of it.
+"""Files next to a run, in its folder: its policies as manifests, and the reports on it.
 
-A run is complete without them. They let a report be shown at once, and made again under other rules, by a process that has neither
-the policies' files nor the time.
+A run is complete without them. With them, a process without the policies' files can show a report at once, and make it again under
+other rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "repor
 
 
 def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
-    """Keep the policies of a run, unless they were those of the log."""
+    """Keep the policies of a run, unless they came from the log."""
     if policies is not None:
         _write(runs_folder(lake) / run_id / _POLICIES, Manifests.of(policies).to_yaml().encode())
 
@@ -43,7 +43,7 @@ def keep_report(lake: Path, report: Report, fidelity: Mapping[str, Fidelity] | N
 
 
 def kept_report(lake: Path, run_id: str, rules: ReadinessRules) -> Report | None:
-    """The report that was made of a run under these rules, or None. One that another version of Hindcast wrote is none."""
+    """The report on a run under these rules, or None. A report of another version of Hindcast does not count."""
     body = _read(runs_folder(lake) / run_id / _REPORT)
     try:
         report = msgspec.json.decode(body, type=Report) if body is not None else None
@@ -62,22 +62,22 @@ def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity] | None:
 
 
 def keep_gate(lake: Path, run_id: str, digest: str, answer: bytes) -> None:
-    """Keep the answer to a gate that a server was asked for."""
+    """Keep the answer to a gate that a server ran."""
     _write(runs_folder(lake) / run_id / f"gate-{digest}.json", answer)
 
 
 def kept_gate(lake: Path, run_id: str, digest: str) -> bytes | None:
-    """The answer to a gate, or None where the run was removed since."""
+    """The answer to a gate, or None where the run was removed meanwhile."""
     return _read(runs_folder(lake) / run_id / f"gate-{digest}.json")
 
 
 def keep_costs(lake: Path, run_id: str, costs: bytes) -> None:
-    """Keep what the policies of a run cost (run_costs.RunCosts as JSON)."""
+    """Keep the costs of a run's policies (run_costs.RunCosts as JSON)."""
     _write(runs_folder(lake) / run_id / _COSTS, costs)
 
 
 def kept_costs(lake: Path, run_id: str) -> bytes | None:
-    """What was kept of the costs of a run; None where they were not counted."""
+    """The kept costs of a run; None where they were not counted."""
     return _read(runs_folder(lake) / run_id / _COSTS)
 
 
@@ -89,7 +89,7 @@ def _read(file: Path) -> bytes | None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Whole or not at all; two that write the same at one time do not meet."""
+    """Written whole or not at all; two processes that write the same file at one time do not disturb each other."""
     unfinished = file.with_suffix(f".{os.getpid()}.tmp")
     unfinished.write_bytes(content)
     unfinished.replace(file)

@@ -1,6 +1,6 @@
-"""A certificate for the sink where an organisation has none at hand: one authority, one certificate, and no key kept to make more.
+"""A certificate for the sink if an organisation has none: one authority and one certificate. No key is kept that could sign more.
 
-Whoever has the authority's file can check the sink and do nothing else: its key is thrown away once it has signed.
+The authority's file serves only to check the sink: the authority's key is deleted once it has signed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# Go's TLS, which an API server speaks, knows no limit; browsers refuse what is valid for longer than 398 days.
+# API servers use Go's TLS, which has no limit; browsers reject certificates that are valid for longer than 398 days.
 VALID_DAYS = 397
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """PEM texts: the authority, the sink's certificate, its key; `expires` is when they end to be valid."""
+    """PEM texts: the authority, the sink's certificate, its key; `expires` is when their validity ends."""
 
     authority: str
     certificate: str
@@ -30,7 +30,7 @@ class Certificates:
 
 
 def make_certificates(host: str, now: datetime) -> Certificates:
-    """An authority, and a certificate of it for a host name or an IP address."""
+    """An authority, and a certificate signed by it, for a host name or an IP address."""
     start, end = (now - _CLOCKS_DIFFER).astimezone(UTC), (now + timedelta(days=VALID_DAYS)).astimezone(UTC)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority_name = _name(f"hindcast sink {host}")
@@ -55,7 +55,7 @@ def make_certificates(host: str, now: datetime) -> Certificates:
 
 
 def _name(text: str) -> x509.Name:
-    # X.520 allows 64 characters; what is checked are the alternative names.
+    # X.520 allows 64 characters; clients check the alternative names instead.
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 

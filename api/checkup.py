@@ -1,4 +1,4 @@
-"""What `hindcast doctor` finds in a lake: the loss ledger as findings, damage, and the lake's state."""
+"""The findings of `hindcast doctor` about a lake: the loss ledger, damage, and the lake's state."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from ingest.segment_files import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments
 from queries.ledger import LOSS_KINDS, Severity
 from queries.rows import Loss
 
-# An API server repeats a batch for so long at most before it drops it: five attempts of 30 s, and between them 97 s of waiting, or
-# 292 s with the --audit-webhook-initial-backoff=30s of `hindcast init` (apiserver pkg/util/webhook/webhook.go).
+# The longest time for which an API server repeats a batch before it drops it: five attempts of 30 s, with 97 s of waiting between
+# them. With the --audit-webhook-initial-backoff=30s of `hindcast init` the waiting is 292 s (apiserver
+# pkg/util/webhook/webhook.go).
 _REPEATED_FOR = timedelta(seconds=450)
 _DETAILS_SHOWN = 4
 UNREADABLE = "unreadable"
@@ -30,7 +31,7 @@ _ORDER = list(Severity)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong or doubtful. `count` is None where it is about no countable thing; `found` is a sentence with it."""
+    """One problem or doubt. `count` is None where there is nothing to count; `found` is a sentence with the count."""
 
     severity: Severity
     cluster: str
@@ -46,8 +47,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class LakeState:
-    """What a lake consists of. Sizes in bytes; `waiting` are events that were acknowledged and are not in the views
-    yet, the oldest of them received at `waiting_since`."""
+    """The state of a lake. Sizes are in bytes. `waiting` counts acknowledged events that are not in the views yet; the oldest of
+    them was received at `waiting_since`."""
 
     files: int
     bytes: int
@@ -65,7 +66,7 @@ class LakeState:
 
 
 def ledger_findings(losses: Sequence[Loss], now: datetime) -> list[Finding]:
-    """The rows of `losses`, one finding for each cluster and kind, the worst first. `now` tells what may still be on its way."""
+    """The rows of `losses`, one finding for each cluster and kind, the worst first. `now` shows which events may still arrive."""
     groups = groupby(losses, key=lambda loss: (loss.cluster, loss.kind))
     found = [_finding(cluster, kind, list(members), now) for (cluster, kind), members in groups]
     return sorted(found, key=lambda finding: (_ORDER.index(finding.severity), finding.cluster, finding.kind))
@@ -87,7 +88,7 @@ def _finding(cluster: str, name: str, losses: Sequence[Loss], now: datetime) -> 
 
 
 def unreadable_finding(error: Exception) -> Finding:
-    """That the engine could not read the lake, so that there is no ledger."""
+    """The finding that the engine could not read the lake, so that there is no ledger."""
     return Finding(
         Severity.LOST,
         "",
@@ -103,7 +104,7 @@ def unreadable_finding(error: Exception) -> Finding:
 
 
 def lake_state(lake: Lake) -> LakeState:
-    """What the lake consists of, by its manifest and its folders; reads the headers of waiting batches, and no event."""
+    """The state of the lake, from its manifest and folders; this reads the headers of waiting batches, and no event."""
     files = [file for kind in ("events", "objects", "repeats") for file in lake.manifest.files(kind)]
     days = sorted({file.dt for file in files if file.kind == "events"})
     lag = _lag(lake)
@@ -127,7 +128,7 @@ def lake_state(lake: Lake) -> LakeState:
 
 
 def damage_findings(lake: Lake) -> Iterator[Finding]:
-    """Files whose content is not what was written; costs one reading of the disk."""
+    """Files whose content differs from their checksum; costs one reading of the disk."""
     for fault in verify(lake):
         yield Finding(
             Severity.LOST,
@@ -144,9 +145,9 @@ def damage_findings(lake: Lake) -> Iterator[Finding]:
 
 
 def spool_findings(lake: Lake) -> Iterator[Finding]:
-    """What was acknowledged and cannot be read: damage in segments that wait for the drain, and ends lost at a start of the server.
+    """Acknowledged bytes that cannot be read: damage in segments that wait for the drain, and ends lost at a start of the server.
 
-    It reads the sealed segments. What is in quarantine is a row of the ledger, too; here is the reason.
+    It reads the sealed segments. Quarantined records also have a row in the ledger; here is the reason.
     """
     lost = quarantine_heads(sorted((lake.path / "quarantine").glob(f"*{LOST_TAIL}*.jsonl.zst"))).to_pylist()
     for record in lost:
@@ -182,7 +183,7 @@ def _lag(lake: Lake) -> Lag:
 
 
 def _size(path: Path) -> int:
-    """A segment may be stored and removed while we look."""
+    """The drain may store and remove a segment meanwhile."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The command line: options become library calls, results become tables, errors become one line and an exit code.
 
-Exit codes, the same everywhere: 0 done, 1 a gate failed, 2 bad usage or bad input, 3 not enough evidence, 4 finished in part,
-130 interrupted (finished parts stay).
+Exit codes, the same everywhere: 0 done, 1 a gate failed, 2 bad usage or bad input, 3 not enough evidence, 4 finished in part, 130
+interrupted (finished parts are kept).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
 _DISTRIBUTION = "kube-hindcast"
 
-# In the order of `--help`, each with its line there. Each is the function `command` of a module of api/commands.
-# Only the module of the given command is imported, because importing all takes longer than most commands run.
+# The commands in the order of `--help`, each with its help line. Each is the function `command` of a module of api/commands. Only
+# the module of the given command is imported, because importing all takes longer than most commands run.
 COMMANDS = {
     "demo": "Try everything on a bundled audit log",
     "init": "Write an audit policy and the kubeconfig of the webhook",
@@ -60,14 +60,14 @@ _QUIET_HELP = "Hide progress."
 _MEMORY_HELP = "Memory limit of each process that evaluates policies; 0: three quarters of the machine."
 _DEFAULT_LAKE = Path("hindcast-lake")
 
-# These ask a lake several times, and always about the files that it held at their start.
+# These commands query a lake several times, and always the files that it held at their start.
 _REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate", "policy")
-# These evaluate policies under a memory limit.
+# These commands evaluate policies under a memory limit.
 _EVALUATING = (*_REPLAYING, "watch")
 
 
 class _Commands(TyperGroup):
-    """The commands by name, each imported when it is asked for; `--help` and completion need only their names and lines."""
+    """The commands by name, each imported when it is used; `--help` and completion need only their names and lines."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of COMMANDS."""
@@ -87,7 +87,7 @@ class _Commands(TyperGroup):
         super().format_help(ctx, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Names of commands that begin so."""
+        """The names of commands that begin with a text."""
         self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
         return super().shell_complete(ctx, incomplete)
 
@@ -100,7 +100,7 @@ def application() -> typer.Typer:
         help="Replay Kubernetes admission policies over your audit log, and decide whether they may go from Warn or Audit to Deny.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # boxes cut the names of options on a narrow terminal
+        rich_markup_mode=None,  # help in boxes would cut off option names on a narrow terminal
         callback=_options,
     )
 
@@ -142,7 +142,7 @@ def _options(
 
 
 def _with_global_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the options of every command, which may stand on either side of its name."""
+    """The command with the options that all commands share, which may come before or after its name."""
 
     @wraps(command)
     def run_with(
@@ -178,7 +178,7 @@ def _with_global_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
-    """The command as typer wants it: ends with an exit code."""
+    """The command in typer's form: it ends with an exit code."""
 
     command = _with_global_options(command)
 
@@ -220,7 +220,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
         except Exception as error:
-            # When it is interrupted DuckDB ends a query with an error of its own.
+            # When the user interrupts it, DuckDB ends a query with an error of its own.
             if interruptions:
                 code = EXIT_INTERRUPTED
             elif isinstance(error, HindcastError):
@@ -239,7 +239,7 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BrokenPipeError:
-        # The reader of our output went away (`| head`); that is not an error. Keep Python from flushing into the closed pipe.
+        # The reader of our output has ended (`| head`), which is not an error. Keep Python from flushing into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -256,7 +256,7 @@ def _interruptions() -> Iterator[list[int]]:
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     before = {number: handler for number, handler in usual.items() if signal.getsignal(number) is handler}
     if threading.current_thread() is not threading.main_thread():
-        before.clear()  # somebody else looks after them, as whoever has set other handlers does
+        before.clear()  # the caller handles signals itself if it has set other handlers
     for number in before:
         signal.signal(number, interrupt)
     try:
@@ -273,6 +273,6 @@ def _complain(message: str) -> None:
 def main() -> None:
     """The console script."""
     code = run()
-    # What is cleaned up at exit takes a moment, and processes that wait for each other would wait for ever if it was cut short.
+    # Cleanup at exit takes a moment; interrupting it could leave processes waiting for each other for ever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

@@ -1,7 +1,7 @@
-"""The configuration file, `hindcast.toml`: defaults for options that are the same every day.
+"""The configuration file, `hindcast.toml`: defaults for options that rarely change.
 
-What is given on the command line wins over the environment, and the environment over the file. Keys at the top are options that
-several commands share; a table such as `[gate]` holds options of one command.
+The command line wins over the environment, and the environment over the file. Keys at the top are options that several commands
+share; a table such as `[gate]` holds options of one command.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ingest.errors import InputError
 
 FILE_NAME = "hindcast.toml"
 VARIABLE = "HINDCAST_CONFIG"
-# The keys at the top. Each command takes those that it has an option for.
+# The keys at the top. Each command takes the keys for which it has an option.
 SHARED = (
     "lake", "quiet", "memory-bytes-max", "cluster", "output", "rules", "kubernetes-version", "workers", "since", "until", "expires",
 )  # fmt: skip
-# What `output` may be: the formats of every command, of which each offers some.
+# The values of `output`: the formats of all commands. Each command offers some of them.
 FORMATS = ("table", "wide", "json", "yaml", "markdown", "csv", "html", "junit", "sarif", "openreports", "policyreport")
 _PREFIX = "HINDCAST_"
-# Not one of a command's options, but of every command.
+# An option of all commands together, not of a single one.
 _GLOBAL = ("lake", "quiet", "memory-bytes-max")
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a file says. `origin` is empty where there is no file."""
+    """The content of a configuration file. `origin` is empty without a file."""
 
     origin: Path | None = None
     text: str = ""
@@ -42,7 +42,8 @@ class Configuration:
 
     @classmethod
     def load(cls, environment: Mapping[str, str], commands: Iterable[str]) -> Configuration:
-        """The file that counts, see `find`. Raises InputError for what is not TOML, and for an unknown key with file and line."""
+        """The file that applies, see `find`. Raises InputError for text that is not TOML, and for an unknown key with file and
+        line."""
         path = find(environment)
         if path is None:
             return cls()
@@ -90,7 +91,7 @@ class Configuration:
 
     @property
     def memory_bytes_max(self) -> int:
-        """The memory that the file gives to each process of a command; 0 where it says nothing."""
+        """The memory that the file gives to each process of a command; 0 if the file does not say."""
         value = self.shared.get("memory-bytes-max", 0)
         if type(value) is not int:
             place = self.place("", "memory-bytes-max")
@@ -124,7 +125,7 @@ class Configuration:
         return values
 
     def place(self, table: str, key: str) -> str:
-        """`file:line` of a key; of the first line where the key is written in some unusual way."""
+        """`file:line` of a key; of the first line if the key is written in an unusual way."""
         current, wanted = "", re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*[=.]""")
         for number, line in enumerate(self.text.splitlines(), start=1):
             if header := re.match(r"\s*\[+\s*[\"']?([^\"'\]]+?)[\"']?\s*\]", line):
@@ -136,7 +137,7 @@ class Configuration:
         return f"{self.origin}:1"
 
     def _checked(self, place: str, option: TyperOption, value: Any, command: Any) -> Any:
-        """The value as the option takes it, with paths counted from the file. Raises InputError."""
+        """The value in the option's type, with paths relative to the file. Raises InputError."""
         annotation = str(option.type_descriptor.annotation)
         wants_text = "str" in annotation or "Path" in annotation
         many = value if isinstance(value, list) else [value]
@@ -152,7 +153,7 @@ class Configuration:
         return found
 
     def _is_offered(self, key: str, option: TyperOption) -> bool:
-        """Whether a shared value makes sense for this command: not every one prints every format."""
+        """Whether this command accepts a shared value: not every command prints every format."""
         choices = option.type_descriptor.choices
         return key != "output" or choices is None or self.shared[key] in [str(choice) for choice in choices]
 
@@ -162,9 +163,9 @@ class Configuration:
 
 
 def find(environment: Mapping[str, str]) -> Path | None:
-    """The first of: what HINDCAST_CONFIG names, `hindcast.toml` here, the one in the user's folder of configurations.
+    """The first of: the file that HINDCAST_CONFIG names, `hindcast.toml` here, the file in the user's configuration folder.
 
-    Raises InputError when HINDCAST_CONFIG names what is not there; an empty HINDCAST_CONFIG asks for no file.
+    Raises InputError when HINDCAST_CONFIG names a missing file; an empty HINDCAST_CONFIG turns the file off.
     """
     named = environment.get(VARIABLE)
     if named is not None:

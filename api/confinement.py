@@ -1,4 +1,4 @@
-"""What a replay or a command may take of the machine: bounds that the kernel keeps, whatever the policies do."""
+"""Limits the resources of a replay or a command: the kernel enforces the bounds, whatever the policies do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ingest.errors import HindcastError, InputError
 
-# A process that replays does not start with less.
+# A replay process cannot start with less.
 MEMORY_BYTES_MIN = 512 * 1024**2
 _GIB = 1024**3
 _DEFAULT_MOST = 4 * _GIB
@@ -18,14 +18,14 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def memory_bytes(given: int) -> int:
-    """The memory that a replay may take: what was given, or half of what this machine or container has, at most 4 GiB."""
+    """The memory limit of a replay: the given one, or half of the memory of this machine or container, at most 4 GiB."""
     return given or min(_machine_bytes() // 2, _DEFAULT_MOST)
 
 
 def command_memory_bytes(given: int) -> int:
-    """The memory that each process of a command may take: what was given, or three quarters of what the machine or container has.
+    """The memory limit of each process of a command: the given one, or three quarters of the memory of the machine or container.
 
-    Raises InputError for less than a replay starts with.
+    Raises InputError for less than a replay needs to start.
     """
     if given and given < MEMORY_BYTES_MIN:
         raise InputError(
@@ -37,7 +37,7 @@ def command_memory_bytes(given: int) -> int:
 
 def _machine_bytes() -> int:
     found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):  # `max` stands for no limit
+    with suppress(OSError, ValueError):  # `max` means unlimited
         found = min(found, int(_CGROUP.read_text()))
     return found
 
@@ -49,7 +49,7 @@ def memory_in_force() -> int | None:
 
 
 def out_of_memory(error: Exception) -> HindcastError:
-    """The error for a person where memory ran out, with the bound that is in force."""
+    """The error for a user when memory ran out, with the bound in force."""
     limit, hint = memory_in_force(), "narrow the question with --since and --until"
     lines = str(error).strip().splitlines()
     problem = f"there is not enough memory: {lines[0] if lines else error.__class__.__name__}"
@@ -63,13 +63,13 @@ def out_of_memory(error: Exception) -> HindcastError:
 
 @contextmanager
 def bounded_memory(memory_bytes_max: int) -> Iterator[None]:
-    """Meanwhile the memory of this process, and of each that it starts, has this bound, or a lower one that is in force.
+    """While the context lasts, this process and each process that it starts have this memory bound, or a lower one in force.
 
-    It counts what a process writes to (RLIMIT_DATA): mapped files and reserved addresses are free.
+    The bound counts the memory that a process writes to (RLIMIT_DATA): mapped files and reserved addresses are free.
     """
     before, hard = resource.getrlimit(resource.RLIMIT_DATA)
     in_force = [limit for limit in (before, hard) if limit != resource.RLIM_INFINITY]
-    with suppress(OSError, ValueError):  # a system that knows no such limit
+    with suppress(OSError, ValueError):  # a system without such a limit
         resource.setrlimit(resource.RLIMIT_DATA, (min([memory_bytes_max, *in_force]), hard))
     try:
         yield
@@ -81,17 +81,18 @@ def bounded_memory(memory_bytes_max: int) -> Iterator[None]:
 def confine(memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> None:
     """Bound the memory of this process and of each that it starts, its processor time, and the size of a file that it writes.
 
-    Who exceeds the memory gets a MemoryError, or is ended. Processor time ends a process that lost whoever would end it.
+    A process beyond its memory gets a MemoryError, or the kernel ends it. The bound on processor time ends a process whose
+    supervisor is gone.
     """
     _lower(resource.RLIMIT_DATA, memory_bytes_max)
     _lower(resource.RLIMIT_CPU, int(seconds_max * (os.cpu_count() or 1)) + 1)
-    _lower(resource.RLIMIT_FSIZE, output_bytes_max)  # more raises EFBIG: Python ignores the signal
+    _lower(resource.RLIMIT_FSIZE, output_bytes_max)  # a larger file raises EFBIG: Python ignores the signal
     _lower(resource.RLIMIT_CORE, 0)
 
 
 def _lower(kind: int, most: int) -> None:
-    """Set a limit, but none above one that is in force."""
+    """Set a limit, but never above one in force."""
     _, hard = resource.getrlimit(kind)
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    with suppress(OSError, ValueError):  # a system that knows no such limit
+    with suppress(OSError, ValueError):  # a system without such a limit
         resource.setrlimit(kind, (limit, limit))

@@ -1,4 +1,4 @@
-"""One HTTP connection: who is at the other end, and how long it may say nothing."""
+"""One HTTP connection: who is at the other end, and how long it may stay silent."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from .connections import Connections
 from .errors import error_response
 
-# An API server closes an idle connection after 90 s. Being the first to close would race with its next batch.
+# An API server closes an idle connection after 90 s. If the sink closed first, that would race with the next batch.
 KEEP_ALIVE_SECONDS = 120
-# What an API server sends is a hundredth of it; the parser itself would collect headers without end.
+# An API server's headers are a hundredth of this; the parser itself would collect headers without end.
 HEAD_BYTES_MAX = 64 * 1024
-# A sender's first headers come with the next packet.
+# A sender's first headers come in its next packet.
 FIRST_REQUEST_SECONDS_MAX = 10.0
 
 
 class SinkConnection(HttpToolsProtocol):
-    """HTTP/1.1 that tells the routes the common name of a verified client certificate, and that ends when no request comes.
+    """An HTTP/1.1 connection that gives the routes the common name of a verified client certificate, and that closes when no
+    request comes.
 
-    `first_request_seconds` is the time for the first request's headers. Without it, whoever opens connections and sends nothing
-    could take all that the server has, before it has to show who it is.
+    `first_request_seconds` is the time for the first request's headers. Without that limit, a client could open connections, send
+    nothing, and use up the server before it must prove who it is.
     """
 
     first_request_seconds: float
     held: Connections
     _look_later: asyncio.TimerHandle | None = None
-    _head_bytes: int | None = None  # of the request whose headers are arriving
+    _head_bytes: int | None = None  # belongs to the request whose headers are arriving
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Called once the TLS handshake, with the verification, is done."""
+        """Called once the TLS handshake, including the verification, is done."""
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
         name = _common_name(certificate) if certificate else None
@@ -52,11 +53,11 @@ class SinkConnection(HttpToolsProtocol):
         return self._head_bytes is None and (self.cycle is None or self.cycle.response_complete)
 
     def give_way(self) -> None:
-        """Close the connection, because there are too many."""
+        """Close the connection, because too many are open."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; headers that grow beyond all measure end the connection."""
+        """Parse received bytes; headers that grow beyond the limit end the connection."""
         super().data_received(data)
         if self._head_bytes is not None:
             self._head_bytes += len(data)
@@ -70,7 +71,7 @@ class SinkConnection(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        """Called at the end of the headers; starts the application, or what refuses headers that came at once and are too large."""
+        """Called at the end of the headers; starts the application, or refuses headers that came at once and are too large."""
         self._head_bytes = None
         app = self.app
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES_MAX:
@@ -81,7 +82,7 @@ class SinkConnection(HttpToolsProtocol):
             self.app = app
 
     def _end_if_silent(self, request_before: object) -> None:
-        """Close the connection when no request has begun since the last look; bytes of unfinished headers are none."""
+        """Close the connection when no request has begun since the last check; bytes of unfinished headers do not count."""
         waiting = self.cycle is None or self.cycle.response_complete
         if waiting and self.cycle is request_before:
             self.transport.close()
@@ -90,7 +91,7 @@ class SinkConnection(HttpToolsProtocol):
 
 
 def connection_type(first_request_seconds: float, connections_max: int) -> type[SinkConnection]:
-    """The connections of one server; uvicorn makes them itself, from a class and nothing else."""
+    """The connections of one server; uvicorn makes them itself, from a class alone."""
     seconds = min(first_request_seconds, FIRST_REQUEST_SECONDS_MAX)
 
     class Connection(SinkConnection):

@@ -1,8 +1,8 @@
 """How many connections a sink keeps open, and which one is closed when there are too many.
 
-Whoever has proved nothing can open connections without end, so these have a small bound of their own and the oldest gives way to
-the newest: a sender proves who it is with its first request, within milliseconds. A sender that may write is never turned away
-because of those that may not.
+A client that has proved nothing can open connections without end. So these connections have a small bound of their own, and the
+oldest makes room for the newest: a real sender proves who it is with its first request, within milliseconds. A sender that may
+write is never refused because of those that may not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ UNPROVED_MAX = 128
 
 
 class Held(Protocol):
-    """A connection, as it is seen here."""
+    """The part of a connection that this module needs."""
 
     def is_idle(self) -> bool:
         """Whether no request is being answered on it."""
@@ -26,26 +26,26 @@ class Held(Protocol):
 class Connections:
     """The open connections of one server; all calls come from its event loop.
 
-    Beyond `connections_max` one gives way: the oldest that proved nothing, else the oldest idle one of the sender that holds the
-    most. No sender holds more than half.
+    Beyond `connections_max` one is closed: the oldest that proved nothing, else the oldest idle one of the sender with the most. No
+    sender holds more than half.
     """
 
     def __init__(self, connections_max: int) -> None:
         self._max = connections_max
         self._unproved_max = max(min(UNPROVED_MAX, connections_max // 4), 1)
-        # In the order in which they were opened.
+        # In the order of opening.
         self._unproved: dict[Held, None] = {}
         self._proved: dict[Held, str] = {}
         self._count_of: Counter[str] = Counter()
 
     def opened(self, connection: Held) -> None:
-        """A connection was made; whoever is behind it has proved nothing yet."""
+        """A connection was made; its client has proved nothing yet."""
         self._unproved[connection] = None
         if len(self._unproved) > self._unproved_max or len(self._unproved) + len(self._proved) > self._max:
             self._close_one(connection)
 
     def admit(self, connection: Held, sender: str) -> None:
-        """The sender behind a connection may write: it proved that, or asked in the right form where nothing has to be proved."""
+        """The sender behind a connection may write: it proved that, or sent a valid request where no proof is needed."""
         if self._proved.get(connection) == sender:
             return
         if connection not in self._unproved and connection not in self._proved:
@@ -57,7 +57,7 @@ class Connections:
         self._count_of[sender] += 1
 
     def closed(self, connection: Held) -> None:
-        """A connection ended, on whichever side."""
+        """A connection ended, on either side."""
         self._unproved.pop(connection, None)
         sender = self._proved.pop(connection, None)
         if sender is not None:

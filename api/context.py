@@ -22,7 +22,7 @@ class Context:
 
     lake: Path
     quiet: bool = False
-    memory_bytes_max: int = 0  # of each process of a command that evaluates policies; 0: three quarters of the machine's
+    memory_bytes_max: int = 0  # for each process of a command that evaluates policies; 0: three quarters of the machine's memory
     # Policies that Hindcast failed to judge, as sentences. The command goes on without them, and its end names them.
     defects: list[str] = field(default_factory=list)
 
@@ -37,7 +37,7 @@ class Context:
         if self.quiet:
             yield lambda done, total: None
         elif sys.stderr.isatty():
-            from rich.console import Console  # not before: most of the time of `hindcast --help` would be this
+            from rich.console import Console  # imported late: this import would take most of the time of `hindcast --help`
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
             console = Console(stderr=True)

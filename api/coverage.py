@@ -1,4 +1,4 @@
-"""What an audit policy has to record so that given policies can be replayed."""
+"""The requests that an audit policy must record so that given policies can be replayed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pipeline.admission.policies.model import ParamKind, Policy
 from pipeline.history.kinds import by_kind
 from queries.reach_rules import CONNECT_SUBRESOURCES
 
-# Two resources that are one storage: a rule on either also matches the other (see pipeline/matching/equivalence.py).
+# Two resources with one storage: a rule on either also matches the other (see pipeline/matching/equivalence.py).
 _EVENTS = ("", "events.k8s.io")
 
 
 def coverage_of(policies: PolicySet) -> Coverage:
-    """The resources that the policies match, with their params. Bindings and exclusions only narrow, and are left out.
+    """The resources that the policies match, with their params. Bindings and exclusions only narrow the match, so they are ignored.
 
     Audit rules cannot say `every resource but no subresource`, so a rule on `*` covers the whole group.
     """
@@ -35,7 +35,8 @@ def coverage_of(policies: PolicySet) -> Coverage:
 
 
 def _matched(policy: Policy) -> Iterator[tuple[str, str]]:
-    """(group, resource or `*`) of the policy's rules. What only a CONNECT can match has no bodies and needs no rule of its own."""
+    """(group, resource or `*`) of the policy's rules. Resources that only a CONNECT can match have no bodies and need no rule of
+    their own."""
     if policy.match_constraints is None:
         return
     for rule in policy.match_constraints.resource_rules:
@@ -55,7 +56,7 @@ def _matched(policy: Policy) -> Iterator[tuple[str, str]]:
 
 
 def _params(kind: ParamKind | None) -> Iterator[tuple[str, str]]:
-    """A param's resource; of a kind that is not built in only the group is certain."""
+    """A param's resource; for a kind that is not built in, only the group is certain."""
     if kind is not None:
         group = kind.api_version.rpartition("/")[0]
         found = by_kind(group, kind.kind)

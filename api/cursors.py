@@ -1,8 +1,8 @@
-"""Where a page ended, as a text that a caller hands back to get the next one.
+"""The end of a page, as a text that a caller sends back to get the next page.
 
-It holds the keys of the last row and how many rows with the same keys were already given, so that new rows elsewhere never shift a
-page and equal rows are neither lost nor repeated. It is opaque but not secret: who changes
-it gets other rows that they may read anyway.
+It holds the keys of the last row, and how many rows with the same keys were already given. So new rows elsewhere never shift a
+page, and equal rows are neither lost nor repeated. It is opaque but not secret: a caller who changes it gets other rows that they
+may read anyway.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The keys of the last row given (empty where rows are counted only), and how many rows of these keys came before the end."""
+    """The keys of the last row given (empty if only rows are counted), and how many rows of these keys came before the end."""
 
     keys: tuple[Key, ...]
     skip: int
 
 
 def cursor_text(question: str, cursor: Cursor) -> str:
-    """The cursor as text, for one question only: the name of a view or what else tells it apart."""
+    """The cursor as text, for one question only: the name of a view or another distinguishing text."""
     keys = [{"ts": key.isoformat()} if isinstance(key, datetime) else key for key in cursor.keys]
     return base64.urlsafe_b64encode(json.dumps([question, keys, cursor.skip]).encode()).decode().rstrip("=")
 
 
 def parse_cursor(text: str | None, question: str, kinds: Sequence[type[Key]]) -> Cursor | None:
-    """Read what `cursor_text` wrote; None is the beginning. Raises InputError for anything else, also for another question's."""
+    """Read what `cursor_text` wrote; None is the beginning. Raises InputError for any other text, also for the cursor of another
+    question."""
     if text is None:
         return None
     try:
@@ -57,7 +58,7 @@ def _is(key: object, kind: type[Key]) -> bool:
         return isinstance(key, int) and not isinstance(key, bool) and abs(key) < 2**31
     if kind is datetime:
         return isinstance(key, datetime) and key.tzinfo is not None
-    return isinstance(key, str) and not _LONE_SURROGATE.search(key)  # UTF-8, and so the engine, cannot hold one
+    return isinstance(key, str) and not _LONE_SURROGATE.search(key)  # UTF-8, and so the engine, cannot hold a surrogate
 
 
 def _unusable() -> InputError:

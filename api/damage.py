@@ -1,4 +1,5 @@
-"""What to say when the engines under us stumble over a lake: which file is damaged, and what to do, in place of their words."""
+"""The error for a user when an engine fails on a lake: it names the damaged file and the next step, in place of the engine's
+words."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ingest.maintain import verify
 
 from .confinement import out_of_memory
 
-# What DuckDB, Arrow, SQLite and the operating system raise. A mistake in our own SQL is of these types as well.
+# What DuckDB, Arrow, SQLite and the operating system raise. A mistake in our own SQL raises these types, too.
 ENGINE_ERRORS: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException, sqlite3.Error, OSError, MemoryError)
 _OURS = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.InternalException)
 _OF_THE_MACHINE = {
@@ -31,9 +32,9 @@ _NEXT = "`hindcast doctor --verify` names every damaged file, and says what to d
 
 
 def explained(error: Exception, folder: Path) -> HindcastError | None:
-    """The error for a person, where the state of the machine or of the lake at `folder` is to blame; None for a defect of ours.
+    """The error for a user, where the state of the machine or of the lake at `folder` is the cause; None for a defect of Hindcast.
 
-    Where a file's content may be to blame, every file is compared with its checksum: that costs one reading of the disk.
+    Where a file's content may be the cause, every file is compared with its checksum: that costs one reading of the disk.
     """
     if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)):
         return out_of_memory(error)
@@ -52,7 +53,7 @@ def explained(error: Exception, folder: Path) -> HindcastError | None:
 
 
 def _damaged(folder: Path) -> LakeError | None:
-    """The first of the lake's files that is not what was written, with the number of the others."""
+    """The first file of the lake that differs from its checksum, with the number of the others."""
     try:
         lake = Lake.open(folder)
         try:
@@ -68,7 +69,7 @@ def _damaged(folder: Path) -> LakeError | None:
 
 
 def _damaged_run(folder: Path) -> LakeError | None:
-    """The first run whose verdicts cannot be read to their end."""
+    """The first run whose verdicts cannot be read to the end."""
     for file in sorted(folder.glob("runs/*/verdicts.parquet")):
         try:
             with pq.ParquetFile(file) as verdicts:

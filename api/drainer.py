@@ -1,7 +1,7 @@
-"""The second process of `serve`: stores in the lake what the spool holds, and looks after the lake.
+"""The second process of `serve`: it stores the spool's events in the lake, and maintains the lake.
 
-The supervisor starts it as `python -m api.drainer`. It may be killed at any moment. It ends when it is told to, after storing what
-is sealed, and at once when the server is gone.
+The supervisor starts it as `python -m api.drainer`. It may be killed at any moment. On a signal it stores the sealed segments and
+ends; it ends at once when the server is gone.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .settings import Settings
 
 _LOOK_SECONDS = 0.25
 _RETRY_SECONDS = 5.0
-_DAMAGED_RETRY_SECONDS = 60.0  # to find out which file is damaged costs one reading of the lake
-# Less than the supervisor's patience, so that a long backlog is left in an orderly way.
+_DAMAGED_RETRY_SECONDS = 60.0  # finding the damaged file costs one reading of the lake
+# Less than the supervisor's patience, so that it stops in order even with a long backlog.
 _LAST_PASS_SECONDS = 8.0
 
 _TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
@@ -64,11 +64,11 @@ def main() -> int:
     os.nice(priorities.DRAIN)
     stop = _Stop()
     signal.signal(signal.SIGTERM, stop)
-    # Ctrl-C reaches the whole terminal; the server then tells this process in its own time.
+    # Ctrl-C reaches the whole terminal; the server then signals this process itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_server, daemon=True).start()
     try:
-        # The server made it when it started. Made here again, it would hide that its folder was deleted.
+        # The server made the lake when it started. A new lake made here would hide that its folder was deleted.
         lake = Lake.open(settings.lake)
     except HindcastError as error:
         _log.error("drain_cannot_start", error=str(error))
@@ -78,14 +78,14 @@ def main() -> int:
         try:
             lake.check_place()
         except LakeError as error:
-            # The next drain opens what lies there then, and cannot while there is no lake.
+            # The next drain opens the lake that is there then, and fails while there is no lake.
             _log.error("drain_lost_its_lake", error=str(error))
             return error.exit_code
         last_pass = stop.event.is_set()
         pause_seconds = drain_once(lake, settings, stop.is_overdue)
         if last_pass:
             return 0
-        # What waits in the spool comes first; a lake of many small files only answers more slowly.
+        # The spool's events come first; a lake of many small files only answers more slowly.
         is_due = 0 < settings.maintain_interval_seconds <= time.monotonic() - maintained
         if pause_seconds and is_due and maintain_once(lake, settings, stop.event.is_set):
             maintained = time.monotonic()
@@ -93,7 +93,7 @@ def main() -> int:
 
 
 def drain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> float:
-    """Store what is sealed now; returns the seconds to wait before the next look."""
+    """Store the sealed segments now; returns the seconds to wait before the next look."""
     if not sealed_segments(settings.spool):
         return _LOOK_SECONDS
     started = time.monotonic()
@@ -101,7 +101,7 @@ def drain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> f
         with lake.writer() as writer:
             counts = drain(writer, settings.spool, stopped, _report)
     except _TROUBLES as error:
-        # Another process may be ingesting files, or the disk may be full. What is acknowledged waits in the spool.
+        # Another process may be ingesting files, or the disk may be full. Acknowledged events wait in the spool.
         _report(None)
         retry_seconds = _RETRY_SECONDS if isinstance(error, HindcastError) else _DAMAGED_RETRY_SECONDS
         _log.error("drain_failed", error=_told(error, settings), again_in_seconds=retry_seconds)
@@ -117,14 +117,14 @@ def drain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> f
 
 
 def maintain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> bool:
-    """Merge small files, and remove what is too old or was replaced a while ago; returns whether that is finished.
+    """Merge small files, and remove files that are too old or were replaced a while ago; returns whether that is finished.
 
-    It gives way after each unit to what waits in the spool. Then it is not finished, and goes on when that is stored.
+    After each unit it stops if segments wait in the spool. It is then not finished, and goes on once they are stored.
     """
     now_ts = time.time()
     try:
         with lake.writer() as writer:
-            # What makes room comes first: on a full disk nothing can be merged.
+            # Deletion comes first: on a full disk nothing can be merged.
             removed = remove_retired(writer, now_ts)
             today = datetime.fromtimestamp(now_ts, UTC).date()
             if settings.retention_days:
@@ -146,14 +146,15 @@ def maintain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -
 
 
 def _report(counts: Counts | None) -> None:
-    """Tell the supervisor what became of a unit, or that a pass failed, for its metrics; it reads what this process prints."""
+    """Print the result of a unit, or that a pass failed, for the supervisor's metrics; the supervisor reads this process's
+    output."""
     with suppress(OSError):  # the server is gone
         sys.stdout.write(json.dumps(None if counts is None else asdict(counts)) + "\n")
         sys.stdout.flush()
 
 
 def _told(error: Exception, settings: Settings) -> str:
-    """What to say of an error; a defect of ours is raised again."""
+    """The message for an error; a defect of Hindcast is raised again."""
     found = error if isinstance(error, HindcastError) else explained(error, settings.lake)
     if found is None:
         raise error
@@ -161,8 +162,8 @@ def _told(error: Exception, settings: Settings) -> str:
 
 
 def _end_with_server() -> None:
-    """Wait for the end of the pipe that the server holds open, and end with it, whatever is being done."""
-    # The bare descriptor: a thread that waits inside sys.stdin holds its lock, and the interpreter cannot end in order.
+    """Wait for the end of the pipe that the server holds open, and then end at once."""
+    # Read the bare descriptor: a thread that waits inside sys.stdin holds its lock, and the interpreter could not end in order.
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os._exit(0)

@@ -19,23 +19,23 @@ from ingest.errors import EvidenceError, HindcastError, InputError, LakeError
 
 
 class NotFoundError(InputError):
-    """What was asked for is not there."""
+    """The requested thing does not exist."""
 
 
 class TooLargeError(InputError):
-    """What was sent is larger than is taken."""
+    """The request's body is larger than the limit."""
 
 
 class NotAcceptableError(InputError):
-    """None of the formats that are wanted is offered."""
+    """The server offers none of the wanted formats."""
 
 
 class WrongTypeError(InputError):
-    """What was sent is of a media type that is not taken."""
+    """The media type of the request's body is not accepted."""
 
 
 class InUseError(InputError):
-    """What was to be removed is in use."""
+    """The thing to remove is in use."""
 
 
 class TooCostlyError(InputError):
@@ -43,10 +43,10 @@ class TooCostlyError(InputError):
 
 
 class BusyError(HindcastError):
-    """Too much is asked at one time; the same will work later."""
+    """Too many requests at one time; the same request will work later."""
 
 
-# The first class that fits counts. The exit code of the command line is `HindcastError.exit_code`; both stand side by side here.
+# The first class that matches counts. The exit code of the command line is `HindcastError.exit_code`; this table has both.
 STATUS_OF: tuple[tuple[type[HindcastError], str, int], ...] = (
     (NotFoundError, "not_found", 404),
     (NotAcceptableError, "not_acceptable", 406),
@@ -72,7 +72,7 @@ _ERROR_SCHEMA = {
         }
     },
 }
-# How the OpenAPI description tells of errors.
+# The OpenAPI description of errors.
 DESCRIBED: dict[int | str, dict[str, Any]] = {
     status: {"description": description, "content": {"application/json": {"schema": _ERROR_SCHEMA}}}
     for status, description in (
@@ -112,13 +112,13 @@ def classify(error: HindcastError) -> tuple[str, int]:
 
 
 def error_of(code: str, message: str, hint: str = "") -> HindcastError:
-    """One of our own errors from its code, as another process told of it."""
+    """One of our own errors from its code, as another process reported it."""
     kind = next((kind for kind, known, _ in STATUS_OF if known == code), HindcastError)
     return kind(message, hint)
 
 
 def install(app: FastAPI, shaped: Shaped | None = None) -> None:
-    """Give every route of an application the one error shape. `shaped` may make of it what suits whoever asked."""
+    """Give every route of an application the one error shape. `shaped` may change it to suit the client."""
 
     def answering(answer: Answer) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
         async def answer_shaped(request: Request, error: Exception) -> Response:
@@ -158,6 +158,6 @@ async def _of_parameters(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
-    # What happened is in the log under the request's id; the caller is told nothing of the inside.
+    # The log has the details under the request's id; the answer shows nothing internal.
     _log.error("unforeseen", path=request.url.path, exc_info=error)
     return error_response(500, "internal", "something went wrong here", "look for this request's id in the server's log")

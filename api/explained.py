@@ -1,4 +1,4 @@
-"""An explanation as a person reads it in a terminal, and as data. Lines fit the width; longer values are cut with a mark."""
+"""An explanation as text for a terminal, and as data. Lines fit the width; longer values are cut with a mark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT_MAX = 200
 _VALUE_MAX = 70
 _YAML_LINES_MAX = 60
 _NOT_MATCHED_MAX = 20
-# Conditions that are false are shown with their operands where no more policies than these do not match.
+# False conditions are shown with their operands if no more than this number of policies do not match.
 _TRACED_MAX = 3
 _GRADES: Mapping[str, str] = {
     "exact": "exact: the API server recorded it of this request",
@@ -46,12 +46,12 @@ _DECISIONS: Mapping[str, str] = {
 
 
 def grade_words(grade: str) -> str:
-    """What a grade of evidence means, in a sentence."""
+    """The meaning of a grade of evidence, in a sentence."""
     return _GRADES.get(grade, grade)
 
 
 def as_data(found: Explanation) -> dict[str, Any]:
-    """The explanation as JSON has it."""
+    """The explanation as JSON values."""
     data: dict[str, Any] = _plain(dataclasses.asdict(found))
     return data
 
@@ -65,7 +65,7 @@ def _plain(value: Any) -> Any:
 
 
 def as_text(found: Explanation, width: int, *, whole: bool = False) -> str:
-    """The explanation for a terminal. Objects are cut down to what decided, unless `whole`."""
+    """The explanation for a terminal. Objects are cut to the deciding parts, unless `whole`."""
     paper = _Paper(max(width, WIDTH_MIN))
     _request(paper, found)
     matched = [entry for entry in found.policies if entry.decision != "nomatch"]
@@ -76,7 +76,7 @@ def as_text(found: Explanation, width: int, *, whole: bool = False) -> str:
     _admitting(paper, [entry for entry in matched if entry not in shown])
     _not_matched(paper, [entry for entry in found.policies if entry.decision == "nomatch"])
     fields = {field for entry in shown for field in entry.fields}
-    # What decided in one version of the object is worth seeing in the other.
+    # A field that decided in one version of the object is shown in the other, too.
     fields |= {f"oldObject.{field.removeprefix('object.')}" for field in fields if field.startswith("object.")}
     for piece in found.pieces:
         _piece(paper, piece, fields, whole)
@@ -101,7 +101,7 @@ class _Paper:
         self.words(text)
 
     def words(self, text: str, indent: int = 0, first: str = "") -> None:
-        """A sentence over as many lines as it takes; `first` stands before it, and later lines stand under its beginning."""
+        """A sentence wrapped over lines; `first` comes before it, and later lines are indented to its beginning."""
         hang = " " * (indent + len(first))
         lead = " " * indent + first
         shown = printable(text)
@@ -113,7 +113,7 @@ class _Paper:
         self.words(text, 2, f"{name:<11} ")
 
     def raw(self, lines: Iterable[str], indent: int) -> None:
-        """Lines of YAML, cut where they are too long."""
+        """Lines of YAML, cut if too long."""
         room = self._width - indent
         for line in lines:
             shown = printable(line)
@@ -186,7 +186,7 @@ def _operand(paper: _Paper, operand: Operand) -> None:
 
 def _value(state: str, value: Any) -> str:
     if state == "unknown":
-        return state  # why is said once, below
+        return state  # the reason is printed once, below
     if state == "error":
         return f"an error: {value}"
     text = json.dumps(value, ensure_ascii=False)
@@ -241,7 +241,7 @@ def _piece(paper: _Paper, piece: Piece, fields: set[str], whole: bool, indent: i
 
 
 def _head(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """What an object is called."""
+    """The name of an object in the explanation."""
     metadata = obj.get("metadata")
     names = (
         {key: metadata[key] for key in ("name", "generateName", "namespace") if key in metadata}
@@ -253,7 +253,7 @@ def _head(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(piece: Piece, fields: set[str]) -> dict[str, Any]:
-    """The parts of an object that decided: its fields of first and second level that hold what was read."""
+    """The deciding parts of the object: its fields of first and second level that hold the fields read."""
     found: dict[str, Any] = {}
     for field in fields:
         steps = field.replace("[", ".[").split(".")

@@ -1,8 +1,8 @@
-"""The process of one explanation that is asked for over HTTP: it reads a question, explains, and writes the answer.
+"""The process of one explanation requested over HTTP: it reads a question, explains, and writes the answer.
 
 It is started as `python -m api.explainer`, with one JSON object on its standard input (see explanations.py). It writes one JSON
-document on its standard output: {"explanations": [...]} or {"error": {...}}. Policies may be posted by anybody. So the kernel
-bounds the memory and the processor time, and the process ends when its standard input closes.
+document on its standard output: {"explanations": [...]} or {"error": {...}}. Any reader may post policies. So the kernel bounds the
+memory and the processor time, and the process ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ def main() -> int:
 
 
 def _wants_memory(error: Exception) -> bool:
-    """Whether an error comes of the bound on the memory. Where an allocation fails, not everybody raises a MemoryError."""
+    """Whether the memory bound caused an error. Not every library raises a MemoryError when an allocation fails."""
     if isinstance(error, (MemoryError, RecursionError, duckdb.OutOfMemoryException)):
         return True
     return any(words in str(error).lower() for words in ("memory", "allocat", "can't start new thread"))
 
 
 def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The explanations of one request, as JSON values. Raises as `explain_one` does, and for what cannot be read or compiled."""
+    """The explanations of one request, as JSON values. Raises as `explain_one` does, and for policies that cannot be read or
+    compiled."""
     lake = Path(order["lake"])
     asked = _asked(lake, order)
     with hold_files(lake, time.time()):
@@ -80,7 +81,7 @@ def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _asked(lake: Path, order: Mapping[str, Any]) -> Asked:
-    """With which policies: those that were posted, those of a run, or (neither) those that were in force at the time."""
+    """The policies to explain: posted ones, those of a run, or (neither) those in force at the time."""
     names = frozenset(order["names"])
     version = tuple(order["kubernetes_version"]) if order["kubernetes_version"] else None
     if order["run_id"] is not None:

@@ -1,4 +1,4 @@
-"""Which recorded request an explanation is about, and what is wrong with the question where there is no one answer."""
+"""Finds the recorded request of an explanation, and reports a question without a unique answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FOUND = """
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The request: its audit ID, and where several have it, its cluster and when it was received (RFC 3339)."""
+    """The request: its audit ID and, where several requests have it, the cluster and the time of receipt (RFC 3339)."""
 
     audit_id: str
     cluster: str | None = None
@@ -34,10 +34,10 @@ class Wanted:
 def explain_one(
     reader: LakeReader, wanted: Wanted, asked: Asked, other_authorizers: OtherAuthorizers | None = None
 ) -> list[Explanation]:
-    """The explanation of one request; several where it deleted a collection.
+    """The explanation of one request; several if it deleted a collection.
 
-    Raises NotFoundError for an audit ID that the lake does not have, InputError where several requests have it or no policy has a
-    name that was asked for, EvidenceError for a request that a replay leaves out.
+    Raises NotFoundError for an audit ID that the lake does not have. Raises InputError where several requests have it or no policy
+    has an asked name. Raises EvidenceError for a request that a replay leaves out.
     """
     cluster, moment = _request(reader, wanted)
     if other_authorizers is not None:

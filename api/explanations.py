@@ -1,7 +1,7 @@
-"""Explanations that are asked for over HTTP: each is made in a process of its own, bounded in number, memory and time, and kept.
+"""Explanations requested over HTTP: a process of its own makes each, bounded in number, memory and time; the answers are kept.
 
-The process is `python -m api.explainer`, because policies may be posted by anybody. Whoever asks the same question meanwhile waits
-for the same answer. A page waits a moment only, and has the answer at a later look.
+The process is `python -m api.explainer`, because any reader may post policies. Further requests with the same question wait for the
+same answer. A page waits only a moment, and shows the answer when it is loaded again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = structlog.get_logger("hindcast.query")
 class Question:
     """Which request to explain, and with which policies: those posted as `policies`, those of a run, or those in force then.
 
-    `at` tells several requests of one audit ID apart; `names` keeps only policies of these names. Without `kubernetes_version` the
+    `at` distinguishes requests with one audit ID; `names` keeps only policies of these names. Without `kubernetes_version` the
     version is that of the run, or the newest.
     """
 
@@ -54,7 +54,7 @@ class Question:
 
 
 class _Answer(msgspec.Struct):
-    """What the process writes."""
+    """The output of the process."""
 
     explanations: list[Explanation] | None = None
     error: dict[str, str] | None = None
@@ -68,12 +68,12 @@ class _Kept:
     is_error: bool
 
     def holds(self, files: object) -> bool:
-        """Whether it is still an answer: for as long as the lake is the same, an error for a minute."""
+        """Whether the answer still holds: as long as the lake is the same; for an error, a minute."""
         return (self.files == files and not self.is_error) or time.monotonic() - self.made < _KEPT_SECONDS
 
 
 class Explanations:
-    """Explains for many. Lives in the server's event loop."""
+    """Explains for many clients. Lives in the server's event loop."""
 
     def __init__(self, asker: Asker, memory_bytes_max: int) -> None:
         self._asker = asker
@@ -90,13 +90,14 @@ class Explanations:
         return await asyncio.shield(self._task(question))
 
     async def in_time(self, question: Question, seconds: float) -> list[Explanation] | None:
-        """The explanations for a page; None where that takes longer, and they are there at a later look. Raises as `body` does."""
+        """The explanations for a page; None if they take longer; then the page has them when it is loaded again. Raises as
+        `body` does."""
         task = self._task(question)
         await asyncio.wait([task], timeout=seconds)
         return (_read(task.result()).explanations or []) if task.done() else None
 
     async def close(self) -> None:
-        """End all that is being explained."""
+        """End all running explanations."""
         tasks = [task for task in self._tasks.values() if not task.done()]
         for task in tasks:
             task.cancel()
@@ -114,7 +115,7 @@ class Explanations:
     def _end(self, question: Question, task: asyncio.Task[bytes]) -> None:
         del self._tasks[question]
         if not task.cancelled():
-            task.exception()  # whoever waits for it has it; where no one does any more, it is of no use
+            task.exception()  # clients that wait already have it; if no client waits any more, it is not needed
 
     async def _explain(self, question: Question) -> bytes:
         kept = self._kept.get(question)
@@ -136,7 +137,7 @@ class Explanations:
             self._kept.popitem(last=False)
 
     async def _work(self, question: Question) -> bytes:
-        """What a process answers, or the error in its place: whoever looks later must not start it again and again."""
+        """The answer of a process, or the error in its place, so that later requests do not start the process again and again."""
         seconds_max = self._asker.seconds_max
         try:
             async with asyncio.timeout(seconds_max):

@@ -1,4 +1,4 @@
-"""Rows as a caller wants them: JSON, CSV or an Arrow IPC stream, by `format=` or else by the Accept header."""
+"""Rows in the format that a caller wants: JSON, CSV or an Arrow IPC stream, by `format=` or else by the Accept header."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ MEDIA_TYPES: Mapping[RowFormat, str] = {
 }
 # Columns whose texts are JSON documents. JSON answers hold the documents themselves, CSV and Arrow the texts as they were recorded.
 DOCUMENTS = frozenset({"request_object", "response_object", "extra", "user_extra", "impersonated_user"})
-# An answer holds a document within lists and objects of its own. What can be read within so many more can also be written there.
+# An answer wraps a document in lists and objects of its own. A document that can be parsed inside this many more can also be
+# written there.
 _MARGIN = 50
 _TAKES_ANYTHING = ("*/*", "application/*", "text/html", "application/xhtml+xml")
 
 
 def chosen_format(request: Request, given: RowFormat | None) -> RowFormat:
-    """`format=` if it is given, else the best of the Accept header; JSON where that takes anything. Raises NotAcceptableError."""
+    """`format=` if it is given, else the best of the Accept header; JSON if that accepts anything. Raises NotAcceptableError."""
     if given is not None:
         return given
     wanted = _accepted(request.headers.get("accept", ""))
@@ -81,7 +82,7 @@ def _quality(text: str) -> float:
 
 
 def page_response(request: Request, page: Page, form: RowFormat, **more: Any) -> Response:
-    """A page in a format. The next page is named in a Link header (RFC 8288), and in JSON next to the rows; `more` is too."""
+    """A page in a format. The next page is named in a Link header (RFC 8288), and in JSON next to the rows, like `more`."""
     headers = {"Vary": "Accept, Authorization"}
     if page.next is not None:
         kept = [(name, value) for name, value in request.query_params.multi_items() if name != "after"]
@@ -99,7 +100,7 @@ def json_response(value: object, status: int = 200) -> Response:
 
 
 def json_bytes(value: object) -> bytes:
-    """JSON in UTF-8. What UTF-8 cannot hold is replaced: a recorded text may be cut within a character."""
+    """JSON in UTF-8. Characters that UTF-8 cannot hold are replaced: a recorded text may be cut within a character."""
     return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
@@ -155,7 +156,7 @@ def _plain(value: object) -> object:
 
 
 def _csv(table: pa.Table) -> bytes:
-    """One header line; lists, maps and structs are JSON in one cell, and no text is a formula (see cells.py)."""
+    """One header line; lists, maps and structs are JSON in one cell, and no text can act as a formula (see cells.py)."""
     flat = [_flat(field.type, table[field.name]) for field in table.schema]
     out = io.BytesIO()
     pa_csv.write_csv(pa.Table.from_arrays(flat, names=table.schema.names), out)

@@ -1,8 +1,7 @@
-"""Before any route of the query server: who asks, and whether a web page of somebody else made a browser ask.
+"""Checks before any route of the query server: who asks, and whether another site's page made a browser ask.
 
-Everything but /healthz needs a reader. Where nobody has to show anything, the server is meant for this machine, so only names of
-this machine are answered: a page elsewhere could otherwise give its own name our address and read the lake through a visitor's
-browser.
+Everything but /healthz needs a reader. A server without authentication is meant for this machine, so it answers only to names of
+this machine. Otherwise a page elsewhere could give its own name our address, and read the lake through a visitor's browser.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .readers import NotAReaderError, Readers
 _OPEN_PATHS = frozenset({"/healthz"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _AUTHORIZATION_BYTES_MAX = 20_000
-# Pages bring their own; everything else is data, and nothing in it may run.
+# Pages bring their own content policy; every other answer is data, and nothing in it may run.
 _HEADERS: Mapping[str, str] = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -41,7 +40,7 @@ _log = structlog.get_logger("hindcast.query")
 class Gate:
     """Lets requests of readers through, with `reader` in the request's state; answers all others.
 
-    `hosts` are names in addition to those of this machine under which it may be asked; None takes any.
+    `hosts` are names in addition to those of this machine under which it may be asked; None allows any name.
     """
 
     def __init__(self, app: ASGIApp, readers: Readers, hosts: frozenset[str] | None) -> None:
@@ -86,7 +85,7 @@ class Gate:
                 error.status, "no_reader" if error.status == 401 else "not_allowed", error.message, error.hint
             )
             if error.status == 401:
-                # A browser asks the person for a name and a token; a program is told what to send.
+                # A browser asks the user for a name and a token; a program gets a hint which header to send.
                 is_page = not scope["path"].startswith("/api/")
                 response.headers["WWW-Authenticate"] = 'Basic realm="hindcast: token as password"' if is_page else "Bearer"
             return response
@@ -97,7 +96,7 @@ class Gate:
 
 
 def _with_headers(send: Send) -> Send:
-    """Adds what the answer does not say itself."""
+    """Adds headers that the answer lacks."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -63,12 +63,12 @@ class GateQuestion:
     other_authorizers: OtherAuthorizers | None = None
 
     def to_json(self) -> bytes:
-        """As a server takes it."""
+        """In the form that a server accepts."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, body: bytes) -> GateQuestion:
-        """Raises InputError for anything else, and for a field that this version does not know."""
+        """Raises InputError for any other form, and for a field that this version does not know."""
         try:
             given = msgspec.json.decode(body, type=dict[str, Any])
             if unknown := sorted(given.keys() - {entry.name for entry in fields(cls)}):
@@ -90,12 +90,12 @@ class GateAnswer:
     defects: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
-        """As a server sends it."""
+        """In the form that a server sends."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, body: bytes) -> GateAnswer:
-        """Raises InputError for what another version of Hindcast wrote."""
+        """Raises InputError for the answer of another version of Hindcast."""
         try:
             return msgspec.json.decode(body, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -105,7 +105,7 @@ class GateAnswer:
 def answer(
     own: Context, question: GateQuestion, run: Walk, workers: int, begin: Callable[[State], None] = lambda state: None
 ) -> GateAnswer:
-    """Replay, compare and decide. `run` walks a plan, and `begin` hears of each further stage.
+    """Replay, compare and decide. `run` walks a plan, and `begin` is called at each further stage.
 
     Raises InputError for policies, names and rules that cannot be used, and EvidenceError where the window holds no request.
     """

@@ -20,7 +20,7 @@ class HeadAsGet:
         async def send_head(message: Message) -> None:
             if message["type"] == "http.response.start":
                 await send(message)
-                # At once: an answer that streams events would otherwise not end.
+                # End at once: an answer that streams events would otherwise go on.
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         await self._app({**scope, "method": "GET"}, receive, send_head)

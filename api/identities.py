@@ -32,7 +32,7 @@ class Identity:
 
 
 def read_identities(path: Path) -> list[Identity]:
-    """The identities of a file. Raises InputError with file and line for what is none, or when the file cannot be read."""
+    """The identities of a file. Raises InputError with file and line for an invalid line, or when the file cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -67,7 +67,7 @@ class IdentityFile:
         self._identities = read_identities(path)
 
     def reload_if_changed(self) -> None:
-        """Take over a changed file; one that cannot be read leaves the identities as they were, and is logged."""
+        """Reload a changed file; if it cannot be read, the identities stay and the error is logged."""
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return
@@ -83,7 +83,7 @@ class IdentityFile:
         """The clusters that the bearer of this token or certificate may write as; empty when neither proves anything."""
         shown = {kind: _hash(proof) for kind, proof in (("token", token), ("name", certificate_name)) if proof}
         found = set()
-        # Every identity is compared, in constant time, so that the duration tells nothing of how near a guess was.
+        # Every identity is compared, in constant time, so that the duration does not show how close a guess was.
         for identity in self._identities:
             if hmac.compare_digest(shown.get(identity.kind, b""), identity.proof_hash):
                 found.add(identity.cluster)

@@ -1,8 +1,8 @@
-"""Replays that were started over HTTP: each in a process of its own, bounded in number, whether or not anybody still watches.
+"""Replays started over HTTP: each in a process of its own, bounded in number, whether or not a client still watches.
 
-A job's process is `python -m api.replayer`. It is told what to do on its standard input and tells how it gets on, one JSON object a
-line, on its standard output. When this process dies, that pipe closes and the job ends itself. A job that ended early leaves the
-parts it finished; the same replay, started again, goes on from there.
+A job's process is `python -m api.replayer`. It reads its order from its standard input, and writes its progress to its standard
+output, one JSON object a line. When the server dies, the pipe closes and the job ends itself. A job that ended early keeps its
+finished parts; the same replay, started again, goes on from there.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Order:
     """What to replay: manifests as text, and over which requests.
 
     For readiness, `calibrate` also compares with the record, and `exemptions` also looks for exemptions and the way to Deny. A gate
-    is one question as JSON (gating.GateQuestion), which says all of this itself. With `costs_of`, the name of a run, the costs of
-    its policies are counted in place of a replay. `rules` holds readiness rules by name, `other_authorizers` what the clusters have
-    beside RBAC; None for what the log shows.
+    is one question as JSON (gating.GateQuestion), which holds all these options itself. With `costs_of`, the name of a run, the job
+    counts the costs of its policies instead of a replay. `rules` holds readiness rules by name. `other_authorizers` names the
+    clusters' authorizers other than RBAC; None for those in the log.
     """
 
     policies: str = ""
@@ -81,17 +81,17 @@ class Order:
 
     @property
     def gate_digest(self) -> str:
-        """What names the answer to a gate in the folder of its run; the same question has the same answer there."""
+        """The name of a gate's answer in the folder of its run; the same question has the same answer there."""
         return hashlib.sha256(self.gate).hexdigest()[:16]
 
     def line(self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> bytes:
-        """As a job's process reads it, with what it may take: a Task as JSON."""
+        """A Task as JSON, with its resource limits, as a job's process reads it."""
         return msgspec.json.encode(Task(str(lake), os.getpid(), memory_bytes_max, seconds_max, output_bytes_max, self))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An order as the process of a job reads it: over which lake, for which process, and within which bounds."""
+    """An order as a job's process reads it: the lake, the parent process, and the bounds."""
 
     lake: str
     parent: int
@@ -103,13 +103,13 @@ class Task:
 
 @dataclass(slots=True)
 class Job:
-    """One started replay. `done` and `planned` count requests; `error` has code, message and hint, where it failed."""
+    """One started replay. `done` and `planned` count requests; `error` has code, message and hint, if it failed."""
 
     job_id: str
     reader: str
     order: Order
     created_ts: datetime
-    gate_digest: str = ""  # of a gate: what names its answer
+    gate_digest: str = ""  # for a gate: the name of its answer
     state: State = State.WAITING
     run_id: str | None = None
     done: int = 0
@@ -117,7 +117,7 @@ class Job:
     started_ts: datetime | None = None
     ended_ts: datetime | None = None
     error: Mapping[str, str] | None = None
-    version: int = 0  # goes up with every change
+    version: int = 0  # grows with every change
     changed: asyncio.Condition = field(default_factory=asyncio.Condition, repr=False)
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
@@ -127,12 +127,12 @@ class Job:
         return self.state in OVER
 
     def document(self) -> dict[str, Any]:
-        """What callers are shown of it."""
+        """The fields that callers see."""
         names = ("job_id", "reader", "state", "run_id", "done", "planned", "created_ts", "started_ts", "ended_ts", "error")
         return {name: getattr(self, name) for name in names}
 
     async def update(self, **values: Any) -> None:
-        """Change it and tell those who watch; a job that is over does not change."""
+        """Change it and wake the watchers; a finished job does not change."""
         async with self.changed:
             if not self.is_over:
                 for name, value in values.items():
@@ -164,11 +164,11 @@ class Jobs:
         return found
 
     def counting(self, run_id: str) -> Job | None:
-        """The newest job that counts the costs of a run; None where there was none."""
+        """The newest job that counts the costs of a run, or None."""
         return next((job for job in self.all() if job.order.costs_of == run_id), None)
 
     def start(self, order: Order, reader: str) -> Job:
-        """Begin a replay as soon as there is room for it. Raises BusyError where too many wait."""
+        """Begin a replay as soon as there is room for it. Raises BusyError if too many wait."""
         waiting = sum(job.state is State.WAITING for job in self._jobs.values())
         if waiting >= WAITING_MAX:
             raise BusyError(f"{waiting} replays are waiting already", "start it again when one has ended, or cancel one")
@@ -180,7 +180,7 @@ class Jobs:
         return job
 
     async def cancel(self, job_id: str) -> Job:
-        """End a job now; one that is over stays as it is. Raises NotFoundError."""
+        """End a job now; a finished one stays as it is. Raises NotFoundError."""
         job = self.get(job_id)
         await job.update(state=State.CANCELLED, ended_ts=datetime.now(UTC))
         if job.task is not None and not job.task.done():
@@ -190,14 +190,15 @@ class Jobs:
         return job
 
     async def settled(self, job: Job, seconds: float) -> Job:
-        """The job once its policies were read and its requests counted, or it is over; or as it is after so many seconds."""
+        """The job once its policies were read and its requests counted, or once it is over; after so many seconds, as it is
+        then."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds), job.changed:
                 await job.changed.wait_for(lambda: job.run_id is not None or job.is_over)
         return job
 
     async def changes(self, job: Job, pause_seconds: float) -> AsyncIterator[Job | None]:
-        """The job now, and again whenever it has changed, until it is over; None after so many seconds without a change."""
+        """The job now, and again after each change, until it is over; None after so many seconds without a change."""
         shown = -1
         while True:
             if job.version == shown:
@@ -213,7 +214,7 @@ class Jobs:
                 return
 
     async def close(self) -> None:
-        """Cancel all that is not over."""
+        """Cancel all unfinished jobs."""
         await asyncio.gather(*(self.cancel(job.job_id) for job in self.all() if not job.is_over))
 
     def _forget(self) -> None:
@@ -232,12 +233,12 @@ class Jobs:
             except OSError as error:
                 await self._fail(job, "error", f"the replay's process cannot be started: {error.strerror}", "try again")
             except Exception as error:
-                # Whatever it is, the job ends, and those who watch it see that.
+                # Any error ends the job, and its watchers see that.
                 _log.error("replay_lost", job_id=job.job_id, exc_info=error)
                 await self._fail(job, "error", "what the replay's process told cannot be understood", _SEE_LOG)
 
     async def _follow(self, job: Job) -> None:
-        """One life of a job's process."""
+        """One run of a job's process."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "api.replayer", stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES_MAX, start_new_session=True
         )
@@ -248,7 +249,7 @@ class Jobs:
                 line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
                 process.stdin.write(line + b"\n")
                 await process.stdin.drain()
-            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs need not remember a megabyte each
+            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs must not keep a megabyte each
             async for line in process.stdout:
                 await job.update(**_told(line))
             code = await process.wait()
@@ -258,7 +259,7 @@ class Jobs:
             await _end(process)
 
     def _last_words(self, code: int) -> str:
-        """Why a process is gone that said nothing."""
+        """Why a process ended without a message."""
         if code >= 0:
             return f"the replay's process ended unexpectedly ({code})"
         mib = self._memory_bytes_max // 1024**2
@@ -274,7 +275,7 @@ class Jobs:
 
 
 def _told(line: bytes) -> dict[str, Any]:
-    """What a line of a job's process changes."""
+    """The fields of a job that a line of its process changes."""
     values: dict[str, Any] = json.loads(line)
     if "state" in values:
         values["state"] = State(values["state"])

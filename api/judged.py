@@ -59,7 +59,7 @@ def _pass(item: AdmissionRequest) -> dict[str, Any]:
 
 
 def _evidence(found: Evidence[Object | None]) -> dict[str, Any]:
-    """A value with its source and how good it is (`evidence`), or why it is not known. A known null is what a policy was given."""
+    """A value with its source and grade (`evidence`), or why it is unknown. A policy was given a known null as null."""
     if isinstance(found, Known):
         return {"is_known": True, "value": found.value, "source": found.source, "evidence": str(found.grade), "why": None}
     return {"is_known": False, "value": None, "source": None, "evidence": None, "why": found.reason}

@@ -1,4 +1,4 @@
-"""Answers that cost more than a page may take, kept while they hold: a reader walks back and forth between pages."""
+"""Answers that cost more than a page may take, kept while they hold, because a reader goes back and forth between pages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .questions import TABLES
 Answer = TypeVar("Answer")
 
 _ENTRIES_MAX = 64
-# A replay's verdicts never change; what the lake says next to them may.
+# The verdicts of a replay never change; the lake's data shown next to them may.
 _REPORT_SECONDS = 600.0
 _LEDGER_SECONDS = 30.0
-# What takes a minute is not made again every minute.
+# An answer that takes a minute is not made again every minute.
 _TIMES_ITS_COST = 10.0
 
 
@@ -44,7 +44,7 @@ class _Entry:
 
 
 class Kept:
-    """Answers by name, good for some seconds, or for as long as the lake's files are the same. For several threads."""
+    """Answers by name, good for some seconds, or for as long as the lake's files are the same. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class Kept:
             return (str(source.lake), *name) in self._entries
 
     def is_behind(self, source: Source, name: tuple[object, ...]) -> bool:
-        """Whether the kept answer was made of other files than the lake has now."""
+        """Whether the kept answer was made from other files than the lake holds now."""
         with self._lock:
             entry = self._entries.get((str(source.lake), *name))
         return entry is not None and entry.files != source.reader.files
@@ -90,12 +90,12 @@ def report_of(source: Source, run_id: str) -> Report:
 
 
 def has_report(source: Source, run_id: str) -> bool:
-    """Whether the report of a replay is at hand."""
+    """Whether the report of a replay is kept."""
     return _kept.has(source, ("report", run_id))
 
 
 def about_lake(source: Source, name: str, make: Callable[[], Answer]) -> Answer:
-    """An answer that speaks of the whole lake, such as the loss ledger."""
+    """An answer about the whole lake, such as the loss ledger."""
     return _kept.get(source, (name,), _LEDGER_SECONDS, make)
 
 
@@ -112,10 +112,10 @@ def view_of(source: Source, name: str) -> pa.Table:
 
 
 def history_of(source: Source) -> LogHistory:
-    """Everything that policies look up in addition to requests, over all times and clusters. It is only read."""
+    """Everything but requests that policies look up, over all times and clusters. It is only read."""
     return about_lake(source, "history", lambda: load_history(source.reader, (), Window()))
 
 
 def plan_of(source: Source, run_id: str) -> dict[str, Any]:
-    """The plan of a replay; that of a large lake is megabytes. Raises NotFoundError."""
+    """The plan of a replay; the plan of a large lake has megabytes. Raises NotFoundError."""
     return _kept.get(source, ("plan", run_id), float("inf"), lambda: run_reads.run_plan(source.lake, run_id))

@@ -1,7 +1,7 @@
-"""How a table stands on a terminal: names, times and numbers are never broken, whatever the width.
+"""The layout of tables on a terminal: names, times and numbers are never broken, whatever the width.
 
-Where a table is too wide, its prose wraps between words; then columns are left out that say least; then each row stands as lines of
-its own. In a pipe a row is one line of natural width, unless COLUMNS says how wide lines may be.
+If a table is too wide, first its prose wraps between words; then the least important columns are left out; then each row becomes
+several lines. In a pipe a row is one line of natural width, unless COLUMNS gives a width.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tables import Column, Table, text
 
 _GAP = 3
 _GAP_MIN = 2
-# A narrower column of prose is a ladder and not a text.
+# A narrower column of prose would be unreadable.
 _PROSE_MIN = 24
 _LINES_MAX = 3
 _STYLES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1;32", "cyan": "1;36"}
@@ -48,7 +48,7 @@ class Screen:
         return cls(width, has_colour and not environment.get("NO_COLOR"), is_terminal)
 
     def styled(self, shown: str, style: str) -> str:
-        """The text in a style (a key of the table of styles); as it is where there is no colour."""
+        """The text in a style (a key of the table of styles); unchanged without colour."""
         return f"\x1b[{_STYLES[style]}m{shown}\x1b[0m" if self.has_colour and style and shown else shown
 
 
@@ -76,7 +76,7 @@ class _Field:
 
 
 def lines_of(table: Table, screen: Screen, *, wide: bool) -> list[str]:
-    """The lines of one table, without what ends a line. `wide` shows every column, and cuts nothing."""
+    """The lines of one table, without line ends. `wide` shows every column and cuts nothing."""
     lines = [screen.styled(line, table.style or "bold") for line in _wrapped(printable(table.title), screen.width)]
     fields = [
         _Field(column, [printable(text(row[index]), one_line=screen.width is None) for row in table.rows])
@@ -103,7 +103,7 @@ def lines_of(table: Table, screen: Screen, *, wide: bool) -> list[str]:
 
 
 def _fitting(fields: Sequence[_Field], width: int, *, may_drop: bool) -> tuple[Sequence[_Field], list[int] | None, int]:
-    """The columns that fit with their widths and the gap between them; no widths where they do not fit at all."""
+    """The columns that fit with their widths and the gap between them; no widths if they do not fit at all."""
     left = list(fields)
     while True:
         for gap in (_GAP, _GAP_MIN):
@@ -116,7 +116,7 @@ def _fitting(fields: Sequence[_Field], width: int, *, may_drop: bool) -> tuple[S
 
 
 def _least_useful(fields: Sequence[_Field]) -> _Field | None:
-    """What to leave out next: a column that repeats the one before it or is empty, then those that may go."""
+    """The column to leave out next: one that repeats the column before it or is empty, then those that may go."""
     for before, field in pairwise(fields):
         if not any(field.cells) or list(before.cells) == list(field.cells):
             return field
@@ -125,12 +125,12 @@ def _least_useful(fields: Sequence[_Field]) -> _Field | None:
 
 
 def _widths(fields: Sequence[_Field], room: int) -> list[int] | None:
-    """A width for each column within `room`: columns of prose share what the others leave; None where a word would be broken."""
+    """A width for each column within `room`: columns of prose share the rest after the others; None if a word would be broken."""
     widths = [field.least for field in fields]
     spare = room - sum(widths)
     if spare < 0:
         return None
-    # Names that have spaces stay on one line before prose gets more; a narrow want is met before a wide one.
+    # Names that have spaces stay on one line before prose gets more; narrow columns get their width before wide ones.
     order = sorted(range(len(fields)), key=lambda index: (fields[index].column.prose, fields[index].natural - widths[index]))
     for position, index in enumerate(order):
         share = spare if not fields[index].column.prose else spare // (len(order) - position)
@@ -191,7 +191,7 @@ def _stacked(fields: Sequence[_Field], screen: Screen) -> list[str]:
 
 
 def _folded(cell: str, width: int, lines_max: int | None) -> list[str]:
-    """The lines of a cell, wrapped between words; a longer word, and what is beyond the last line, end in an ellipsis."""
+    """The lines of a cell, wrapped between words. A longer word, and text beyond the last line, ends in an ellipsis."""
     lines = [_cut(line, width) for line in _wrapped(cell, width)] or [""]
     if lines_max is not None and len(lines) > lines_max:
         lines = lines[:lines_max]
@@ -220,6 +220,7 @@ def _wrapped(shown: str, width: int | None) -> list[str]:
 
 
 def printable(cell: str, *, one_line: bool = False) -> str:
-    """A cell without what could write elsewhere on a terminal, or in another direction: clients choose names, and are logged."""
+    """A cell without characters that could write elsewhere on a terminal or change direction: clients choose names, and these
+    are logged."""
     shown = visible(cell).replace("\t", "\\t")
     return " ".join(shown.split("\n")) if one_line else shown

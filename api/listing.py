@@ -1,7 +1,7 @@
-"""Pages of rows: which rows, in which order, from where to where. Every value is bound; only our own names become SQL.
+"""Pages of rows: which rows, in which order, from where to where. Every value is bound; only Hindcast's own names become SQL.
 
-A page is found in two steps: first the keys of its rows, from narrow columns, then the rows themselves within the time that the
-keys span. Large columns are so read for the rows of one page and not for all that were sorted.
+A page is found in two steps: first the keys of its rows, from narrow columns; then the rows themselves, within the time that the
+keys span. So large columns are read only for the rows of one page, and not for all sorted rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = re.compile(r"\$(p\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One thread's way to a lake: a session of its own, and the folder."""
+    """One thread's access to a lake: a session of its own, and the folder."""
 
     reader: LakeReader
     lake: Path
@@ -38,7 +38,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows of an answer; `next` is the `after` of the page that follows, None at the end."""
+    """Some rows of an answer; `next` is the `after` of the following page, None at the end."""
 
     rows: pa.Table
     next: str | None
@@ -53,8 +53,8 @@ class Page:
 class Listing:
     """Rows in the order of their keys. The first key is the time, as column `ts`.
 
-    `narrow` is what stands behind FROM where keys are looked for, `wide` a SELECT with all columns of the answer and no WHERE,
-    `where` the conditions, at least one, and `timed` the smallest table with the same times.
+    `narrow` is the FROM clause of the search for keys. `wide` is a SELECT with all columns of the answer and no WHERE. `where`
+    holds the conditions, at least one, and `timed` is the smallest table with the same times.
     """
 
     question: str
@@ -67,19 +67,19 @@ class Listing:
 
 @dataclass(slots=True)
 class Parameters:
-    """Values that a statement is given by name."""
+    """The bound values of a statement, by name."""
 
     values: dict[str, Any] = field(default_factory=dict)
 
     def bind(self, value: object) -> str:
-        """The name under which a value stands in the statement."""
+        """The name of a value in the statement."""
         name = f"p{len(self.values)}"
         self.values[name] = value
         return f"${name}"
 
 
 def conditions(filters: Filters, parameters: Parameters) -> list[str]:
-    """What rows must fulfil; `true` where nothing is asked. An empty value means rows that have none."""
+    """The conditions on rows; `true` if nothing is asked. An empty value means rows without a value."""
     found = ["true"]
     for column, values in filters.values().items():
         named = [value for value in values if value != ""]
@@ -94,12 +94,12 @@ def conditions(filters: Filters, parameters: Parameters) -> list[str]:
 
 
 def holding(text: str, columns: Iterable[str], parameters: Parameters) -> str:
-    """The condition that a text stands in one of some columns, in upper or lower case."""
+    """The condition that one of some columns contains a text, ignoring case."""
     return f"contains(lower(concat_ws(chr(10), {', '.join(columns)})), {parameters.bind(text.lower())})"
 
 
 def rows_of(source: Source, text: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
-    """The rows of a bounded statement of ours as dictionaries."""
+    """The rows of a bounded statement of Hindcast's own, as dictionaries."""
     found: list[dict[str, Any]] = table_of(source, text, parameters).to_pylist(maps_as_pydicts="lossy")
     return found
 
@@ -127,7 +127,7 @@ def keyset_page(source: Source, listing: Listing, parameters: Parameters, paging
         keys = source.reader.connection.execute(text, _used(text, parameters)).fetchall()
         if len(keys) > limit:
             break
-    # The cursor's own time belongs to the span: rows of it that are skipped are counted again in the second step.
+    # The cursor's own time belongs to the span: the second step counts its skipped rows again.
     times = [key[0] for key in keys[:limit]] + list(start.keys[:1] if start and keys else ())
     within = [f"ts >= {parameters.bind(min(times))}", f"ts <= {parameters.bind(max(times))}"] if times else ["false"]
     where = _all(listing.where, after, within)
@@ -138,7 +138,7 @@ def keyset_page(source: Source, listing: Listing, parameters: Parameters, paging
 
 
 def counted_page(source: Source, question: str, text: str, parameters: Parameters, paging: Paging) -> Page:
-    """One page of a small, fully ordered answer that is computed as a whole each time."""
+    """One page of a small, fully ordered answer that is computed whole each time."""
     start = parse_cursor(paging.after, question, ())
     skip = start.skip if start else 0
     rows = table_of(source, f"FROM ({text}) LIMIT {paging.limit + 1} OFFSET {skip}", parameters)
@@ -152,7 +152,7 @@ def counted_page(source: Source, question: str, text: str, parameters: Parameter
 def _spans(
     source: Source, listing: Listing, parameters: Parameters, start: Cursor | None, is_newest: bool
 ) -> Iterator[Sequence[str]]:
-    """Conditions on the time in which a page is looked for: growing stretches from where it begins, and at last all the rest.
+    """Conditions on the time of the search for a page: growing stretches from its beginning, and at last all the rest.
 
     A page is mostly full within hours; sorting and folding years of events for it would take seconds.
     """
@@ -177,14 +177,14 @@ def _all(*conditions: Sequence[str]) -> str:
 
 
 def _beyond(named: str, start: Cursor, parameters: Parameters, is_newest: bool) -> str:
-    """Rows from the cursor's keys on. The time stands alone too, so that files of other times are not opened."""
+    """Rows from the cursor's keys on. The condition on time is also separate, so that files of other times are not opened."""
     sign = "<=" if is_newest else ">="
     bound = [parameters.bind(key) for key in start.keys]
     return f"ts {sign} {bound[0]} AND ({named}) {sign} ({', '.join(bound)})"
 
 
 def _end(keys: Sequence[tuple[Key, ...]], start: Cursor | None) -> Cursor:
-    """Where the page ends: at its last keys, after those of the rows before that have the same."""
+    """Where the page ends: its last keys, and how many rows with these keys came before the end."""
     last = keys[-1]
     same = sum(1 for key in keys if key == last)
     before = start.skip if start is not None and tuple(start.keys) == last else 0
@@ -204,6 +204,6 @@ def _bounded(source: Source, text: str, parameters: Parameters) -> pa.Table:
 
 
 def _used(text: str, parameters: Parameters | None) -> dict[str, Any] | None:
-    """The values that a statement names: DuckDB refuses others, and an empty list of them."""
+    """The values that a statement names: DuckDB raises an error for others, and for an empty list of them."""
     values = parameters.values if parameters else {}
     return {name: values[name] for name in _NAMED.findall(text)} or None

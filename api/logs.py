@@ -18,7 +18,7 @@ _HEADER = b"x-request-id"
 
 
 def configure(level: str, *, as_json: bool | None) -> None:
-    """Send our own and the libraries' log lines to standard error in one format; None takes JSON but on a terminal."""
+    """Send our own and the libraries' log lines to standard error in one format; None means JSON, except on a terminal."""
     if as_json is None:
         as_json = not sys.stderr.isatty()
     shared: list[Any] = [
@@ -42,7 +42,7 @@ def configure(level: str, *, as_json: bool | None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # It would print every POST of every API server; failures are logged by the routes with their reason.
+    # It would log every POST of every API server; the routes log failures with their reason.
     logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -53,7 +53,7 @@ def configure(level: str, *, as_json: bool | None) -> None:
 
 
 class RequestIds:
-    """Gives every request an id, its sender's own if that is harmless, binds it to the log and sends it back."""
+    """Gives every request an id (the sender's own if it is harmless), binds it to the log and returns it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""OpenID Connect: whose token this is, as the issuer's published keys prove it.
+"""OpenID Connect: finds a token's user, as the issuer's published keys prove it.
 
-The keys (RFC 7517) come from a file, from a URL, or from where the issuer's discovery document says. Only asymmetric algorithms are
-taken: with a symmetric one, whoever can check a token could also make one.
+The keys (RFC 7517) come from a file, from a URL, or from the URL in the issuer's discovery document. Only asymmetric algorithms are
+accepted: with a symmetric one, every checker of tokens could also make them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ingest.errors import HindcastError, InputError, LakeError
 from .watched import WatchedFile
 
 TOKEN_LENGTH_MAX = 16_384
-# What an issuer's clock and ours may differ.
+# The allowed difference between the issuer's clock and ours.
 LEEWAY_SECONDS = 30
 _KEY_TYPES = {
     "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
     "ES256": "EC", "ES384": "EC", "ES512": "EC", "EdDSA": "OKP",
 }  # fmt: skip
 _FRESH_SECONDS = 600.0
-# An unknown key id may be a new key, or a stranger's invention: it makes us ask the issuer this often at most.
+# An unknown key id may be a new key or an invented one; it makes us ask the issuer at most this often.
 _ASK_AGAIN_SECONDS = 10.0
 _FETCH_SECONDS_MAX = 5.0
 _FETCH_BYTES_MAX = 1 << 20
@@ -50,7 +50,7 @@ class TokenRefusedError(HindcastError):
 
 @dataclass(frozen=True, slots=True)
 class OidcRules:
-    """Which tokens are taken. Empty `users` and `groups` take everyone to whom the issuer gives a token of this audience."""
+    """Which tokens are accepted. Empty `users` and `groups` accept everyone to whom the issuer gives a token of this audience."""
 
     issuer: str
     audience: str
@@ -77,7 +77,7 @@ class Oidc:
     def user_of(self, token: str) -> tuple[str, bool]:
         """The user whom a token proves, and whether the rules let that user in. Blocks while keys are fetched.
 
-        Raises TokenRefusedError, and KeysUnavailableError where there are no keys to judge it by.
+        Raises TokenRefusedError, and KeysUnavailableError without keys to check it.
         """
         claims = self._claims(token)
         user = claims.get(self._rules.user_claim)
@@ -144,7 +144,7 @@ def _words(error: jwt.PyJWTError) -> str:
 
 
 class KeysUnavailableError(LakeError):
-    """The issuer's keys cannot be had, so that no token can be judged."""
+    """The issuer's keys are unavailable, so no token can be checked."""
 
 
 class _FileKeys:
@@ -161,7 +161,7 @@ class _FileKeys:
 
 
 class _FetchedKeys:
-    """Keys of a URL, kept for ten minutes; while the issuer cannot be reached, the old ones stay good."""
+    """Keys of a URL, kept for ten minutes; while the issuer cannot be reached, the old ones stay valid."""
 
     def __init__(self, rules: OidcRules) -> None:
         self._rules = rules
@@ -219,7 +219,7 @@ def _read_keys(path: Path) -> Keys:
 
 
 def _parse_keys(document: object, source: str) -> Keys:
-    """The public signing keys of a JWKS; symmetric keys, and kinds that we do not know, are left out."""
+    """The public signing keys of a JWKS; symmetric keys, and unknown kinds, are left out."""
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise InputError(f"{source}: holds no list `keys`", "give a JWKS (RFC 7517)")

@@ -1,4 +1,5 @@
-"""By which name a server was asked. A web page elsewhere can give its own name our address, and a browser then posts to us."""
+"""Checks the name by which a server was asked. A web page elsewhere can give its own name our address; a browser then posts to
+us."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def answers_to(host: str, names: frozenset[str]) -> bool:
 
 
 class OwnNames:
-    """Refuses requests to an open sink that were sent to another name than this machine's, or that a web page made."""
+    """Refuses requests to an open sink that name another machine, or that a web page made."""
 
     def __init__(self, app: ASGIApp, names: frozenset[str]) -> None:
         self._app = app

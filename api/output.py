@@ -1,7 +1,7 @@
 """The output of a command: one `Table` or several, rendered as kubectl users expect with `-o`.
 
 A command builds tables and knows nothing of formats; a renderer computes nothing. Results go to standard output, everything else
-(progress, notes on the way, errors) to standard error.
+(progress, notes, errors) to standard error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None, 
     """Write the tables to `stream` (standard output). JSON, YAML and CSV carry every column, and times as RFC 3339 in UTC.
 
     CSV holds the first table, the command's answer; standard error says which others there are. `limit` is how many rows of each
-    table are written: 0 stands for all, None for all but on a terminal.
+    table are written: 0 means all; None means all, except on a terminal.
     """
     out = stream if stream is not None else sys.stdout
     if limit is None:
@@ -70,7 +70,7 @@ def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None, 
 
 
 def _limited(table: Table, limit: int) -> Table:
-    """The table with its first rows, and a note of how many more there are."""
+    """The table with its first rows, and a note on how many more there are."""
     more = len(table.rows) - limit
     if limit == 0 or more <= 0:
         return table

@@ -48,7 +48,7 @@ class Calibration:
     confusion: tuple[Confusion, ...]
     disagreements: tuple[dict[str, Any], ...]
     fidelity: dict[str, Fidelity]  # by policy, where the log recorded an outcome
-    hint: str  # says if another version of Kubernetes would fit the record better
+    hint: str  # names another version of Kubernetes that would fit the record better
     window: str  # the window of the requests, in words
 
 
@@ -72,7 +72,7 @@ def command(
     confused, agreed = confusion_table(found.confusion), agreement_table(found.agreements, found.hint)
     disagreeing = disagreement_table(found.disagreements, shown)
     if output is Format.TABLE:
-        # A person calibrates to see disagreements; -o wide has every cell.
+        # A user calibrates to see disagreements; -o wide has every cell.
         render([disagreeing, agreed], output, limit=limit)
     else:
         render([confused, agreed, disagreeing], output, limit=limit)
@@ -112,7 +112,7 @@ def _rows(reader: LakeReader) -> Iterable[dict[str, Any]]:
 
 
 def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
-    """One row per (policy, binding), and the sum; `hint` is what else to try."""
+    """One row per (policy, binding), and the sum; `hint` is the next step to try."""
     names = ("agreed", "disagreed", "unknown", "silent", "annotations_compared", "annotations_agreed")
     columns = [
         Column("policy"),
@@ -150,7 +150,7 @@ def confusion_table(rows: Iterable[Confusion]) -> Table:
 
 
 def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None = _DISAGREEMENTS_SHOWN) -> Table:
-    """The requests that disagree, both sides; the first ones, unless `shown` is None."""
+    """The requests that disagree, with both outcomes; only the first `shown`, unless that is None."""
     found = list(rows)
     names = ("ts", "policy", "binding", "about", "recorded", "replayed", "recorded_messages", "replayed_messages", "audit_id")
     columns = [Column(name, wide=name.endswith("_messages"), prose=name.endswith("_messages")) for name in names]

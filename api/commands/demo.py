@@ -1,4 +1,4 @@
-"""`hindcast demo`: the whole way of one event, on a real audit log that ships with the program."""
+"""`hindcast demo`: the whole way of an event through Hindcast, on a real audit log that ships with the program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from . import readiness, violations
 _START = datetime(2026, 11, 21, 3, 24, 15, 865989, tzinfo=UTC)
 _LENGTH = timedelta(seconds=278.268028)
 _SNAPSHOT = datetime(2026, 11, 21, 3, 24, 34, 88216, tzinfo=UTC)
-_EXEMPTED = timedelta(days=90)  # until proposed exemptions end
+_EXEMPTED = timedelta(days=90)  # days until proposed exemptions end
 _STORY = timedelta(weeks=3)
 _CLUSTER = "demo"
 _TOTALS = (
@@ -99,7 +99,7 @@ def _answers(report: Report) -> Table:
 
 
 def _next_steps(lake: Path, page: Path) -> Table:
-    """Where to look, and what to type."""
+    """Where to look next, and which commands to type."""
     start = f"hindcast --lake {lake}"
     rows = [
         ["the report", f"{page} (opens without a network)"],
@@ -111,7 +111,7 @@ def _next_steps(lake: Path, page: Path) -> Table:
 
 
 def _fresh_lake(out: Path) -> Path:
-    """An empty folder for the lake; an earlier demonstration's is removed, anything else is left alone."""
+    """An empty folder for the lake; the lake of an earlier demonstration is removed, any other folder is kept."""
     lake = out / "lake"
     if lake.exists():
         if not (lake / "manifest.sqlite").is_file():
@@ -139,7 +139,7 @@ def _fill(own: Context, data: Path, factor: float) -> None:
 
 
 def stretched(log: Path, factor: float) -> Iterator[bytes]:
-    """The lines of the recording with both timestamps moved away from its start by one factor; all else byte for byte."""
+    """The lines of the recording with both timestamps scaled away from its start by one factor; the rest is kept byte for byte."""
     for line in zstandard.ZstdDecompressor().decompress(log.read_bytes()).splitlines(keepends=True):
         # The timestamps come after the bodies, which may have fields of that name, and only annotations come after them.
         for name in _FIELDS:
@@ -161,7 +161,7 @@ def _totals_table(reader: LakeReader) -> Table:
 
 
 def _recorded_tables(reader: LakeReader) -> list[Table]:
-    """The failures and denials that the bound policies made."""
+    """The failures and denials of the bound policies."""
     rollup = reader.violation_rollup(["policy", "binding"])
     rows = [dict(zip(rollup.columns, row, strict=True)) for row in rollup.fetchall()]
     return [violations.failures(["policy", "binding"], rows), *violations.recorded(reader)]

@@ -37,7 +37,7 @@ from . import options
 
 _GATE = 1
 _UNDECIDED = 3
-# Kinds of possible loss that the counters of API servers decide; what a log file lacks, the lake may have.
+# Kinds of possible loss that the counters of API servers decide. Events missing from a log file may be in the lake.
 _DECIDED_BY_METRICS = frozenset({"unseen_write", "silence", "burst", "never_posted", "server_count", "server_log"})
 _FINDING = ("severity", "cluster", "kind", "count", "found", "detail", "first_ts", "last_ts", "means", "action")
 _HEADINGS = {"detail": "WHERE", "first_ts": "FIRST", "last_ts": "LAST"}
@@ -79,7 +79,7 @@ def command(
     lake = Lake.open(own.lake)
     try:
         sources, findings = _examine(own.lake, cluster, scraped, failures)
-        # Which file is damaged, only the checksums tell.
+        # Only the checksums tell which file is damaged.
         verify = verify or any(finding.kind == UNREADABLE for finding in findings)
         if verify:
             findings += damage_findings(lake)
@@ -118,7 +118,7 @@ def _undecided(findings: Sequence[Finding]) -> list[Finding]:
 def _examine(
     lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics], failures: Sequence[PluginFailure]
 ) -> tuple[list[Source], list[Finding]]:
-    """The sources and the findings that the views tell; where no engine can read the events, that is the finding."""
+    """The sources, and the findings from the views; if no engine can read the events, the finding says so."""
     try:
         reader = open_lake(lake)
         try:

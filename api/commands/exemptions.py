@@ -104,7 +104,7 @@ def command(
 
 
 def manifests_of(policies: PolicySet, paths: list[Path] | None) -> Manifests:
-    """The manifests of policies that were read from `paths`, as they were written; standard input cannot be read again."""
+    """The manifests of policies that were read from `paths`, unchanged; standard input cannot be read again."""
     return Manifests.of(policies, load_objects([path for path in paths or () if path != STDIN]))
 
 
@@ -166,7 +166,7 @@ def exemption_table(proposal: Proposal) -> Table:
 
 
 def later_table(proposal: Proposal) -> Table:
-    """How exemptions from the earlier half of the window do in the later half."""
+    """How exemptions derived from the earlier half of the window perform in the later half."""
     names = ("exemptions", "workloads", "workloads_denied", "new_workloads", "new_workloads_denied")
     columns = [Column("policy"), *(Column(name, number=True) for name in names), Column("new_rate_upper", "AT MOST", number=True)]
     rows = [
@@ -208,7 +208,8 @@ def check_present(
     output: str,
     exit_code: bool,
 ) -> int:
-    """Print which existing exemptions should go; 1 if one should and `exit_code` asks. Raises InputError for a format."""
+    """Print which existing exemptions should be removed; returns 1 if there is one and `exit_code` is set. Raises InputError for
+    a format."""
     if output not in {form.value for form in Format}:
         raise InputError(f"--check has no output {output}", f"use one of {', '.join(Format)}")
     reader = open_lake(own.lake)

@@ -1,4 +1,4 @@
-"""`hindcast expire`: events that are old enough leave the lake, and bodies before their events."""
+"""`hindcast expire`: removes old events from the lake, and bodies before their events."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _planned(lake: Lake, events_day: date | None, bodies_day: date | None) -> li
     if bodies_day is not None:
         kept = [file for file in bodies_before(lake, bodies_day) if events_day is None or file.dt >= events_day.isoformat()]
         found = sizes(kept)
-        # How much smaller a file becomes is known once it is rewritten.
+        # The smaller size of a file is known only after the rewrite.
         rows.append(("bodies", bodies_day, Expired(found.files, found.rows, 0)))
     return rows
 

@@ -25,7 +25,7 @@ _WIDTH_MAX = 120
 
 
 class ExplanationFormat(StrEnum):
-    """How an explanation is printed; `wide` shows objects whole."""
+    """How an explanation is printed; `wide` shows whole objects."""
 
     TABLE = "table"
     WIDE = "wide"

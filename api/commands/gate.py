@@ -135,14 +135,14 @@ def _answer_here(own: Context, question: GateQuestion, workers: int | None) -> G
 
 
 def _answer_of(own: Context, question: GateQuestion, url: str, token_file: Path | None, authority: Path | None) -> GateAnswer:
-    """The answer of a server. Policies that it failed to judge end the command as they would here."""
+    """The answer of a server. Policies that it failed to judge affect the exit as in a local run."""
     found = Server.of(url, token_file, authority, os.environ).answer(own, question)
     own.defects.extend(found.defects)
     return found
 
 
 def exit_code(report: Report, allowed: Allowed) -> int:
-    """0, 1 or 3: one policy that may not deny outweighs many without enough evidence."""
+    """0, 1 or 3: a policy that may not deny outweighs any number without enough evidence."""
     codes = {_code(entry.status, allowed) for entry in report.policies}
     return 1 if 1 in codes else max(codes, default=3)
 

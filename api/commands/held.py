@@ -9,7 +9,8 @@ from datetime import datetime
 from api.output import Column, Table
 from queries import LakeReader
 
-# In the order of audit.k8s.io/v1, the least first; `with_object` are writes with a body that policies can be asked about.
+# The levels in the order of audit.k8s.io/v1, the least first; `with_object` counts writes with a body that policies can be asked
+# about.
 LEVELS = ("Metadata", "Request", "RequestResponse")
 _HELD = """
     SELECT cluster, count(*) AS events, min(ts) AS first_ts, max(ts) AS last_ts,
@@ -24,7 +25,7 @@ _HELD = """
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The events of one cluster; `levels` counts them in the order of LEVELS, `writes_with_bodies` those above Metadata."""
+    """The events of one cluster; `levels` counts them in the order of LEVELS, `writes_with_bodies` counts those above Metadata."""
 
     cluster: str
     events: int
@@ -61,7 +62,7 @@ def held_in(reader: LakeReader) -> tuple[Held, ...]:
 
 
 def held_table(found: Sequence[Held]) -> Table:
-    """Time, and the share of each level, per cluster; the notes warn of what cannot be judged."""
+    """Time, and the share of each level, per cluster; the notes warn of policies and writes that cannot be judged."""
     columns = [Column("cluster"), Column("events", number=True), Column("first_ts", "FIRST"), Column("last_ts", "LAST")]
     columns += [Column("levels")]
     rows = [[each.cluster, each.events, each.first_ts, each.last_ts, list(_shares(each))] for each in found]
@@ -75,7 +76,7 @@ def _shares(each: Held) -> Iterator[str]:
 
 
 def _percent(count: int, total: int) -> str:
-    """Rounded, but never to none or all of them where that is not so."""
+    """Rounded, but never to 0 or 100 % unless that is exact."""
     if count == total:
         return "100 %"
     return f"{min(max(round(100 * count / total), 1), 99)} %"

@@ -112,7 +112,7 @@ def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
 
 
 def _follow(own: Context, lake: Lake, paths: list[str], cluster: str, redactor: Redactor | None, output: Format) -> int:
-    """Ends in order, with what came of it, at the first signal; Ctrl-C is an interruption and SIGTERM is not."""
+    """Ends in order at the first signal, and prints the results so far. Ctrl-C counts as an interruption; SIGTERM does not."""
     stop = threading.Event()
     with _signals(stop) as received:
         own.say(f"following {', '.join(paths)}; Ctrl-C ends it")
@@ -146,7 +146,7 @@ def _signals(stop: threading.Event) -> Iterator[list[int]]:
 
 
 def _reporter(own: Context) -> Callable[[IngestSummary, str], None]:
-    """Says how far it came every ten seconds, if it came any further, and each problem once."""
+    """Reports progress every ten seconds if there was any, and each problem once."""
     said_at, said = -_REPORT_SECONDS, ""
 
     def report(summary: IngestSummary, problem: str) -> None:
@@ -180,7 +180,7 @@ def files_table(summary: IngestSummary) -> Table:
 
 
 def _snapshot(lake: Lake, paths: list[Path], cluster: str, at: str | None, redactor: Redactor | None) -> Table:
-    """Store lists, and say their time and their kinds."""
+    """Store lists, and print their time and kinds."""
     now = datetime.now(UTC)
     with closing(open_lake(lake.path)) as reader:
         kind_of = kinds_by_name(reader)

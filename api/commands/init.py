@@ -132,7 +132,7 @@ def _files_table(out: Path, sink: Sink, made: Certificates | None) -> Table:
 
 
 def _serve(out: Path, sink: Sink, made: Certificates | None) -> str:
-    """The command for the other side."""
+    """The command to run on the other side."""
     certificate, key = (str(out / CERTIFICATE), str(out / KEY)) if made is not None else ("FILE", "FILE")
     host = " --host 0.0.0.0" if sink.is_tls and not is_loopback(sink.host) else ""
     port = "" if sink.port == _PORT else f" --port {sink.port}"

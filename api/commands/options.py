@@ -1,4 +1,4 @@
-"""Options that several commands share, with the one way of reading each."""
+"""Options that several commands share, and the function that reads each."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def parse_time(option: str, text: str | None, now: datetime) -> datetime | None:
             return now - timedelta(seconds=float(span[1]) * _SECONDS[span[2]])
         moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-        return min(max(moment, _FIRST), _LAST)  # adding or subtracting seconds stays within the range of a datetime
+        return min(max(moment, _FIRST), _LAST)  # adding or subtracting seconds must stay within the range of a datetime
     except (ValueError, OverflowError):
         raise InputError(f"{option}: {text!r} is not a time", "give a span such as 30d or 12h, or 2026-11-21T03:24:15Z") from None
 
 
 def parse_window(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-    """Both ends of the window, spans counted back from now. Raises InputError when it is empty."""
+    """Both ends of the window, spans count back from now. Raises InputError when it is empty."""
     now = datetime.now(UTC)
     window = parse_time("--since", since, now), parse_time("--until", until, now)
     if window[0] is not None and window[1] is not None and window[0] >= window[1]:
@@ -64,7 +64,7 @@ def parse_version(text: str) -> tuple[int, int]:
 
 
 def _told_version(context: typer.Context, text: str) -> str:
-    """The given text. Warns of a version whose CEL Hindcast does not know, because it uses another one."""
+    """The given text. Warns if Hindcast does not know the CEL of that version and uses another version's."""
     version = parse_version(text)
     taken = min(max(version, OLDEST), NEWEST)
     if taken != version and not context.resilient_parsing:

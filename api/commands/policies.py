@@ -1,4 +1,4 @@
-"""Which policies a command is about: those of files, or those that the log shows in force, or files over the log's bindings."""
+"""The policies of a command: those of files, those that the log shows in force, or files over the log's bindings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chosen_policies(
 ) -> PolicySet:
     """The policies of `paths`, of the log as of `moment`, or both.
 
-    Where there are both, files win: their policies take from the log the bindings they lack, and their bindings the policies.
+    Where there are both, files win. Their policies take missing bindings from the log, and their bindings take missing policies.
     Raises InputError when nothing is given or a file's expression does not compile, EvidenceError when the log has no policy then.
     """
     recorded = None if moment is None else _recorded(own, moment, cluster)
@@ -42,7 +42,8 @@ def chosen_policies(
 def checked_policies(
     own: Context, texts: Sequence[tuple[str, str]], version: tuple[int, int], recorded: PolicySet | None = None
 ) -> PolicySet:
-    """The policies of named texts, over those of the log. Says which bindings do nothing. Raises InputError as chosen_policies."""
+    """The policies of named texts, over those of the log. Prints which bindings have no effect. Raises InputError as
+    chosen_policies."""
     given = parse_policies(texts, recorded)
     refuse_uncompilable(given, version)
     names = {policy.name for policy in given.policies}
@@ -105,7 +106,7 @@ def parse_policies(texts: Sequence[tuple[str, str]], recorded: PolicySet | None 
 
 
 def _in_place(found: PolicySet) -> str:
-    """The kinds that the files hold instead of policies."""
+    """The kinds of the objects in the files, if these are not policies."""
     counted = Counter(f"{given.object.get('kind')} of {given.object.get('apiVersion')}" for given in found.objects)
     counted += Counter({"ValidatingAdmissionPolicyBinding": len(found.bindings)})
     kinds = ", ".join(f"{count} {kind}" for kind, count in counted.most_common(_KINDS_SHOWN))
@@ -121,7 +122,7 @@ def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 
 def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:
-    """Raise InputError with file and line of every expression that does not compile: an API server would not take such a policy."""
+    """Raise InputError with file and line of every expression that does not compile: an API server would reject such a policy."""
     errors = [item for policy in policies.policies for item in refused_expressions(policy, version)]
     if errors:
         lines = [f"{item.source}: {item.error}" for item in errors[:_PROBLEMS_SHOWN]]

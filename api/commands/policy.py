@@ -20,7 +20,7 @@ from .window import check_window
 
 
 class Question(StrEnum):
-    """What to find out about policies."""
+    """What to compute about policies."""
 
     COST = "cost"
 
@@ -128,5 +128,5 @@ def _object(row: NearRequest) -> str:
 
 
 def _share(cost: int, limit: int) -> str:
-    """Of the limit, as a percentage with two figures."""
+    """A percentage of the limit, with two figures."""
     return f"{100 * cost / limit:.2g} %" if cost < limit else f"{100 * cost / limit:.0f} %"

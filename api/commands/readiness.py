@@ -1,4 +1,4 @@
-"""`hindcast readiness`: may these policies deny, how sure is that, and whom would they deny."""
+"""`hindcast readiness`: says whether these policies may deny, how sure that is, and whom they would deny."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def command(
 
 
 def _print_plan(plan: ReplayPlan, output: Format) -> None:
-    """The plan for a person, the whole document for a program, or its counts as tables."""
+    """The plan: for a terminal a summary, for a program the whole document, or its counts as tables."""
     match output:
         case Format.TABLE | Format.WIDE:
             sys.stdout.write(f"{plan}\n")
@@ -163,7 +163,7 @@ def plan_of(
     workers: int | None,
     files: LakeFiles | None = None,
 ) -> ReplayPlan:
-    """The plan of given policies over the lake, or over these files of it. The workers that will walk it are started meanwhile."""
+    """The plan of given policies over the lake, or over these files of it. Meanwhile the workers that will walk it start."""
     start_processes(own.lake, workers_or_default(workers))
     reader = open_for_plan(own.lake, files)
     try:
@@ -173,7 +173,7 @@ def plan_of(
 
 
 def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY) -> RunSummary:
-    """Walk a plan with progress. The run is in use until the command ends."""
+    """Walk a plan with progress. The run counts as in use until the command ends."""
     with own.progress("replaying what was bound" if kind is RunKind.CALIBRATION else "replaying") as step:
         summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind)
     if (command := click.get_current_context(silent=True)) is not None:
@@ -184,12 +184,13 @@ def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = Run
 
 
 def walk(own: Context, workers: int | None) -> Walk:
-    """How a command walks the plans of a report: with progress, and each run is in use until the command ends."""
+    """The function with which a command walks the plans of a report: with progress, and each run counts as in use until the
+    command ends."""
     return lambda plan, kind: run(own, plan, workers, kind)
 
 
 def note_defects(own: Context, defects: Iterable[Defect]) -> None:
-    """Let the end of the command name the policies that Hindcast failed to judge."""
+    """Make the end of the command name the policies that Hindcast failed to judge."""
     for defect in defects:
         where = f" in {defect.requests:,} requests" if defect.requests else ""
         sentence = f"policy {defect.policy} could not be judged{where}: {defect.why}"
@@ -203,7 +204,7 @@ def workers_or_default(workers: int | None) -> int:
 
 
 def unpaired(before: PolicySet, new: PolicySet) -> tuple[str, ...]:
-    """In words, the policies that only one version has: versions are paired by name alone."""
+    """A sentence on the policies that only one version has; versions are paired by name alone."""
     old_names, new_names = ([policy.name for policy in each.policies] for each in (before, new))
     added = [f"no version before: the other version has no policy named {name}" for name in new_names if name not in old_names]
     gone = [f"no version now: only the other version has a policy named {name}" for name in old_names if name not in new_names]
@@ -211,7 +212,7 @@ def unpaired(before: PolicySet, new: PolicySet) -> tuple[str, ...]:
 
 
 def request_difference_table(rows: Sequence[RequestDifference], notes: tuple[str, ...] = ()) -> Table:
-    """One row per policy: requests newly denied, newly allowed, and so on. `notes` are shown below."""
+    """One row per policy: requests newly denied, newly allowed, and so on. `notes` are printed below."""
     names = ("newly_denied", "newly_allowed", "still_denied", "still_allowed", "unknown")
     columns = [Column("policy"), *(Column(name, number=True) for name in names)]
     return Table(

@@ -67,7 +67,7 @@ def command(
 
 
 def runs_table(found: Sequence[Run]) -> Table:
-    """One row per run, the one that was planned last first."""
+    """One row per run, the latest planned first."""
     columns = [
         Column("run_id", "RUN ID"),
         Column("kind"),
@@ -111,7 +111,7 @@ def bindings_table(found: Sequence[Run]) -> Table:
 
 
 def removed_table(removed: Sequence[Removed]) -> Table:
-    """One row per run that is gone."""
+    """One row per removed run."""
     columns = [Column("run_id", "RUN ID"), Column("kind"), Column("bytes", number=True), Column("policies")]
     rows = [[getattr(each, column.key) for column in columns] for each in removed]
     return Table("removed", columns, rows, "Removed")

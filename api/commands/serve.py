@@ -17,7 +17,7 @@ from api.settings import ENV_PREFIX, Settings
 
 def command(context: typer.Context, **given: Any) -> int:
     """Receive audit events over HTTP, acknowledge them once they are durable, and fill the lake in a second process."""
-    from api.serve import serve  # not before: no other command waits for a web framework to load
+    from api.serve import serve  # imported late, so that no other command waits for a web framework to load
 
     own: Context = context.obj
     values = {
@@ -29,13 +29,13 @@ def command(context: typer.Context, **given: Any) -> int:
 
 
 def _environment_wins(context: typer.Context, name: str) -> bool:
-    """Whether a value comes from the configuration file although the environment has one."""
+    """Whether a value comes from the configuration file although the environment has one, too."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "DEFAULT_MAP" and ENV_PREFIX + name.upper() in os.environ
 
 
 def _options() -> inspect.Signature:
-    """One option per setting, so that the table of settings stays the only list of them; what is not given is None."""
+    """One option per setting, so that the table of settings is the only list of them; an option that was not given is None."""
     hints = get_type_hints(Settings, include_extras=True)
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     for item in fields(Settings):

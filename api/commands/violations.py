@@ -21,7 +21,7 @@ FIRST_FAILURE_ONLY = (
 Window = tuple[datetime | None, datetime | None]
 _COLUMN_OF = {"user": "user_name"}
 _HEADINGS = {"user_name": "USER", "first_ts": "FIRST", "last_ts": "LAST"}
-# Where room is short these go, the highest first.
+# Where the terminal is narrow, these columns are left out, the highest first.
 _MAY_GO = {"first_ts": 2, "last_ts": 1}
 _COUNTS = ("failures", "requests", "admitted", "users", "namespaces")
 _QUESTIONS = (

@@ -33,7 +33,7 @@ from . import options, replay
 from .calibrate import calibrate
 from .policies import chosen_policies
 
-# Errors that pass by themselves, or once the disk has room.
+# Errors that pass without help, or once the disk has room.
 _TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
 
 
@@ -92,13 +92,13 @@ def command(
 
 @dataclass(frozen=True)
 class CursorFile:
-    """The file that a cursor is kept in: replaced as a whole, so that it is never half written."""
+    """The file that keeps a cursor. It is replaced as a whole, so that it is never half written."""
 
     path: Path
     digest: str
 
     def read(self) -> Cursor:
-        """The cursor that was kept, or a new one. Raises InputError for a file that holds no cursor."""
+        """The kept cursor, or a new one. Raises InputError for a file that holds no cursor."""
         try:
             return Cursor.of_json(self.path.read_text(encoding="utf-8"), str(self.path), self.digest)
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class CursorFile:
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Writes one line for each thing that happens, and lets it out at once."""
+    """Writes one line for each event of the watch, and flushes at once."""
 
     form: WatchFormat
 
@@ -131,12 +131,12 @@ class Teller:
         self._line(news.ts.isoformat(), "denial", text, asdict(news) | {"ts": news.ts.isoformat()})
 
     def status(self, ts: str, key: Key, status: Status, reasons: tuple[str, ...]) -> None:
-        """The verdict on a policy, where it is told for the first time or has changed."""
+        """The verdict on a policy, when it is first known or has changed."""
         text = f"{_name(key)} is {status}: {reasons[0]}" if reasons else f"{_name(key)} is {status}"
         self._line(ts, "status", text, {"policy": key[0], "binding": key[1], "status": status, "reasons": reasons, "ts": ts})
 
     def trouble(self, message: str, seconds: float) -> None:
-        """Why a look failed; on standard error, because it says nothing about a policy."""
+        """Why a look failed. It goes to standard error, because it is not about a policy."""
         sys.stderr.write(f"hindcast: {message}; it looks again every {seconds:g} s\n")
         sys.stderr.flush()
 
@@ -153,7 +153,7 @@ def _name(key: Key) -> str:
 
 
 class _Looks:
-    """One look after the other."""
+    """Looks at the lake again and again."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Looks:
         self._trouble = ""
 
     def run(self, interval: float, once: bool) -> int:
-        """Look until interrupted, or once, or until a denial if that is wanted."""
+        """Look until interrupted, or once, or until the first denial if that is asked for."""
         while True:
             try:
                 is_done = self._look()
@@ -180,8 +180,9 @@ class _Looks:
                 trouble = error if isinstance(error, HindcastError) else explained(error, self._watch.lake)
                 if once or trouble is None or _was_interrupted(error):
                     raise
-                # The disk may be full, or the lake away for a moment: what was looked at stays in the cursor, the rest is new.
-                if str(trouble) != self._trouble:  # once, and not with every look
+                # The disk may be full, or the lake missing for a moment: the cursor keeps the finished part, and the next look
+                # reads the rest.
+                if str(trouble) != self._trouble:  # once, instead of at every look
                     self._trouble = str(trouble)
                     self._teller.trouble(self._trouble, interval)
                 self._is_stale = True
@@ -195,7 +196,7 @@ class _Looks:
             time.sleep(interval)
 
     def _look(self) -> bool:
-        if self._is_stale:  # what a look that failed had half counted is read again from where it was kept
+        if self._is_stale:  # the part that a failed look had half counted is read again from the kept cursor
             self._cursor, self._is_stale = self._store.read(), False
         with hold_files(self._watch.lake, time.time()):
             is_done = self._watch.look(self._cursor, self._denied, self._store.keep)
@@ -220,7 +221,7 @@ class _Looks:
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Whether an interruption is behind an error: DuckDB ends a query with an error of its own, which others may wrap."""
+    """Whether an interruption caused an error: DuckDB ends a query with an error of its own, which others may wrap."""
     while error is not None:
         if isinstance(error, (KeyboardInterrupt, duckdb.InterruptException)):
             return True

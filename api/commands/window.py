@@ -1,4 +1,4 @@
-"""A window of time that a question is about, held against the time that the lake covers."""
+"""Checks the window of a question against the time that the lake covers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_window(own: Context, window: Window) -> None:
     finally:
         reader.close()
     if found or first is None:
-        return  # every report of an empty lake says that it is empty
+        return  # every report of an empty lake already says that it is empty
     raise EvidenceError(
         f"no request lies in the window from {_moment(window.since, 'the first event')} to {_moment(window.until, 'the last')}: "
         f"the events of this lake are from {_moment(first)} to {_moment(last)}",

@@ -1,4 +1,4 @@
-"""What one request did to its object: as a replay reconstructs it, or as the bodies were recorded."""
+"""The change that one request made to its object: as a replay reconstructs it, or as the bodies were recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADINGS: Mapping[Operation, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a request did to its object: the difference of two versions, or one alone; `note` says where they are from."""
+    """The change of an object by a request: the difference of two versions, or one alone; `note` gives their source."""
 
     heading: str
     lines: ObjectDifference | None
@@ -32,7 +32,7 @@ class Change:
 
     @property
     def has_marks(self) -> bool:
-        """Whether a line is of a field that decided."""
+        """Whether a line shows a field that decided."""
         blocks = self.lines.blocks if self.lines else ()
         return any(isinstance(block, Line) and block.decided for block in blocks)
 
@@ -40,9 +40,9 @@ class Change:
 def change_of(
     detail: RequestDetail, recalled: Sequence[AdmissionRequest] | NotReplayed | None, fields: Fields = NO_FIELDS
 ) -> Change:
-    """What the request did to its object, as a replay reconstructs it; where that is not possible, as the bodies were recorded.
+    """The change of the object by the request, as a replay reconstructs it; if it cannot, as the bodies were recorded.
 
-    `fields` are those that expressions read: they are never folded.
+    `fields` are those that expressions read; these are never folded.
     """
     if isinstance(recalled, NotReplayed):
         return _recorded_change(detail, recalled.reason)
@@ -75,7 +75,7 @@ def _is_unknown(*sides: object) -> bool:
 
 
 def _recorded_change(detail: RequestDetail, why: str) -> Change:
-    """The bodies alone, of a request that no policy was asked about or of which that is not known."""
+    """The bodies alone, of a request that policies never saw, or may never have seen."""
     old, new = decoded(detail.old_object), decoded(detail.new_object)
     note = f"A replay leaves this request out: {why}."
     if new is not None and old is not None:
@@ -99,7 +99,7 @@ def _why_no_body(detail: RequestDetail) -> str:
 
 
 def decoded(text: str | None) -> Any:
-    """A body as JSON values; None for none, and for what is no JSON or nests too deeply."""
+    """A body as JSON values; None without a body, and for text that is not JSON or nests too deeply."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):

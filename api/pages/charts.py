@@ -8,18 +8,18 @@ from datetime import date, timedelta
 
 from pipeline.readiness.model import DayCount
 
-# More bars than this are thinner than a finger on a phone; then each stands for a week.
+# More bars than this are thinner than a finger on a phone; then each bar is a week.
 _DAYS_MAX = 92
 _GAP = 0.18
-# On a phone, labels of fewer bars would lie on each other.
+# On a phone, labels of closer bars would overlap.
 _LABELLED_BARS_MIN = 6
 _MIDDLE_LABEL_BARS_MIN = 14
-_MIN_HEIGHT = 3.0  # one denial among thousands must still be seen
+_MIN_HEIGHT = 3.0  # one denial among thousands must stay visible
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One rectangle with what it stands for."""
+    """One rectangle and the value that it shows."""
 
     x: float
     y: float
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One figure over time. `peak` is its largest bar, `peak_label` when that was."""
+    """One figure over time. `peak` is the value of its largest bar, `peak_label` the time of that bar."""
 
     name: str
     bars: tuple[Bar, ...]
@@ -73,7 +73,7 @@ def timeline(days: Sequence[DayCount]) -> Timeline | None:
 
 
 def _ticks(starts: Sequence[date]) -> tuple[Tick, ...]:
-    """Labels of the first bar and the last one, and of one between them; bars that stand close share one label."""
+    """Labels of the first bar and the last one, and of one between them; bars close together share one label."""
     first, last, whole = starts[0], starts[-1], _slots(starts)
     if len(starts) < _LABELLED_BARS_MIN:
         return (Tick(0.0, "start", _label(first) if first == last else f"{_label(first)} – {_label(last)}"),)
@@ -89,7 +89,7 @@ def _label(day: date) -> str:
 
 
 def _slots(starts: Sequence[date]) -> int:
-    """A single day does not become a wall: it is drawn as wide as one of fourteen."""
+    """A single day does not fill the box: it is drawn as wide as one of fourteen."""
     return max(len(starts), 14)
 
 

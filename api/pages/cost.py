@@ -1,4 +1,4 @@
-"""The CEL costs of one policy of a replay, as far as they were counted, and the job that counts them."""
+"""The CEL costs of one policy of a replay, if they were counted, and the job that counts them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .trial import JobView, job_view
 
 @dataclass(frozen=True, slots=True)
 class CostView:
-    """The costs of one policy: `cost` is None until they are counted; `job` counts them now, and `trouble` is why it failed."""
+    """The costs of one policy: `cost` is None until they are counted; `job` counts them now, and `trouble` says why it failed."""
 
     run_id: str
     policy: str
@@ -33,7 +33,7 @@ class CostView:
 
 
 def cost_view(lake: Path, run_id: str, policy: str, binding: str | None, job: Job | None) -> CostView:
-    """What the page of a policy shows of its costs. `job` is the newest that counts those of this replay."""
+    """The costs on the page of a policy. `job` is the newest one that counts those of this replay."""
     counted = costs_of_run(lake, run_id)
     error = job.error["message"] if job is not None and job.state is State.FAILED and job.error is not None else ""
     return CostView(

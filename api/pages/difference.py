@@ -1,7 +1,7 @@
-"""The structural difference of two versions of an object, as lines of YAML with what did not change folded away.
+"""The structural difference of two versions of an object, as lines of YAML with unchanged parts folded.
 
 Maps are compared by key, lists of maps by the name of their items, other lists by their longest common part, texts of several lines
-by line. Fields that an expression read are never folded, and those that decided are marked. Nothing here knows HTML.
+by line. Fields that an expression read are never folded; deciding fields are marked. This module knows no HTML.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from pipeline.admission.policies.trace import step_text
 from pipeline.cel.explain import EVERY
 
-# Deeper parts are written on one line; more lines than this are not shown. Both keep a page small whatever an object holds.
+# Deeper parts are written on one line; lines beyond this number are not shown. Both keep a page small for any object.
 _DEPTH_MAX = 40
 LINES_MAX = 3000
 _TEXT_MAX = 2000
-# Runs of unchanged lines that are shorter stay open: a fold is a line itself.
+# Shorter runs of unchanged lines stay open: a fold takes a line itself.
 _FOLD_LINES_MIN = 4
-# Items of Kubernetes lists are known by one of these fields (`x-kubernetes-list-map-keys` of the built-in types).
+# One of these fields identifies the items of a Kubernetes list (`x-kubernetes-list-map-keys` of the built-in types).
 _ITEM_KEYS = ("name", "key", "type", "containerPort", "port", "ip", "uid", "mountPath", "topologyKey")
 _FIRST_KEYS = ("apiVersion", "kind", "metadata", "spec", "data", "status")
 # Who last wrote each field: the API server's bookkeeping, which changes with every write.
@@ -45,13 +45,13 @@ class Line:
     indent: int
     text: str
     is_redacted: bool = False
-    is_read: bool = False  # an expression read this field, or one that it lies in
-    decided: bool = False  # and this very field decided
+    is_read: bool = False  # an expression read this field, or a field around it
+    decided: bool = False  # and this field itself decided
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Lines that are not worth reading at first, with the names of the fields in them."""
+    """Lines that are folded at first, with the names of the fields in them."""
 
     indent: int
     lines: tuple[Line, ...]
@@ -72,12 +72,12 @@ NO_FIELDS = Fields()
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """What fields call the place of a line in the old and in the new version; nothing where no field begins like that."""
+    """The names of a line's place in the old and in the new version; empty where no field begins with them."""
 
     fields: Fields
     old: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
-    is_within: bool = False  # what it lies in was read as a whole
+    is_within: bool = False  # an expression read the whole value around it
 
     @property
     def is_read(self) -> bool:
@@ -96,13 +96,13 @@ class _Spot:
         return _Spot(self.fields, self._further(self.old, old), self._further(self.new, new), self.is_read)
 
     def side(self, change: Change) -> _Spot:
-        """As far as a line of this change speaks of it."""
+        """The part of a name that a line of this change shows."""
         old = () if change is Change.ADDED else self.old
         new = () if change is Change.REMOVED else self.new
         return _Spot(self.fields, old, new, self.is_within)
 
     def inside(self) -> _Spot:
-        """A line of a text, which is no field of its own."""
+        """A line of a text, which is not a field of its own."""
         return _Spot(self.fields, is_within=self.is_read)
 
     def _further(self, names: tuple[str, ...], step: str | int | None) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class _Spot:
 
 @dataclass(frozen=True, slots=True)
 class ObjectDifference:
-    """What stands on the page: lines and folds in order, and how many lines were added and removed (bookkeeping left out)."""
+    """The content of the page: lines and folds in order, and how many lines were added and removed (bookkeeping left out)."""
 
     blocks: tuple[Line | Fold, ...]
     added: int
@@ -122,7 +122,7 @@ class ObjectDifference:
 
 
 def object_difference(old: Any, new: Any, fields: Fields = NO_FIELDS) -> ObjectDifference:
-    """From the old to the new version of one object. Objects that nest too deeply for Python are compared as a whole.
+    """The change from the old to the new version of one object. Objects that nest too deeply for Python are compared as a whole.
 
     `fields` are named as `oldObject` has them in the old version, and as `object` has them in the new one.
     """
@@ -144,9 +144,9 @@ def _compared(old: Any, new: Any, spot: _Spot) -> ObjectDifference:
 
 
 def object_lines(value: Any, fields: Fields = NO_FIELDS, name: str = "object", *, folded: bool = False) -> ObjectDifference:
-    """One object alone, as YAML; bookkeeping is folded, and with `folded` all that no expression read.
+    """One object alone, as YAML; bookkeeping is folded, and with `folded` all fields that no expression read.
 
-    `name` is what expressions call it: `object`, `oldObject`, `params` or `namespaceObject`.
+    `name` is the object's name in expressions: `object`, `oldObject`, `params` or `namespaceObject`.
     """
     shown = _compared(value, value, _Spot(fields, new=(name,)))
     if folded:
@@ -225,7 +225,7 @@ def _mapping(old: dict[str, Any], new: dict[str, Any], indent: int, spot: _Spot)
 
 
 def _keys(old: Iterable[str], new: Iterable[str]) -> list[str]:
-    """Every key once: what an object begins with first, then in the order of the alphabet, as `kubectl get -o yaml` prints."""
+    """Every key once: first those that objects begin with, then the others alphabetically, as `kubectl get -o yaml` prints."""
     keys = {*old, *new}
     return [key for key in _FIRST_KEYS if key in keys] + sorted(keys.difference(_FIRST_KEYS))
 
@@ -252,7 +252,7 @@ def _items(old: Sequence[Any], new: Sequence[Any], indent: int, spot: _Spot) -> 
 
 
 def _item_key(*lists: Sequence[Any]) -> str | None:
-    """The field by which the items of both lists are told apart; None if there is none."""
+    """The field that identifies the items of both lists; None without one."""
     for key in _ITEM_KEYS:
         if all(_is_key(key, items) for items in lists):
             return key
@@ -291,7 +291,7 @@ def _texts(old: Sequence[str], new: Sequence[str], indent: int, spot: _Spot) -> 
 
 
 def _whole(change: Change, prefix: str, value: Any, indent: int, spot: _Spot) -> Iterator[Line]:
-    """Every line of one value, all of one change."""
+    """Every line of one value, all with the same change."""
     spot = spot.side(change)
     if indent >= _DEPTH_MAX or not isinstance(value, (dict, list)) or not value:
         if isinstance(value, str) and "\n" in value:
@@ -302,7 +302,7 @@ def _whole(change: Change, prefix: str, value: Any, indent: int, spot: _Spot) ->
         return
     also = None
     if prefix == "-" and isinstance(value, dict):
-        # What tells an item apart from the others stands on its first line.
+        # The identifying field of an item is on its first line.
         key = next((key for key in _ITEM_KEYS if isinstance(value.get(key), (str, int))), None)
         if key is not None:
             also = spot.at(key)
@@ -327,7 +327,7 @@ def _line(change: Change, indent: int, text: str, spot: _Spot, also: _Spot | Non
 
 
 def _scalar(value: Any) -> str:
-    """A scalar as YAML would have it; what YAML could take for something else, and every control character, is quoted."""
+    """A scalar in YAML; texts that YAML could read as another type, and control characters, are quoted."""
     if isinstance(value, str) and value and value.isprintable() and value.strip() == value:
         plain = value[0].isalpha() or value[0] in "/."
         if plain and ": " not in value and " #" not in value and not value.endswith(":") and value.lower() not in _WORDS:
@@ -339,7 +339,7 @@ _WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 
 
 def _folded(lines: Sequence[Line]) -> Iterator[Line | Fold]:
-    """The lines with runs of unchanged ones folded; headers that lead to no change are folded with what they lead to."""
+    """The lines with runs of unchanged ones folded; headers without a change below are folded with their content."""
     needed = _needed(lines)
     run: list[Line] = []
     for line, is_needed in zip(lines, needed, strict=True):
@@ -355,7 +355,7 @@ def _folded(lines: Sequence[Line]) -> Iterator[Line | Fold]:
 def _needed(lines: Sequence[Line]) -> list[bool]:
     """Which lines changed or were read, or lead to one of these."""
     needed = [line.change is not Change.SAME or line.is_read for line in lines]
-    below: int | None = None  # the indent of the nearest needed line below: only a line with less can lead to it
+    below: int | None = None  # the indent of the nearest needed line below: only a line with a smaller indent can lead to it
     for index in range(len(lines) - 1, -1, -1):
         indent = lines[index].indent
         if needed[index] or (below is not None and indent < below):

@@ -1,4 +1,4 @@
-"""Errors as a person reads them: where a browser asks, the one error shape becomes a page."""
+"""Errors as pages: if a browser asks, the one error shape becomes a page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TITLES = {
     503: "The lake cannot be read",
 }
 _KEPT_HEADERS = ("www-authenticate", "retry-after", "allow")
-# What the router says of addresses and methods that it does not know.
+# The router's errors for unknown addresses and methods.
 _UNKNOWN = {
     HTTPStatus.NOT_FOUND.phrase: ("no page has the address {path}", "the links above lead to every page"),
     HTTPStatus.METHOD_NOT_ALLOWED.phrase: ("{path} does not take {method}", "open the address without sending a form to it"),
@@ -36,7 +36,7 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> H
 
 
 def for_reader(request: Request, response: Response) -> Response:
-    """An error in the one shape as whoever asked can read it: a page for a browser, as it is for a program.
+    """An error in the one shape, in the client's form: a page for a browser, unchanged for a program.
 
     A browser names text/html in its Accept header. The read API answers programs alone, so its errors stay as they are.
     """

@@ -1,4 +1,4 @@
-"""The page about the evidence: what was lost, at which levels writes were recorded, where they came from, and gaps in time."""
+"""The page about the evidence: lost evidence, the levels of recorded writes, their sources, and gaps in time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .tables import Asked, Column, Table, table
 LEVELS_SHOWN = 20
 SOURCES_SHOWN = 20
 GAPS_SHOWN = 20
-# By resource: bodies are not read, so that this stays fast whatever they hold.
+# Only the resource is read, not the bodies, so this stays fast for any bodies.
 _LEVELS = """
     SELECT
         resource_label(api_group, resource, subresource) AS resource,
@@ -49,10 +49,10 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class EvidenceView:
-    """Everything that the page shows. None is what is still being worked out.
+    """Everything that the page shows. None means that a part is not computed yet.
 
-    `is_behind`: some of it was worked out before the newest events came. `lag`: what was acknowledged and is not in the lake yet;
-    None where the spool may not be looked at.
+    `is_behind`: some of it was computed before the newest events came. `lag` is the acknowledged events that are not in the lake
+    yet; None if the spool may not be read.
     """
 
     findings: Sequence[Finding] | None
@@ -62,7 +62,7 @@ class EvidenceView:
 
 
 async def evidence_view(asker: Asker, now: datetime, selection: Selection, asked: Asked) -> EvidenceView:
-    """What the lake knows about the selected evidence. `now` tells what may still be on its way."""
+    """The lake's knowledge about the selected evidence. `now` shows which events may still arrive."""
     levels, sources, gaps, found = await asyncio.gather(
         in_time(asker, f"levels {selection}", partial(_levels, selection=selection)),
         view_in_time(asker, "sources"),
@@ -98,7 +98,7 @@ async def evidence_view(asker: Asker, now: datetime, selection: Selection, asked
 
 
 def _levels(source: Source, selection: Selection) -> list[dict[str, Any]]:
-    """Of everything the answer is kept; of a selection it is worked out."""
+    """The answer for the whole lake is kept; the answer for a selection is computed."""
     if not narrows(selection):
         return _rows(source, _LEVELS)
     parameters = Parameters()

@@ -23,7 +23,7 @@ _NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class PieceView:
-    """One input of the judgement: its value as lines with what was read marked, or why it is unknown."""
+    """One input of the verdict: its value as lines with the read fields marked, or why it is unknown."""
 
     title: str
     piece: Piece
@@ -45,7 +45,7 @@ class PolicyVerdictView:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """One pass of a request: policies that stand against it, that admit it, and that do not match it; and what they saw."""
+    """One pass of a request: the policies that deny it, that admit it, and that do not match it; and their inputs."""
 
     explanation: Explanation
     against: Sequence[PolicyVerdictView]
@@ -69,19 +69,20 @@ def explanation_view(found: Explanation) -> ExplanationView:
 
 
 def fields_of(found: Iterable[Explanation]) -> Fields:
-    """The fields that decided against a request, and all that the same expressions read; where it passes, all that was read."""
+    """The fields that decided against a request, and all that the same expressions read; if it passes, all fields that were
+    read."""
     entries = [entry for each in found for entry in each.policies if entry.decision != "nomatch"]
     against = [entry for entry in entries if entry.decision != "admit"]
     decided = {field for entry in against for field in entry.fields}
     expressions = [each for entry in against or entries for each in (_deciding(entry) if against else _all(entry))]
     read = decided | {field for each in expressions for part in each.parts for field in part.fields}
-    # What decided in one version of the object is worth seeing in the other.
+    # A field that decided in one version of the object is shown in the other, too.
     twins = {f"oldObject{field.removeprefix('object')}" for field in read if field.startswith("object.")}
     return Fields(frozenset(read | twins), frozenset(decided))
 
 
 def value_text(state: str, value: Any) -> str:
-    """What an expression came to, on one line: JSON, or the words of an error."""
+    """The result of an expression, on one line: JSON, or the words of an error."""
     if state == "unknown":
         return "unknown"
     text = str(value) if state == "error" else json.dumps(value, ensure_ascii=False)

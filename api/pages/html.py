@@ -1,4 +1,4 @@
-"""Templates become answers: autoescaped, under a policy that lets the browser run and load nothing but our own two files."""
+"""Templates become answers: autoescaped, under a policy that lets the browser run and load only our own two files."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from .explained import value_text
 from .manifest import source_lines
 from .selection import SPANS
 
-# No inline script or style, no other origin, no frame: whatever an event may hold, it stays text.
+# No inline script or style, no other origin, no frame: any text in an event stays text.
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
         "base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    # Without any referrer a browser would say of a form on our own page that it came from nowhere.
+    # Without any referrer, a browser would send an empty origin with a form of our own page.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -48,7 +48,7 @@ KEPT_EVERYWHERE = ("since", "until", "namespace", "cluster")
 _PIECES = re.compile(r"[^:/@._…-]*[:/@._…-]*")
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _USER_MAX = 40
-# Headings as our templates write them; those that only a screen reader meets name no section of the page.
+# Headings as our templates write them; those for screen readers only do not name a section of the page.
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>', re.DOTALL)
 _HIDDEN = re.compile(r'<a class="anchor".*?</a>', re.DOTALL)
 # Each status with its sign and the class of its colour; the sign and the word carry the meaning.
@@ -69,9 +69,9 @@ _STATUSES = {
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """One page. Every value is escaped where it stands; the answer is kept by no cache, because it speaks of requests of people.
+    """One page. Every value is escaped; caches may not keep the answer, because it shows users' requests.
 
-    Its links lead on under the same filters: `kept(path)` is an address with those that hold on every page.
+    Its links keep the same filters: `kept(path)` is an address with the filters that hold on every page.
     """
     # A page of one request names the cluster of that request, which is not a filter that the reader chose.
     is_of_one = request.url.path.endswith("/request")
@@ -83,7 +83,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 
 def kept_address(filters: Mapping[str, object], path: str, **values: object) -> str:
-    """An address with filters, where it does not give them itself."""
+    """An address with filters, except those that it sets itself."""
     return address(path, **{**filters, **values})
 
 
@@ -99,7 +99,7 @@ def static_address(name: str) -> str:
 
 
 def address(path: str, **values: object) -> str:
-    """A path with a query; what is None or empty is left out, lists are repeated."""
+    """A path with a query; values that are None or empty are left out, lists are repeated."""
     pairs = [(name, entry) for name, value in values.items() for entry in (value if isinstance(value, (list, tuple)) else [value])]
     query = urlencode([(name, _text(entry)) for name, entry in pairs if entry is not None and entry != ""])
     return f"{path}?{query}" if query else path
@@ -115,7 +115,7 @@ def _static(name: str) -> bytes:
 
 
 def compile_templates() -> None:
-    """Make every template ready; they stay so."""
+    """Compile every template; they stay in memory."""
     for name in _environment().list_templates():
         _environment().get_template(name)
 
@@ -168,23 +168,23 @@ def _environment() -> Environment:
 
 
 def cluster_choices(clusters: Iterable[str], chosen: str) -> list[tuple[str, str]]:
-    """The options of a field; a chosen cluster that the lake does not have stays chosen."""
+    """The options of a field; a chosen cluster stays chosen even if the lake does not have it."""
     names = dict.fromkeys([*clusters, *([chosen] if chosen else [])])
     return [("", "all"), *((name, name) for name in names)]
 
 
 def keep_given(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What a form keeps of the address in addition to its own fields."""
+    """The parts of the address that a form keeps in addition to its own fields."""
     return {name: value for name, value in pairs if value}
 
 
 def thousands(count: int | None) -> str:
-    """`12,775`, and a dash for what is not known."""
+    """`12,775`, and a dash for an unknown number."""
     return "–" if count is None else f"{count:,}"
 
 
 def cell(count: int) -> Markup:
-    """A figure in a table, where many are zero and the others should stand out."""
+    """A figure in a table, where many figures are zero and the others should stand out."""
     return escape(f"{count:,}") if count else Markup('<span class="soft">0</span>')
 
 
@@ -205,7 +205,7 @@ def short_date(moment: datetime | date | None) -> str:
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """How long ago, in the largest whole unit; times ahead of the clock are said to be so."""
+    """How long ago, in the largest whole unit; times ahead of the clock are marked as such."""
     if moment is None:
         return "never"
     seconds = (now - moment).total_seconds()
@@ -223,7 +223,7 @@ def time_of_day(ts: datetime | None) -> Markup:
 
 
 def time_of_moment(ts: datetime) -> Markup:
-    """`2026-11-21 03:24:15.866 UTC`: of one request, to the millisecond."""
+    """`2026-11-21 03:24:15.866 UTC`: for one request, to the millisecond."""
     at = ts.astimezone(UTC)
     text = f"{at:%Y-%m-%d} {at:%H:%M:%S}.{ts.microsecond // 1000:03}\N{NO-BREAK SPACE}UTC"
     return Markup('<time class="moment" datetime="{}">{}</time>').format(ts.isoformat(), text)
@@ -234,13 +234,13 @@ def _time(ts: datetime | None, text: str) -> Markup:
 
 
 def coded(text: str) -> Markup:
-    """A sentence of ours in which commands stand between backticks."""
+    """A sentence of Hindcast's own with commands in backticks."""
     parts = [escape(part) for part in text.split("`")]
     return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts))
 
 
 def soft(text: str | None) -> Markup:
-    """A name that may be broken after its signs, so that tables need not break it inside a word; nothing for none."""
+    """A name that may be broken after its punctuation, so that tables need not break it inside a word; empty without a name."""
     return Markup("<wbr>").join(_PIECES.findall(text or ""))
 
 
@@ -264,7 +264,7 @@ def contents(body: Markup) -> list[tuple[str, str]]:
 
 
 def striptags(text: str) -> str:
-    """The text of markup of ours."""
+    """The text of Hindcast's own markup."""
     return str(Markup(_HIDDEN.sub("", text)).striptags())
 
 

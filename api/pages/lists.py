@@ -1,4 +1,4 @@
-"""Lists of requests: those behind a figure of a replay, and what the clusters themselves recorded."""
+"""Lists of requests: those behind a figure of a replay, and those that the clusters themselves recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTCOMES: Mapping[str, Mapping[str, list[str]]] = {
 }
 KINDS = ("violations", "denials")
 _FILTERED = ("since", "until", "namespace", "cluster", "policy")
-# Objects whose names the server generated: the request names none, and its body or the answer does.
+# Objects whose names the server generated: not the request but its body or the answer has the name.
 _NAMES = """
     SELECT cluster, audit_id, ts,
         coalesce(object ->> '$.metadata.name', (object ->> '$.metadata.generateName') || '…') AS name
@@ -39,7 +39,7 @@ _NAMES = """
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a list is filtered by, in addition to what all pages are filtered by, as the form has it; empty means any."""
+    """The filters of a list, in addition to those of all pages, as the form has them; empty means any."""
 
     selection: Selection = field(default_factory=Selection)
     binding: str = ""
@@ -48,12 +48,12 @@ class Wanted:
     kind: str = "violations"
 
     def filters(self) -> dict[str, Any]:
-        """As the filters of questions.py take them."""
+        """In the form of the filters in questions.py."""
         own = {name: [getattr(self, name)] for name in ("binding", "user") if getattr(self, name)}
         return {**self.selection.filters(*_FILTERED), **own}
 
     def given(self, choice: str) -> dict[str, str]:
-        """What an address repeats; `choice` is `outcome` or `kind`."""
+        """The parts that an address repeats; `choice` is `outcome` or `kind`."""
         own = {name: getattr(self, name) for name in ("binding", "user") if getattr(self, name)}
         return {**self.selection.given(), **own, choice: getattr(self, choice)}
 
@@ -68,7 +68,7 @@ class RequestList:
 
 
 def verdict_list(source: Source, run_id: str, wanted: Wanted, asked: Asked, after: str | None) -> RequestList:
-    """Verdicts of a replay, newest first: one row for each request and (policy, binding) that said so."""
+    """Verdicts of a replay, newest first: one row for each request and (policy, binding) with that verdict."""
     if wanted.outcome not in OUTCOMES:
         raise InputError(f"outcome: {wanted.outcome!r} is not known", f"it is one of {', '.join(OUTCOMES)}")
     given: dict[str, Any] = {**OUTCOMES[wanted.outcome], **wanted.filters()}
@@ -80,7 +80,7 @@ def verdict_list(source: Source, run_id: str, wanted: Wanted, asked: Asked, afte
 
 
 def recorded_list(source: Source, wanted: Wanted, asked: Asked, after: str | None) -> RequestList:
-    """What the clusters recorded: failures of policies, or requests that were denied."""
+    """The clusters' own records: failures of policies, or requests that were denied."""
     if wanted.kind not in KINDS:
         raise InputError(f"kind: {wanted.kind!r} is not known", "it is violations or denials")
     given, asked = wanted.filters(), asked.of(wanted.kind)
@@ -127,7 +127,7 @@ def _paging(asked: Asked, after: str | None) -> TimePaging:
 
 
 def _name(source: Source, rows: Sequence[dict[str, Any]]) -> None:
-    """Give objects whose names were generated the names that their bodies tell."""
+    """Fill in generated names of objects from the bodies."""
     nameless = [row for row in rows if not row["name"] and row["verb"] == "create"]
     if not nameless:
         return
@@ -140,7 +140,7 @@ def _name(source: Source, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _merged(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each request and (policy, binding), with what each of its expressions said."""
+    """One row for each request and (policy, binding), with the verdict of each expression."""
     found: list[dict[str, Any]] = []
     for _, group in groupby(rows, lambda row: [row[name] for name in ("ts", "cluster", "audit_id", "pass", "policy", "binding")]):
         members = list(group)

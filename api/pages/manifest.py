@@ -1,4 +1,4 @@
-"""A policy as a person wrote it: its manifest, made from what a plan keeps, and the lines of each of its expressions."""
+"""A policy as a user wrote it: its manifest, made from the plan, and the lines of each of its expressions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SourceLine:
 
 
 def policy_manifest(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """The ValidatingAdmissionPolicy that a plan's document holds, with the defaults that were applied."""
+    """The ValidatingAdmissionPolicy in a plan's document, with the applied defaults."""
     spec: dict[str, Any] = {"failurePolicy": policy["failure_policy"]}
     if policy["param_kind"]:
         spec["paramKind"] = {"apiVersion": policy["param_kind"]["api_version"], "kind": policy["param_kind"]["kind"]}
@@ -63,7 +63,7 @@ def policy_manifest(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def binding_manifest(binding: Mapping[str, Any]) -> dict[str, Any]:
-    """The ValidatingAdmissionPolicyBinding that a plan's document holds."""
+    """The ValidatingAdmissionPolicyBinding in a plan's document."""
     spec: dict[str, Any] = {"policyName": binding["policy_name"]}
     if binding["param_ref"]:
         param = binding["param_ref"]
@@ -79,7 +79,7 @@ def binding_manifest(binding: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def manifests_text(manifests: Iterable[Mapping[str, Any]]) -> str:
-    """Manifests as one YAML text, as a person writes it."""
+    """Manifests as one YAML text, as a user writes it."""
     return "---\n".join(_yaml(manifest) for manifest in manifests)
 
 
@@ -92,7 +92,7 @@ def source_lines(manifest: Mapping[str, Any]) -> tuple[SourceLine, ...]:
     text = _yaml(manifest)
     owner: dict[int, int] = {}
     for index, node in enumerate(_validations(yaml.compose(text, Loader=yaml.SafeLoader))):
-        # The end of a block stands at the beginning of what follows it.
+        # The parser reports the end of a block at the beginning of the next token.
         last = node.end_mark.line if node.end_mark.column == 0 else node.end_mark.line + 1
         end = max(last, node.start_mark.line + 1)
         owner.update(dict.fromkeys(range(node.start_mark.line, end), index))
@@ -101,7 +101,7 @@ def source_lines(manifest: Mapping[str, Any]) -> tuple[SourceLine, ...]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML as a person writes policies: expressions as blocks without doubled quotes, short lists on one line."""
+    """YAML as users write policies: expressions as blocks without doubled quotes, short lists on one line."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -144,7 +144,7 @@ def _match(match: Mapping[str, Any]) -> dict[str, Any]:
         if field.endswith("_rules"):
             value = [_renamed(rule, _RULE) for rule in value]
         elif field.endswith("_selector"):
-            # A selector without requirements selects everything, which is what leaving it out means.
+            # A selector without requirements selects everything, just like a missing selector.
             value = _selector(value) if value and value["requirements"] else None
         if value:
             found[key] = value

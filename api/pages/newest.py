@@ -1,4 +1,4 @@
-"""Which replay speaks for a policy on the overview: its newest version, over the whole log where that was replayed."""
+"""Chooses the replay that the overview shows for a policy: its newest version, over the whole log where that was replayed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..run_reads import Run
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The replay that speaks for a policy. `others` are the further finished replays of this policy, of any version and window."""
+    """The replay shown for a policy. `others` are the further finished replays of this policy, of any version and window."""
 
     policy: str
     run: Run
@@ -20,10 +20,10 @@ class Chosen:
 
 
 def newest(runs: Iterable[Run]) -> list[Chosen]:
-    """For each policy the replay to show, policies by name. Versions before, calibrations and trials speak for none.
+    """For each policy the replay to show, policies by name. Older versions, calibrations and trials are not shown.
 
-    The newest version is that of the replay that was asked for last. Of its replays the newest over the whole log counts, or else
-    the newest over a part of it.
+    The newest version is that of the replay that was asked for last. Among its replays the newest over the whole log is shown, or
+    else the newest over a part.
     """
     by_policy: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.asked_ts, run.planned_ts, run.run_id), reverse=True):
@@ -39,7 +39,7 @@ def _speaker(policy: str, found: Sequence[Run]) -> Run:
 
 
 def unspoken(runs: Iterable[Run], chosen: Iterable[Chosen]) -> list[str]:
-    """Policies that only runs of other kinds, or unfinished ones, have tried: the overview names them in a line."""
+    """Policies that only runs of other kinds, or unfinished ones, have tried: the overview lists them in a line."""
     shown = {entry.policy for entry in chosen}
     kinds = {policy for run in runs if run.kind in (RunKind.REPLAY, RunKind.BASE) for policy in run.policies}
     return sorted(kinds - shown)

@@ -35,17 +35,17 @@ from .tables import ROWS_MAX, Asked, Column, Table, table
 _EVERYTHING = Selection()
 RUNS_SHOWN = 15
 RECORDED_SHOWN = 12
-# A report of a large replay takes seconds, and is then kept. So long a page works on reports that nobody has asked for yet.
+# A report of a large replay takes seconds, and is then kept. A page spends at most this time on reports that are not kept yet.
 _REPORTS_SECONDS = 2.0
-# So long a form waits for names to propose.
+# A form waits at most this long for names to propose.
 _PROPOSALS_SECONDS = 0.3
-# What needs a decision first.
+# Verdicts that need a decision come first.
 _LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What the lake holds. `span` says of how many days, in words."""
+    """The content of the lake. `span` says how many days it covers, in words."""
 
     clusters: Sequence[dict[str, Any]]
     events: int
@@ -56,7 +56,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The loss ledger in one line: how many kinds of evidence are known to be lost, and what else it says."""
+    """The loss ledger in one line: how many kinds of evidence are known to be lost, and its other findings."""
 
     lost: int
     sentence: str
@@ -64,10 +64,10 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One (policy, binding) with the replay that speaks for it. `is_stale`: the lake has events that this replay did not see.
+    """One (policy, binding) with the replay shown for it. `is_stale`: the lake has events that this replay did not see.
 
-    `counts` and `chart` are of the selected requests; `counts` is None while these are being counted. `others` counts the further
-    replays of the policy, which stand in the list at `others_href`.
+    `counts` and `chart` cover the selected requests; `counts` is None until these are counted. `others` counts the further replays
+    of the policy, which `others_href` lists.
     """
 
     policy: PolicyReadiness
@@ -82,7 +82,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """One (policy, binding) whose newest replay is counted, and whose verdict has not been worked out yet."""
+    """One (policy, binding) whose newest replay is counted, but whose verdict is not computed yet."""
 
     counts: BindingSummary
     run: Run
@@ -91,7 +91,7 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the log itself says of one (policy, binding)."""
+    """The log's own record of one (policy, binding)."""
 
     policy: str
     binding: str
@@ -102,7 +102,8 @@ class Recorded:
 
 
 async def overview(asker: Asker, now: datetime, selection: Selection, asked: Asked) -> dict[str, Any]:
-    """Everything that the first page shows. What would take too long is left out and said to be: the page itself always comes."""
+    """Everything that the first page shows. Parts that would take too long are left out and named, so that the page itself
+    always comes."""
     found = await asker.ask(extent)
     runs = await asyncio.to_thread(run_reads.runs, asker.lake)
     (decided, awaited), ledger, log = await asyncio.gather(
@@ -131,12 +132,12 @@ async def overview(asker: Asker, now: datetime, selection: Selection, asked: Ask
 
 
 def runs_table(asked: Asked, runs: Sequence[Run], at_most: int = ROWS_MAX) -> Table[Run]:
-    """Replays, as the overview and the list of all have them."""
+    """Replays, as shown by the overview and by the list of all."""
     return table(asked, "replays", "Replays, newest first", _RUN_COLUMNS, runs, at_most)
 
 
 def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection) -> dict[str, Any]:
-    """Everything that the page of one replay shows. Raises NotFoundError for one that is not there or not finished."""
+    """Everything that the page of one replay shows. Raises NotFoundError for one that does not exist or is not finished."""
     run = run_reads.run(source.lake, run_id)
     if not run.finished or run.summary is None:
         raise NotFoundError(f"replay {run_id} is not finished", "it goes on when the same policies are tried again")
@@ -155,12 +156,12 @@ def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection
 
 
 def waiting(source: Source) -> Lag | None:
-    """What was acknowledged and is not in the lake yet; None where the spool may not be looked at."""
+    """The acknowledged events that are not in the lake yet; None where the spool may not be read."""
     return lag_of_lake(source.lake)
 
 
 def extent(source: Source) -> Extent:
-    """What the lake holds, in one row."""
+    """The content of the lake, in one row."""
     found = about_lake(source, "clusters", lambda: reads.clusters(source))
     first = min((row["first_ts"] for row in found), default=None)
     last = max((row["last_ts"] for row in found), default=None)
@@ -189,9 +190,10 @@ def findings(source: Source, now: datetime) -> list[Finding]:
 async def entries(
     asker: Asker, runs: Sequence[Run], last_ts: datetime | None, selection: Selection
 ) -> tuple[list[Entry], list[Awaited]]:
-    """The verdict on the newest version of every policy, what needs a decision first; and those for which there was no time.
+    """The verdict on the newest version of every policy, those that need a decision first; and the policies for which there was no
+    time.
 
-    The verdict is that on the whole replay, the figures are of the selected requests.
+    The verdict covers the whole replay, the figures cover the selected requests.
     """
     found: list[Entry | Awaited] = []
     started = time.monotonic()
@@ -200,7 +202,7 @@ async def entries(
         if selection.policy not in ("", chosen.policy):
             continue
         by_run.setdefault(chosen.run.run_id, []).append(chosen)
-    # The replay that was asked for last first: its verdicts are wanted now, if there is no time for all.
+    # The latest requested replay comes first: if there is no time for all, its verdicts are wanted most.
     for members in sorted(by_run.values(), key=lambda members: members[0].run.asked_ts, reverse=True):
         run, others = members[0].run, {chosen.policy: chosen.others for chosen in members}
         report = None
@@ -226,7 +228,7 @@ async def entries(
 
 
 async def _days(asker: Asker, run: Run, selection: Selection, seconds: float) -> Mapping[Key, tuple[DayCount, ...]] | None:
-    """The selected requests per day; `_ALL` where all are selected, None where there is no time to count them."""
+    """The selected requests per day; `_ALL` if all are selected, None without time to count them."""
     if not narrows(selection):
         return _ALL
     work = partial(selected_days, run_id=run.run_id, selection=selection)
@@ -237,12 +239,12 @@ _ALL: Mapping[Key, tuple[DayCount, ...]] = {}
 
 
 def policy_address(run_id: str, policy: str, binding: str | None, selection: Selection = _EVERYTHING) -> str:
-    """Where one (policy, binding) of a replay is shown, under the filters that hold on every page."""
+    """The address of one (policy, binding) of a replay, under the filters that hold on every page."""
     return address(f"/runs/{run_id}/policy", policy=policy, binding=binding, **selection.given(*KEPT_EVERYWHERE))
 
 
 def recorded(source: Source, selection: Selection) -> list[Recorded]:
-    """What the clusters recorded of their own policies, most first."""
+    """The clusters' own records of their policies, most first."""
     if narrows(selection):
         rows = selected_recorded(source, selection)
     else:
@@ -269,7 +271,7 @@ def recorded(source: Source, selection: Selection) -> list[Recorded]:
 
 
 async def recorded_policies(asker: Asker) -> list[str]:
-    """Names of the policies of which the clusters recorded something; empty while that is being worked out."""
+    """Names of the policies with records of the clusters; empty until these are computed."""
     work = partial(recorded, selection=_EVERYTHING)
     rows = await in_time(asker, f"recorded {_EVERYTHING}", work, _PROPOSALS_SECONDS)
     return sorted({row.policy for row in rows or ()})

@@ -35,7 +35,7 @@ _DENIALS = """
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Addresses that lead on from one (policy, binding) of a replay."""
+    """Links from one (policy, binding) of a replay to other pages."""
 
     run_id: str
     policy: str
@@ -62,9 +62,9 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class PolicyView:
-    """One (policy, binding) of a replay. `marks` says of each validation that denied something how often and with which message.
+    """One (policy, binding) of a replay. `marks` gives, for each validation with denials, their number and message.
 
-    `selected` counts the selected requests; None where all are. `chart` is of the same requests.
+    `selected` counts the selected requests; None if all are selected. `chart` covers the same requests.
     """
 
     run: Run
@@ -81,9 +81,9 @@ class PolicyView:
 
 
 def policy_view(source: Source, run_id: str, policy: str, binding: str | None, selection: Selection, asked: Asked) -> PolicyView:
-    """Everything that the page of one (policy, binding) shows. Raises NotFoundError for one that this replay did not try.
+    """Everything that the page of one (policy, binding) shows. Raises NotFoundError for a policy that this replay did not try.
 
-    The selection has figures of its own; everything else speaks of the whole replay.
+    The selection has figures of its own; everything else covers the whole replay.
     """
     run, report = run_reads.run(source.lake, run_id), report_of(source, run_id)
     entry = next((item for item in report.policies if (item.policy, item.binding) == (policy, binding)), None)
@@ -108,7 +108,7 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
 
 
 def manifests(plan: Mapping[str, Any], policy: str, binding: str | None) -> tuple[tuple[SourceLine, ...], tuple[SourceLine, ...]]:
-    """The lines of a policy and of its binding as a plan keeps them; empty where the plan took what was in force at the time."""
+    """The lines of a policy and of its binding from a plan; empty where the plan took the policies in force at the time."""
     given = plan["policies"]
     if isinstance(given, str):
         return (), ()

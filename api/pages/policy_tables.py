@@ -1,4 +1,4 @@
-"""The tables of a policy's page, with what each of their columns holds."""
+"""The tables of a policy's page, with the meaning of their columns."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pipeline.report.words import workload
 
 from .tables import Asked, Column, Table, table
 
-# A page shows so many rows of a table until all are asked for.
+# A page shows this many rows of a table until all are asked for.
 _ROWS_SHOWN = 12
 
 
 def policy_tables(entry: PolicyReadiness, days: Sequence[DayCount], asked: Asked) -> Mapping[str, Table[Any] | None]:
-    """Every table of one (policy, binding) by its name; None where there is nothing in it. `days` are those that are selected."""
+    """Every table of one (policy, binding) by its name; None for an empty one. `days` are the selected days."""
     namespaces = sorted(entry.namespaces, key=lambda row: (-row.denied, -row.matched, row.namespace))
 
     def of(name: str, caption: str, columns: tuple[Column[Any], ...], rows: Iterable[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""One request, with its verdicts and what it changed."""
+"""One request, its verdicts and the changes that it made."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ANSWERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ExpressionVerdict:
-    """What one expression of one (policy, binding) said of a request, with its text where the replay keeps it."""
+    """The verdict of one expression of one (policy, binding) on a request, with its text if the replay keeps it."""
 
     row: Mapping[str, Any]
     expression: str
@@ -45,9 +45,9 @@ class ExpressionVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RequestView:
-    """One request: who, when, what, the verdicts on it, why, and what it changed.
+    """One request: who, when, what, its verdicts with their reasons, and the changes that it made.
 
-    `explained` is empty until the explanation is there (`is_awaited`), and where there is none: then `trouble` says why.
+    `explained` is empty while the explanation is computed (`is_awaited`), and if there is no explanation: then `trouble` says why.
     """
 
     detail: RequestDetail
@@ -67,14 +67,14 @@ class RequestView:
 
     @property
     def question(self) -> Question:
-        """What to ask for an explanation of this request: with the policies of the replay, or with those in force then."""
+        """The question for an explanation of this request: with the policies of the replay, or with those in force then."""
         request = self.detail.request
         run_id = self.run.run_id if self.run is not None else None
         return Question(request["cluster"], request["audit_id"], request["ts"].isoformat(), run_id)
 
 
 def with_explanation(view: RequestView, found: Sequence[Explanation]) -> RequestView:
-    """The page with the explanation: the fields that expressions read are shown in what the request changed."""
+    """The page with the explanation: it shows the fields that expressions read within the request's changes."""
     change = change_of(view.detail, view.recalled, fields_of(found))
     return replace(view, explained=[explanation_view(each) for each in found], change=change, is_awaited=False)
 
@@ -82,7 +82,7 @@ def with_explanation(view: RequestView, found: Sequence[Explanation]) -> Request
 def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str) -> list[RequestView]:
     """The requests of one auditID, each with its verdicts in a replay, or without one.
 
-    `cluster` may be empty where a replay tells it. Raises NotFoundError when there is none.
+    `cluster` may be empty if a replay determines it. Raises NotFoundError without such a request.
     """
     rows: list[dict[str, Any]] = []
     if run_id is not None:
@@ -130,12 +130,12 @@ def _view(
 
 
 def _urgency(row: Mapping[str, Any]) -> int:
-    """What stands against the request comes first."""
+    """Denials come first."""
     return _DECISIONS.index(row["decision"]) if row["decision"] in _DECISIONS else len(_DECISIONS)
 
 
 def _says_something(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a verdict says more than the verdicts of the expressions of the same binding, of which it is the sum."""
+    """Whether a verdict adds to the verdicts of its binding's expressions, which it sums up."""
     if row["expression_index"] is not None or row["message"] or row["why"] or row["audit_annotations"]:
         return True
     same = ("policy", "binding", "param_namespace", "param_name", "pass")
@@ -143,7 +143,7 @@ def _says_something(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -
 
 
 def _name(detail: RequestDetail) -> str:
-    """The name of the object; of one whose name was to be generated, as far as it is known."""
+    """The name of the object; for a generated name, as much of it as is known."""
     if detail.request["name"]:
         return str(detail.request["name"])
     new = decoded(detail.new_object)
