@@ -1,7 +1,8 @@
 """CEL as kube-apiserver evaluates it: `Environment(version, variables).compile(text)` gives a `Program`, whose
 `evaluate(activation)` gives a value, a `CelError` or an `Unknown`.
 
-The room is liftable: it imports nothing else of the project, does no input or output, and knows no Kubernetes objects.
+This package can be used elsewhere: it imports nothing else of the project, does no input or output, and knows no Kubernetes
+objects.
 """
 
 from .environment import Environment

@@ -1,8 +1,8 @@
 """The abstract syntax tree of a CEL expression.
 
-Macros stay nodes of their own (cel-go expands them into comprehensions): a code generator and a read-set analysis both want to
-see `all` and `has` as what they are. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`), except
-the three that do not evaluate all of their operands.
+Macros stay nodes of their own (cel-go expands them into comprehensions), because the code generator and the read-set analysis need
+to recognise `all` and `has`. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`), except the three
+that do not evaluate all of their operands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .values import Value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """`id` is unique within one expression; `offset` is the code point at which errors about the node point."""
+    """`id` is unique within one expression; `offset` is the code point that errors about the node name."""
 
     id: int
     offset: int

@@ -1,7 +1,6 @@
-"""Fields, indexes and presence: what a selection gives on every kind of value (cel-go interpreter/attributes.go).
+"""Fields, indexes and presence: the result of a selection on every kind of value (cel-go interpreter/attributes.go).
 
-Each function takes values and returns one, or raises CelError in cel-go's words. An `Unknown` stays unknown however it is looked
-into.
+Each function takes values and returns one, or raises CelError in cel-go's words. Any selection from an `Unknown` is that `Unknown`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def key_text(key: Value) -> str:
 
 
 def select(operand: Value, field: str) -> Value:
-    """`operand.field`. Of an optional, an optional."""
+    """`operand.field`. A selection from an optional is an optional."""
     kind = operand.__class__
     if kind is dict or isinstance(operand, dict):
         try:
@@ -91,7 +90,7 @@ def has(operand: Value, field: str) -> bool | Unknown:
 
 
 def select_optional(operand: Value, field: str) -> Value:
-    """`operand.?field`, and `operand.field` once the operand is an optional: none where the field is absent."""
+    """`operand.?field`, and `operand.field` once the operand is an optional: an empty optional if the field is absent."""
     if operand.__class__ is Optional:
         if not operand.has_value:
             return NONE
@@ -103,12 +102,12 @@ def select_optional(operand: Value, field: str) -> Value:
 
 
 def optional_of(value: Value) -> Value:
-    """An optional with this value; an unknown stays one."""
+    """An optional with this value; an unknown stays unknown."""
     return value if value.__class__ is Unknown else Optional(value)
 
 
 def index(operand: Value, key: Value) -> Value:
-    """`operand[key]`: a list by position, a map by key. Of an optional, an optional."""
+    """`operand[key]`: a list by position, a map by key. An index into an optional is an optional."""
     kind = operand.__class__
     if kind is Optional:
         return index_optional(operand, key)
@@ -121,7 +120,7 @@ def index(operand: Value, key: Value) -> Value:
 
 
 def index_optional(operand: Value, key: Value) -> Value:
-    """`operand[?key]`, and `operand[key]` once the operand is an optional: none where nothing is there."""
+    """`operand[?key]`, and `operand[key]` once the operand is an optional: an empty optional if the key is absent."""
     if operand.__class__ is Optional:
         if not operand.has_value:
             return NONE
@@ -131,7 +130,7 @@ def index_optional(operand: Value, key: Value) -> Value:
 
 
 def _look_up(operand: Value, key: Value) -> tuple[bool, Value]:
-    """Whether something is there, and what."""
+    """Whether the key is present, and its value."""
     kind = operand.__class__
     if key.__class__ is Unknown:
         return True, key.merge(operand) if kind is Unknown else key

@@ -1,8 +1,8 @@
-"""From the rules of a grammar to the automaton (ATN) that ANTLR's runtime predicts, expects and recovers with.
+"""From the rules of a grammar to the automaton (ATN) with which ANTLR's runtime predicts, expects and recovers.
 
 The states are joined as ANTLR documents them (antlr4 runtime, atn/ATNState; "Adaptive LL(*) Parsing", 2014). A rule runs from a
-start to a stop state, and a choice from a block start to a block end. A loop has an entry or a way back, at which it is decided
-whether to go on. A left-recursive rule becomes a loop whose alternatives ask for a precedence.
+start to a stop state, and a choice from a block start to a block end. A loop decides at its entry or its way back whether to go on.
+A left-recursive rule becomes a loop whose alternatives ask for a precedence.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def build_automaton(rules: Rules, token_types: dict[str, int]) -> ATN:
 
 
 def adaptive_decisions(atn: ATN) -> frozenset[int]:
-    """The decisions for which one token is not enough: two alternatives begin alike, or a precedence has to be asked for."""
+    """The decisions that need more than one token: two alternatives begin alike, or a precedence decides."""
     found = set()
     for state in atn.decisionToState:
         firsts = [_first_tokens(transition.target) for transition in state.transitions]
@@ -58,7 +58,7 @@ def adaptive_decisions(atn: ATN) -> frozenset[int]:
 
 
 def _first_tokens(start: Any) -> set[int] | None:
-    """The tokens that can come next at a state, wherever its rule is used; None where that depends on a precedence.
+    """The tokens that can come next at a state, for all uses of its rule; None where they depend on a precedence.
 
     No rule matches the empty text, so a rule that is entered is never left without a token.
     """
@@ -77,7 +77,7 @@ def _first_tokens(start: Any) -> set[int] | None:
 
 
 class _Builder:
-    """Joins states from the end of each rule to its beginning, so that what follows a part is always there."""
+    """Joins states from the end of each rule to its beginning, so that the state after a part always exists."""
 
     def __init__(self, rules: Rules, token_types: dict[str, int]) -> None:
         self._token_types = token_types
@@ -98,7 +98,7 @@ class _Builder:
         self._return_from_rules()
 
     def _return_from_rules(self) -> None:
-        """A rule returns to all that can follow it where it is called."""
+        """Joins the end of a rule to all states that can follow its calls."""
         calls = [t for state in self.atn.states for t in state.transitions if isinstance(t, RuleTransition)]
         for call in calls:
             is_outermost = call.target.isPrecedenceRule and call.precedence == 0
@@ -120,7 +120,7 @@ class _Builder:
         return self._block(BasicBlockStartState, alternatives, after)
 
     def _left_recursion(self, alternatives: Alternatives[Sequence], after: Any) -> Any:
-        """What does not begin with the rule itself, then a loop over what does (ANTLR's elimination of left recursion)."""
+        """The alternatives that do not begin with the rule itself, then a loop over the others (ANTLR's elimination)."""
         name = next(name for name, number in self._numbers.items() if number == self._rule)
         bases = [parts for parts in alternatives if parts[0] != name]
         entry, back = self._star_loop(after)
@@ -138,7 +138,7 @@ class _Builder:
         return self._choice(bases, self._before(entry))
 
     def _sequence(self, parts: Sequence, after: Any, precedence: int = 0) -> Any:
-        """`precedence`: of the rule itself as the last part."""
+        """`precedence` is that of the rule itself as the last part."""
         for at in reversed(range(len(parts))):
             is_last = at == len(parts) - 1
             after = self._part(parts[at], after, precedence if is_last else 0)
@@ -173,7 +173,7 @@ class _Builder:
         return state
 
     def _star_loop(self, after: Any) -> tuple[Any, Any]:
-        """The entry of a loop, at which only the way out is joined, and the way back to it."""
+        """The entry of a loop, with only its exit joined, and the way back to the entry."""
         entry, back, out = self._state(StarLoopEntryState), self._state(StarLoopbackState), self._state(LoopEndState)
         entry.loopBackState = out.loopBackState = back
         _join(back, entry)
@@ -212,6 +212,6 @@ class _Builder:
 
 
 def _join(state: Any, target: Any, first: bool = False) -> Any:
-    """`state`, from which `target` is now reached without a token; `first`: as its first alternative."""
+    """`state`, with a new transition to `target` that needs no token; `first` makes it the first alternative."""
     state.addTransition(EpsilonTransition(target), 0 if first else -1)
     return state

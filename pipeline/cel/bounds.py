@@ -1,17 +1,18 @@
-"""An upper bound on what an expression can cost, from the sizes of its variables alone.
+"""An upper bound on the cost of an expression, from the sizes of its variables alone.
 
 The rule. `sizes` gives for each variable a number no smaller than the length of its value as compact JSON, in bytes. Then
 
-1. the length of any string in it, in code points or bytes, the number of elements or entries of any list or map in it, and the JSON
-of any part of it are not larger; 2. a list or map whose JSON has S bytes has at most S / 2 elements or entries, and their JSON
+1. Any string in it has at most this many code points or bytes, any list or map at most this many elements or entries, and any part
+of it at most this many bytes of JSON; 2. a list or map whose JSON has S bytes has at most S / 2 elements or entries, and their JSON
+together is at most S.
 together is at most S.
 
 Every node gets two polynomials with non-negative coefficients over such sizes: one bounds its cost, one the JSON of its value. A
-selection is not larger than what it is selected from, a concatenation than the sum. For a loop over a value of size R the body's
-polynomials are summed over the elements: by 2, a term without the element's size counts at most R / 2 times, and a term with its
-k-th power sums to at most R ** k times the rest, because the sum of powers is not larger than the power of the sum. What each step
-costs is cel-go's (see `costed.py`), taken at its largest over operands of these sizes; functions whose cost or result is not
-bounded here make the whole expression unbounded. All sums are of upper bounds, so the total is one.
+selection is at most as large as its operand, a concatenation at most as large as the sum. For a loop over a value of size R the
+body's polynomials are summed over the elements. By 2, a term without the element's size counts at most R / 2 times. A term with its
+k-th power sums to at most R ** k times the rest, because the sum of powers is at most the power of the sum. The cost of each step
+is cel-go's (see `costed.py`), at its largest over operands of these sizes. A function without a bound here makes the whole
+expression unbounded. Every sum adds upper bounds, so the total is an upper bound.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .values import CelMap, Value
 # A product of sizes, by name, with repetition.
 Monomial: TypeAlias = tuple[str, ...]
 
-# The JSON of anything that is neither text, list nor map: numbers have at most 25 characters, timestamps 37.
+# The JSON of any value that is not a text, list or map: numbers have at most 25 characters, timestamps 37.
 _SCALAR = 40.0
 
 
@@ -78,7 +79,7 @@ class Polynomial:
         result = 0.0
         for monomial, factor in self.terms.items():
             if factor == 0:
-                continue  # A size that nothing depends on may be missing: 0 times infinity is not a number.
+                continue  # A missing size that no term uses must be skipped: 0 times infinity is not a number.
             for name in monomial:
                 factor *= _size(name, sizes)
             result += factor
@@ -86,7 +87,7 @@ class Polynomial:
 
 
 def _size(name: str, sizes: Mapping[str, int]) -> float:
-    """The size of `variables.x` may be given by itself; otherwise it is not larger than `variables`."""
+    """The given size, or for `variables.x` without a size that of `variables`, which is at least as large."""
     own = sizes.get(name)
     return own if own is not None else sizes.get(name.partition(".")[0], inf)
 
@@ -107,7 +108,7 @@ class UnboundedError(Exception):
 
 Bound: TypeAlias = tuple[Polynomial, Polynomial]  # of cost and of size
 
-# What these cost at most: a part of the sizes of their arguments, and a constant.
+# The largest cost of these functions: a share of the sizes of their arguments, plus a constant.
 _TEXT_FUNCTIONS = frozenset(
     ("startsWith", "endsWith", "lowerAscii", "upperAscii", "trim", "substring", "charAt", "string", "bytes", "url", "isURL")
 ) | frozenset(
@@ -145,11 +146,11 @@ class Bounds:
             self.bound = None
 
     def cost(self, sizes: Mapping[str, int]) -> int | None:
-        """No evaluation over variables of these sizes costs more. None where there is no bound."""
+        """The cost that no evaluation over variables of these sizes exceeds. None where there is no bound."""
         return self._at(0, sizes)
 
     def size(self, sizes: Mapping[str, int]) -> int | None:
-        """No result is longer as JSON. None where there is no bound."""
+        """The length in JSON that no result exceeds. None where there is no bound."""
         return self._at(1, sizes)
 
     def _at(self, which: int, sizes: Mapping[str, int]) -> int | None:
@@ -212,7 +213,7 @@ class Bounds:
         elif name == "split":
             own = sizes[0].times(0.2)
         elif name == "replace":
-            # The result costs nothing, but who looks at the bound wants to know that little is built.
+            # The result costs nothing, but callers rely on a low bound to mean that little is built.
             own = (sizes[0] + self.replaced(sizes)).times(0.2) + constant(12)
         elif name in _COMPARISONS or (function.cost is None and function.overloads[0].result.name in _SCALAR_RESULTS):
             own = _sum(sizes).times(0.2)
@@ -225,7 +226,7 @@ class Bounds:
         return sizes[0] + sizes[0] * sizes[1] if len(sizes) == 2 else sizes[0]
 
     def replaced(self, sizes: list[Polynomial]) -> Polynomial:
-        """The text, and the new one before each character of it and at its end: an empty text is found there."""
+        """The text, plus the new one before each character and at the end, because an empty text is found there."""
         return sizes[0] + sizes[0] * sizes[2]
 
     def result(self, name: str, type_name: str, sizes: list[Polynomial]) -> Polynomial:
@@ -239,7 +240,7 @@ class Bounds:
         if name == "replace":
             return self.replaced(sizes) + constant(2)
         if name in ("split", "findAll"):
-            # Each character may become an element of its own, with quotes and a comma.
+            # Each character may become a separate element, with quotes and a comma.
             return sizes[0].times(4) + constant(8)
         if type_name in _SCALAR_RESULTS or type_name.startswith(("kubernetes.", "net.")):
             return constant(_SCALAR) if type_name in _SCALAR_RESULTS else _sum(sizes) + constant(_SCALAR)
@@ -277,7 +278,7 @@ def _sum(parts: object) -> Polynomial:
 
 
 def json_size(value: Value) -> float:
-    """No smaller than the JSON of a value."""
+    """An upper bound on the JSON size of a value."""
     if isinstance(value, str):
         return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     if isinstance(value, bytes):

@@ -1,6 +1,6 @@
 """Makes the nodes of a syntax tree.
 
-The parser reports every rule it completes to a builder, innermost first, so that depth of nesting costs no Python stack. Macros are
+The parser reports every rule it completes to a builder, innermost first, so that nesting uses no Python stack. Macros are
 recognised where cel-go expands them, with cel-go's errors (cel-go parser/{parser,macro}.go, ext/comprehensions.go, cel/library.go).
 """
 
@@ -39,15 +39,15 @@ class Builder:
         self.quoted_identifiers = quoted_identifiers
         self.problems: list[tuple[int, str]] = []
         self.count = 0
-        # Chains of && and ||, and signs, that no parentheses enclose yet: more of the same kind joins them.
+        # Open chains of && and ||, and signs, outside parentheses: further operators of the same kind join them.
         self.open_chains: set[int] = set()
-        # Per node: how many `expr` rules and how many operations nest in it, each limited by cel-go.
+        # Per node: the depth of nested `expr` rules and of nested operations, each limited by cel-go.
         self.depths: dict[int, tuple[int, int]] = {}
 
     # -- nodes
 
     def made(self, make: Callable[..., Made], at: int, *parts: Any, below: Iterable[Expr] = (), deeper: int = 0) -> Made:
-        """A node with a fresh id, one operation deeper than the nodes below it where `deeper` is 1."""
+        """A node with a new id, one operation deeper than the nodes below it where `deeper` is 1."""
         self.count += 1
         node = make(self.count, at, *parts)
         rules = operations = 0
@@ -62,7 +62,7 @@ class Builder:
         return node
 
     def fail(self, at: int, message: str) -> Expr:
-        """Notes a problem and stands in for the node, so that later problems are found too."""
+        """Notes a problem and returns a placeholder node, so that later problems are found too."""
         self.problems.append((at, message))
         return self.made(ast.Literal, at, None, NULL)
 
@@ -131,9 +131,9 @@ class Builder:
         sign, operand = children
         name = "!_" if sign == "!" else "-_"
         if operand.id in self.open_chains and isinstance(operand, ast.Call) and operand.function == name:
-            return operand.arguments[0]  # An even number of signs is none (cel-go VisitLogicalNot, VisitNegate).
+            return operand.arguments[0]  # An even number of signs cancels out (cel-go VisitLogicalNot, VisitNegate).
         if name == "-_" and isinstance(operand, ast.Literal) and operand.id in self.open_chains and operand.type in (INT, DOUBLE):
-            # `- 1` is a literal as `-1` is, and of `--1` nothing is left but 1.
+            # `- 1` is a literal like `-1`, and `--1` becomes 1.
             literal = self.made(ast.Literal, _at(sign), -operand.value, operand.type)
             self.open_chains.add(literal.id)
             return literal
@@ -226,7 +226,7 @@ class Builder:
         return self._comprehension(at, name, target, arguments)
 
     def _comprehension(self, at: int, name: str, over: Expr, arguments: tuple[Expr, ...]) -> Expr:
-        """A macro over a range. With two variables it has one argument more than without, or is one of the transforms."""
+        """A macro over a range. With two variables it has one more argument than with one, or is one of the transforms."""
         two = name.startswith("transform") or (len(arguments) == 3 and name != "map")
         simple = two or name in ("all", "exists", "exists_one", "existsOne")
         variables: list[str] = []
@@ -304,7 +304,7 @@ def _at(token: lark.Token) -> int:
 
 
 def _qualified_name(node: Expr) -> str | None:
-    """`a.b.c` of a chain of selections, None of anything else."""
+    """`a.b.c` for a chain of selections, None for any other node."""
     names: list[str] = []
     while isinstance(node, ast.Select) and not node.optional:
         names.append(node.field)

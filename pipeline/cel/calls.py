@@ -1,4 +1,4 @@
-"""Calls in the exact tier: arguments, functions, and comparisons that see unknowns inside of what they compare."""
+"""Calls in the exact tier: arguments, functions, and comparisons of values that may contain unknowns."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .frames import FAILED, Frame, Run
 from .functions import Function
 from .values import CelError, CelMap, Optional, SparseMap, Unknown, Value
 
-# These hand on what they are given without looking into it, so an unknown deep inside does not concern them.
+# These functions pass on their arguments without reading them, so an unknown deep inside does not matter to them.
 _BLIND_OPTIONALS = ("optional.of", "optional.ofNonZeroValue", "optional.none", "hasValue", "value", "or", "orValue", "unwrapOpt")
 BLIND: Final = frozenset(("size", "type", "dyn", "_+_", "slice", "reverse", "optional.unwrap", *_BLIND_OPTIONALS))
 CONTAINERS: Final = frozenset((list, dict, SparseMap, CelMap, Optional))
 
 
 def evaluate_arguments(arguments: list[Run], frame: Frame) -> tuple[list[Value], Value]:
-    """The values of the arguments, and what stands in for the result if one of them failed (None if none did).
+    """The values of the arguments, and the value that replaces the result if one of them failed (None if all succeeded).
 
-    As in cel-go, one or two arguments are always evaluated, of three and more only those up to the first that fails. The first
-    failure counts; unknowns are merged, because all of them are needed.
+    As in cel-go, one or two arguments are always evaluated; of three or more, only those up to the first failure. The first failure
+    counts; unknowns are merged, because all of them are needed.
     """
     values: list[Value] = []
     failure: Value = None
@@ -66,7 +66,7 @@ def call_of(function: Function, arguments: list[Run]) -> Run:
 
 
 def application(function: Function) -> Callable[..., Value]:
-    """The function on values that did not fail; its errors become values, and unknowns deep inside the arguments its result."""
+    """The function on values that did not fail. Its errors become values; an unknown inside the arguments becomes its result."""
     special = _COMPARISONS.get(function.name)
     call = function.call if special is None else special
     sees_all = special is None and function.name not in BLIND
@@ -87,7 +87,7 @@ def application(function: Function) -> Callable[..., Value]:
 
 
 def equality(left: Value, right: Value) -> Value:
-    """`==` where unknowns may stand inside."""
+    """`==` for values that may contain unknowns."""
     try:
         return equal(left, right)
     except UnknownOperandError:

@@ -1,4 +1,4 @@
-"""The type checker: what an expression evaluates to, or why kube-apiserver refuses it."""
+"""The type checker: finds the result type of an expression, or why kube-apiserver rejects it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .validators import validate
 
 @dataclass(frozen=True)
 class Checked:
-    """A well-typed expression: the type of every node, and for every call the overloads that it may turn out to be, by node id."""
+    """A well-typed expression, by node id: the type of every node, and the possible overloads of every call."""
 
     result_type: Type
     types: Mapping[int, Type]
@@ -22,10 +22,9 @@ class Checked:
 
 
 def check(tree: ast.Expr, scope: Scope, text: str) -> Checked:
-    """The types of an expression over what `scope` declares. Raises CompileError with every issue found in it.
+    """The types of an expression over the declarations of `scope`. Raises CompileError with every issue found in it.
 
-    Literals are only looked into once all types are right, as kube-apiserver does it. `text` is what the tree was parsed from;
-    messages show it.
+    As in kube-apiserver, literals are checked only if all types are right. `text` is the source of the tree; messages show it.
     """
     checker = Checker(scope, text)
     result_type = checker.check(tree)

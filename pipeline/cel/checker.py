@@ -1,7 +1,7 @@
-"""The rules of typing: the type of every kind of node, and what there is to complain about (cel-go checker/checker.go).
+"""The typing rules: the type of every kind of node, and the issues of a node (cel-go checker/checker.go).
 
-cel-go checks expressions after it has expanded macros. Here macros are nodes, and each is given the types of its expansion, in
-`macro_types.py`; the places that messages point to are those that the expansion has.
+cel-go checks expressions after it has expanded macros. Here macros are nodes, and each gets the types of its expansion, in
+`macro_types.py`. Messages point to the places that the expansion has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .scope import CONDITIONAL, INDEX, OPTIONAL_INDEX, Scope, is_message, messag
 from .types import BOOL, DYN, ERROR, Type, list_of, map_of, optional_of
 from .unify import OPTIONAL, Bindings, is_dyn, is_loose, is_same, more_general
 
-# What a message literal may be written of although it becomes no message (cel-go checker.isWellKnownType).
+# Names that a message literal may have although it becomes no message (cel-go checker.isWellKnownType).
 _LITERAL_MESSAGES = frozenset(
     ("google.protobuf.Any", "google.protobuf.Duration", "google.protobuf.Timestamp", "dyn", "null_type", "wrapper")
 )
@@ -36,14 +36,14 @@ class Checker:
         self.locals: dict[str, Type] = {}
 
     def check(self, node: ast.Expr) -> Type:
-        """The type of a node; ERROR where something is wrong with it."""
+        """The type of a node; ERROR if the node has an issue."""
         type_: Type = _RULES[node.__class__](self, node)
         self.types[node.id] = type_
         return type_
 
     @contextmanager
     def declared(self, variables: Mapping[str, Type]) -> Iterator[None]:
-        """The variables of a macro, while its body is checked."""
+        """Declares the variables of a macro while its body is checked."""
         outer = self.locals
         self.locals = {**outer, **variables}
         try:
@@ -73,7 +73,7 @@ class Checker:
         return self.bindings.resolve(self.field(node, node.operand, node.field, node.optional))
 
     def _dotted(self, node: ast.Select) -> Type | None:
-        """The type of what `a.b.c` stands for as one name, unless a macro has a variable named `a`."""
+        """The type of the one name that `a.b.c` spells, unless a macro has a variable named `a`."""
         name = qualified_name(node)
         if name is None:
             return None
@@ -88,14 +88,14 @@ class Checker:
         return BOOL
 
     def field(self, node: ast.Expr, operand: ast.Expr, name: str, optional: bool) -> Type:
-        """The type of `operand.name`. Whatever is selected from an optional is optional."""
+        """The type of `operand.name`. A selection from an optional is optional."""
         target = self.bindings.resolve(self.check(operand))
         result = ERROR
         is_optional = target.name == OPTIONAL
         if is_optional:
             target = target.parameters[0]
         if target.is_parameter:
-            # Nothing else must be assigned to what a field was selected from.
+            # Binds the operand to dyn, so that no other type can be assigned to it.
             self.bindings.assignable(DYN, target)
             result = DYN
         elif target.name == "map":
@@ -110,7 +110,7 @@ class Checker:
         return optional_of(result) if is_optional or optional else result
 
     def declared_field(self, offset: int, type_name: str, name: str) -> Type:
-        """The type of a field of a message. Libraries' values are messages that nobody described."""
+        """The type of a field of a message. Values of libraries are messages without declared fields."""
         if not self.scope.is_declared(type_name):
             self.complaints.no_fields_declared(offset, type_name)
             return ERROR
@@ -162,7 +162,7 @@ class Checker:
     def apply(self, node: ast.Expr, name: str, types: Sequence[Type], is_member: bool = False, note: bool = True) -> Type:
         """The type of a call with arguments of these types: that of all overloads that fit, or dyn where they differ.
 
-        With `note` the overloads are kept as those of the node; the expansion of a macro calls more than one function.
+        With `note` the overloads are kept for the node; the expansion of a macro calls several functions.
         """
         result: Type | None = None
         fitting: list[str] = []
@@ -188,13 +188,13 @@ class Checker:
     # -- aggregates
 
     def join(self, before: Type | None, type_: Type) -> Type:
-        """The type of the elements of one literal, once it has this one too. Mixed ones are refused later, if at all."""
+        """The type of the elements of one literal after one more element. Validators reject mixed types later, if at all."""
         if before is None:
             return type_
         return more_general(before, type_) if self.bindings.assignable(before, type_) else DYN
 
     def _entry_type(self, node: ast.Expr, optional: bool) -> Type:
-        """The type that an element contributes: for `?element` what the optional holds."""
+        """The type that an element contributes: for `?element` the type inside the optional."""
         type_ = self.check(node)
         if not optional:
             return type_

@@ -1,4 +1,4 @@
-"""What the type checker has to say, one method per message, in cel-go's words (cel-go checker/errors.go)."""
+"""The messages of the type checker, one method per message, in cel-go's words (cel-go checker/errors.go)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import ISSUES_MAX, CompileError, Issue, issue_at
 from .types import Type
 from .unify import shown
 
-# Repetition doubles with each level of nesting.
+# Each level of nesting doubles the repetitions.
 REPEATED_MAX = 10 * ISSUES_MAX
 
 
@@ -21,7 +21,7 @@ class Complaints:
         self.issues: list[Issue] = []
 
     def raise_any(self) -> None:
-        """Raises CompileError if there was anything to complain about."""
+        """Raises CompileError if there are any issues."""
         if self.issues:
             raise CompileError(self.text, self.issues)
 
@@ -31,11 +31,11 @@ class Complaints:
 
     @property
     def count(self) -> int:
-        """How many there are so far."""
+        """The number of issues so far."""
         return len(self.issues)
 
     def repeat(self, start: int, end: int) -> None:
-        """Complains again of what was found between two counts, as far as anybody would read it."""
+        """Repeats the issues between two counts, up to the number that messages show."""
         if self.count < REPEATED_MAX:
             self.issues += self.issues[start:end]
 
@@ -46,7 +46,7 @@ class Complaints:
         self.add(offset, f"undefined field '{name}'")
 
     def no_fields_declared(self, offset: int, type_name: str) -> None:
-        """Something was selected from a message that nobody described, such as a library's value."""
+        """The issue of a selection from a message without declared fields, such as a library's value."""
         self.add(offset, f"unexpected failed resolution of '{type_name}'")
 
     def no_selection(self, node: ast.Expr, type_: Type) -> None:

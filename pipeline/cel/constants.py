@@ -1,7 +1,7 @@
-"""Constant folding, as kube-apiserver has cel-go do it: literals, aggregates of constants, and conversions of constants.
+"""Constant folding as kube-apiserver configures it in cel-go: literals, aggregates of constants, and conversions of constants.
 
 A conversion or pattern that fails makes the program fail before it runs, even in a branch that would never be taken (cel-go
-interpreter decOptimize). Everything else is computed at run time, `1 + 1` included, and costs what it costs.
+interpreter decOptimize). Everything else, `1 + 1` included, is computed and charged at run time.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Constants:
             raise ProgramError(problem.message) from None
 
     def _check_pattern(self, node: ast.Call) -> None:
-        """A constant pattern is compiled beforehand, and must be one (cel-go interpreter decRegexOptimizer)."""
+        """A constant pattern is compiled beforehand, and must be valid (cel-go interpreter decRegexOptimizer)."""
         arguments = node.arguments if node.target is None else (node.target, *node.arguments)
         if len(arguments) > 1:
             found, pattern = self.of(arguments[1])
@@ -91,13 +91,13 @@ class Constants:
                     raise ProgramError(problem.message) from None
 
     def check_key(self, node: ast.Index) -> None:
-        """Raises ProgramError for a constant that can be no key (cel-go refuses to plan it)."""
+        """Raises ProgramError for a constant that cannot be a key (cel-go refuses to plan it)."""
         found, key = self.of(node.key)
         if found and key.__class__ not in KEY_KINDS:
             raise ProgramError(f"invalid qualifier type: {go_type(key)}")
 
     def membership(self, node: ast.Call) -> Callable[[Value], bool] | None:
-        """A test for `x in [constants]` where cel-go makes a set of the list: it then costs no more than x."""
+        """A test for `x in [constants]` where cel-go makes a set of the list: the test then costs only the cost of x."""
         if node.function != "@in" or self.overloads.get(node.id) != ("in_list",):
             return None
         found, members = self.of(node.arguments[1])

@@ -27,7 +27,7 @@ _DIGITS_MAX = 64
 
 
 _FLOAT_WORDS = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
-# Each run of digits is taken whole and never given back: in a long text there are too many ways to part it.
+# The pattern takes each run of digits whole, without backtracking: a long text could be split in too many ways.
 _DECIMAL = re.compile(r"[+-]?(?:[0-9](?:_?[0-9])*+)?+\.?(?:[0-9](?:_?[0-9])*+)?+(?:[eE][+-]?[0-9](?:_?[0-9])*+)?", re.ASCII)
 _HEXADECIMAL = re.compile(r"[+-]?0[xX]_?[0-9a-fA-F_]*+\.?[0-9a-fA-F_]*+[pP][+-]?[0-9]+", re.ASCII)
 
@@ -139,7 +139,7 @@ def to_bytes(value: Value) -> bytes:
 
 
 def to_string(value: Value) -> str:
-    """string(): doubles as Go's `%g`, bytes as UTF-8, and whatever a library type says of itself."""
+    """string(): doubles as Go's `%g`, bytes as UTF-8, and library types in their own text form."""
     kind = value.__class__
     if kind is str:
         return value  # type: ignore[no-any-return]
@@ -190,10 +190,10 @@ def to_duration(value: Value) -> Duration:
 
 
 def to_type(value: Value) -> types.Type:
-    """type(): lists and maps say nothing of what they contain."""
+    """type(): the types of lists and maps leave out the types of their contents."""
     return value.cel_type if isinstance(value, Opaque) else runtime_type(value)
 
 
 def to_dyn(value: Value) -> Value:
-    """dyn(): the value itself; only the checker sees a difference."""
+    """dyn(): the value unchanged; only the checker sees a difference."""
     return value

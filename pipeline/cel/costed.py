@@ -1,9 +1,9 @@
-"""The costed tier: the exact tier's closures with what each step costs added to a meter (cel-go interpreter/runtimecost.go).
+"""The costed tier: the exact tier's closures, with a meter that adds the cost of each step (cel-go interpreter/runtimecost.go).
 
-cel-go observes the steps of its expanded, folded plan; macros are not expanded here, so each adds what its expansion would have
-cost: reading the accumulator and the loop condition, building one-element lists, and so on. Two rules are less obvious. The name at
-the root of a selection is not charged where the selection is a branch of `?:` or an index, because cel-go does not observe it
-there. And what a call costs depends on the overload only if the checker could tell it; calls that are left to run time cost 1.
+cel-go observes the steps of its expanded, folded plan. Macros are not expanded here, so each adds the cost of its expansion:
+reading the accumulator and the loop condition, building one-element lists, and so on. Two rules are less obvious. The name at the
+root of a selection is not charged where the selection is a branch of `?:` or an index, because cel-go does not observe it there.
+The cost of a call depends on the overload only if the checker could resolve it; calls whose overload is found at run time cost 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CostedPlanner(Planner):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # Slots of optMap's variables, which are computed when they are first read.
+        # Slots of optMap's variables, whose values are computed on first read.
         self.late: dict[int, tuple[int, Run]] = {}
 
     def plan(self, node: ast.Expr) -> Run:
@@ -119,7 +119,7 @@ class CostedPlanner(Planner):
         return metered_call(function, arguments, self.cost_of(function, node))
 
     def cost_of(self, function: Function, node: ast.Call | ast.Comprehension) -> Cost | None:
-        """What a call costs; None stands for 1."""
+        """The cost function of a call; None stands for 1."""
         overloads = self.constants.overloads.get(node.id) or [each.id for each in function.overloads]
         known = self.names.prices.get(overloads[0]) if len(overloads) == 1 else None
         return function.cost if known is None else known
@@ -131,7 +131,7 @@ class CostedPlanner(Planner):
         if node.macro == "sortBy":
             (slot, kept), before = self.bind((*node.variables, "@sortBy"))
             loop = metered_loop("map", [slot], [self.plan(node.arguments[0])])
-            # The range is read twice by name: to be mapped to its keys, and to be sorted.
+            # The range is read twice by name: for the mapping to its keys, and for sorting.
             keys = charged(folds.loop_over(lambda frame: frame[kept], loop, two_variables=False), 2)
             self.slots = before
             function = self.names.functions["@sortByAssociatedKeys"]
@@ -152,7 +152,7 @@ class CostedPlanner(Planner):
 
 
 def root_cost(node: ast.Expr) -> int:
-    """What the root of a selection costs: 1, nothing below a conditional, and `has` takes 1 off (Kubernetes makes it free)."""
+    """The cost of a selection's root: 1, nothing below a conditional, and `has` takes 1 off (Kubernetes makes it free)."""
     cost = -1 if isinstance(node, ast.Has) else 0
     while isinstance(node, ast.Select | ast.Index | ast.Has):
         node = node.operand

@@ -1,7 +1,7 @@
-"""Faults of Hindcast itself, as a reason why something could not be judged.
+"""Faults of Hindcast itself, as a reason for an unknown.
 
-A fault in one expression or policy costs no other its verdict, and it is never folded into a value or an error of CEL: the result
-is unknown. Front doors say so loudly, because only a person can mend it.
+A fault in one expression or policy leaves all other verdicts intact. It never becomes a value or an error of CEL: the result is
+unknown. Commands and pages report it loudly, because only a person can fix it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from pathlib import PurePath
 from traceback import extract_tb
 from typing import Final
 
-# Every reason that tells of such a fault has these words in it, and no other reason has.
+# Every reason for such a fault has these words in it, and no other reason has them.
 DEFECT: Final = "a defect of Hindcast, please report it"
 
 
 def defect_of(problem: BaseException) -> str:
-    """Why there is no result: the fault, and the line of ours where it came up."""
+    """The reason for the missing result: the fault, and the line of our code that raised it."""
     if isinstance(problem, MemoryError):
         return f"{DEFECT}: there was not enough memory"
     frames = extract_tb(problem.__traceback__)
@@ -24,7 +24,7 @@ def defect_of(problem: BaseException) -> str:
 
 
 def _module(file: str) -> str:
-    """The path of a source file from its package on: where the installation lies is nobody's business."""
+    """The path of a source file from its package on, so that reasons do not show where Hindcast is installed."""
     parts = PurePath(file).parts
     if "pipeline" not in parts:
         return parts[-1]

@@ -1,4 +1,4 @@
-"""What an expression may use, and the programs made from expressions.
+"""The declarations of a CEL environment, and the programs that it compiles.
 
 An `Environment` stands for the CEL environment of one version of Kubernetes with a set of declared variables. It never changes, and
 compiles each text once. A `Program` evaluates one expression over an activation: a mapping from variables to values.
@@ -37,9 +37,9 @@ class Environment:
         self._lock = Lock()
 
     def compile(self, text: str, expected: Sequence[Type] | None = None) -> Program:
-        """The program of an expression, made once. Raises CompileError where a server of this version refuses it.
+        """The program of an expression, made once. Raises CompileError where a server of this version rejects it.
 
-        `expected` are the types that the result may have; `dyn` is none of them unless it is listed.
+        `expected` are the allowed result types; `dyn` is not allowed unless it is listed.
         """
         with self._lock:
             known = self._programs.get(text)

@@ -10,13 +10,13 @@ from .values import CelError, CelMap, Opaque, Optional, SparseMap, UInt, Unknown
 NUMBERS: Final = frozenset((int, float, UInt))
 _HOLDERS: Final = frozenset((list, dict, SparseMap, CelMap, Optional))
 
-# Pairs of lists, maps or optionals whose comparison is over, by identity, within one comparison. `[a, a]`, built again and again,
-# has as many paths as 2 to the power of its depth, and few values. The pair is kept, so that no other value gets its identity.
+# Pairs of lists, maps or optionals whose comparison has ended, by identity, within one comparison. `[a, a]`, built again and again,
+# has as many paths as 2 to the power of its depth, but few values. The pair is kept, so that no other value gets its identity.
 Pairs: TypeAlias = dict[tuple[int, int], tuple["bool | Unknown", Value, Value]]
 
 
 class UnknownOperandError(Exception):
-    """An unknown stands where a value is compared; whether it decides is for `compare` to find out."""
+    """An unknown is an operand of a comparison; `compare` finds out whether it decides the result."""
 
     def __init__(self, unknown: Unknown) -> None:
         super().__init__(unknown)
@@ -50,7 +50,7 @@ def _equal_lists(left: list[Value], right: list[Value], known: Pairs | None) -> 
 
 
 def _equal_parts(one: Value, other: Value, known: Pairs) -> bool:
-    """Whether two parts of what is compared are equal. One pair that is not equal ends the comparison: only the others return."""
+    """Whether two parts of the operands are equal. An unequal pair ends the whole comparison, so only equal pairs are cached."""
     pair = (id(one), id(other))
     if pair in known:
         return True
@@ -114,7 +114,7 @@ def entries(mapping: Value) -> list[tuple[Value, Value]]:
 
 
 def find(mapping: Value, key: Value) -> tuple[bool, Value]:
-    """Whether a map has a key, and its value. 1, 1u and 1.0 are one key; plain JSON maps have none but strings."""
+    """Whether a map has a key, and its value. 1, 1u and 1.0 are one key; plain JSON maps have only string keys."""
     if mapping.__class__ is CelMap:
         if key.__class__ is float and not key.is_integer():
             return False, None
@@ -129,7 +129,7 @@ def find(mapping: Value, key: Value) -> tuple[bool, Value]:
 
 
 def contains(element: Value, container: Value) -> bool:
-    """`element in container` for values without unknowns in them. Raises as `equal`, and CelError where there is no container."""
+    """`element in container` for values without unknowns in them. Raises as `equal`, and CelError without a container."""
     if element.__class__ is Unknown:
         raise UnknownOperandError(element)
     kind = container.__class__
@@ -173,7 +173,7 @@ def _compare(left: Value, right: Value, known: Pairs) -> bool | Unknown:
         return right  # type: ignore[no-any-return]
     if kind is list and other is list:
         return len(left) == len(right) and _all(compare(one, two, known) for one, two in zip(left, right, strict=True))
-    if SparseMap in (kind, other):  # nobody knows how many keys it has
+    if SparseMap in (kind, other):  # the number of its keys is unknown
         return unknown_within([left, right]) or equal(left, right)
     if isinstance(left, dict | CelMap) and isinstance(right, dict | CelMap):
         if len(left) != len(right):
@@ -214,7 +214,7 @@ def _all(answers: object) -> bool | Unknown:
 
 
 def unknown_within(value: Value) -> Unknown | None:
-    """The unknowns anywhere in a value, merged, or None. What a value holds twice is looked at once."""
+    """The unknowns anywhere in a value, merged, or None. Each shared part is searched once."""
     merged: Unknown | None = None
     pending = [value]
     seen: dict[int, Value] = {}  # kept, so that no other value gets its identity
@@ -230,7 +230,7 @@ def unknown_within(value: Value) -> Unknown | None:
 
 
 def _parts(holder: Value) -> Iterable[Value]:
-    """What stands in a list, map or optional."""
+    """The parts of a list, map or optional."""
     kind = holder.__class__
     if kind is list:
         return holder  # type: ignore[no-any-return]

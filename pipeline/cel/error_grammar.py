@@ -1,10 +1,10 @@
-"""The syntax of CEL in the form from which cel-go's wording of syntax errors follows: its tokens and its rules, as data.
+"""The syntax of CEL in a form from which cel-go's syntax error messages follow: its tokens and its rules, as data.
 
-celpy's grammar (grammar.py) decides what is CEL. The messages of cel-go also depend on the order of tokens and alternatives and on
-what stands in which rule, so that form is written down here. A rule is a list of alternatives. An alternative is a sequence of
-tokens, names of rules and groups. A rule whose alternatives begin with the rule itself is left-recursive; the earlier such an
-alternative stands, the tighter it binds. Sources: the CEL language definition (Syntax); cel-go parser/gen/CEL.g4 for the forms that
-the definition leaves open. Kubernetes 1.33 brought identifiers in backquotes.
+celpy's grammar (grammar.py) decides which texts are CEL. The messages of cel-go also depend on the order of tokens and alternatives
+and on the structure of the rules, so this file has that form. A rule is a list of alternatives. An alternative is a sequence of
+tokens, names of rules and groups. A rule whose alternatives begin with the rule itself is left-recursive; its earlier alternatives
+bind tighter. Sources: the CEL language definition (Syntax); cel-go parser/gen/CEL.g4 for the forms that the definition leaves open.
+Kubernetes 1.33 added identifiers in backquotes.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ _NAMED_TOKENS: Final = {
     "IDENTIFIER": "[_a-zA-Z][_a-zA-Z0-9]*",
 }
 _ESCAPED_TOKENS: Final = {"ESC_IDENTIFIER": "`[-_./ a-zA-Z0-9]+`"}
-# Between tokens, and part of no rule.
+# Skipped between tokens; no rule contains them.
 BLANK: Final = r"[\t\n\f\r ]+|//[^\n]*"
 
-# How far a text can go towards a token that it does not become in the end. Where these end a message about it ends.
+# The longest text that starts a token without completing it. A message about such a text ends where these patterns end.
 _PART_OF_ESCAPE = r"\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?"
 _BEGUN = tuple(rf"{quote}(?:{ESCAPE}|[^{quote}\\\n\r])*(?:{_PART_OF_ESCAPE})?" for quote in "\"'")
 _BEGUN_ESCAPED = "`[-_./ a-zA-Z0-9]*"
@@ -78,7 +78,7 @@ def named_tokens(escaped_selectors: bool) -> dict[str, str]:
 
 
 def begun(escaped_selectors: bool) -> str:
-    """The pattern of a text that is the beginning of a token, and perhaps no more."""
+    """The pattern of a text that begins a token and may be incomplete."""
     return "|".join(("[=&|]", *_BEGUN, *((_BEGUN_ESCAPED,) if escaped_selectors else ())))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with an expression, printed as cel-go prints it, because users compare the text with kube-apiserver's."""
+"""The issues of an expression, printed as cel-go prints them, because users compare the text with kube-apiserver's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Issue:
 
 
 class CompileError(Exception):
-    """An expression that a server refuses to compile. `str()` is cel-go's text, one block per issue, in the order of the text."""
+    """An expression that a server rejects. `str()` is cel-go's text, one block per issue, in the order of the text."""
 
     def __init__(self, text: str, issues: Iterable[Issue]) -> None:
         self.text = text
@@ -42,7 +42,7 @@ class CompileError(Exception):
 
 
 def issue_at(text: str, offset: int, message: str) -> Issue:
-    """An issue at a code point of the text; -1 stands for no place at all."""
+    """An issue at a code point of the text; -1 stands for an issue without a place."""
     if offset < 0:
         return Issue(-1, -1, -1, message)
     line_start = text.rfind("\n", 0, offset) + 1
@@ -64,7 +64,7 @@ def render(issue: Issue, lines: list[str]) -> str:
 
 
 class ProgramError(CompileError):
-    """An expression that compiles and still makes no program: converting one of its constants fails.
+    """An expression that compiles but makes no program: converting one of its constants fails.
 
     `str()` is the error's text.
     """
@@ -77,7 +77,7 @@ class ProgramError(CompileError):
 
 
 class ResultTypeError(CompileError):
-    """An expression that is well typed and of the wrong type.
+    """An expression that is well typed but has a wrong result type.
 
     `str()` is kube-apiserver's text (pkg/admission/plugin/cel/compile.go).
     """

@@ -1,8 +1,8 @@
-"""What an expression may cost, before it is evaluated: cel-go checker/cost.go over the types and sizes of its variables.
+"""Estimates the cost of an expression before it is evaluated: cel-go checker/cost.go over the types and sizes of its variables.
 
-An API server refuses rules of custom resources by this estimate. It is upstream's, not a bound (`bounds.py` has one): it does not
-know that constants are folded or that a loop may end early, so its least may be more than an evaluation costs; and where upstream
-is wrong about a size, its most may be less.
+An API server rejects rules of custom resources by this estimate. It follows upstream and is not a bound (`bounds.py` has one). It
+does not know that constants are folded or that a loop may end early, so its minimum may exceed an actual cost. Where upstream is
+wrong about a size, its maximum may be too low.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .stack import on_fresh_stack
 from .types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type
 
 Path: TypeAlias = tuple[str, ...]
-# The size of what lies at a path, such as ("self", "spec", "names", "@items"), and has a type; None if there is nothing to say.
+# The size of the value of this type at a path, such as ("self", "spec", "names", "@items"); None if the size is not known.
 SizeHints: TypeAlias = Callable[[Path, Type], Range | None]
 
 MAP_BASE = 30
@@ -32,12 +32,12 @@ _OF_SIZE_ONE = frozenset(kind.name for kind in (BOOL, DOUBLE, DURATION, INT, TIM
 
 
 def estimate(tree: ast.Expr, checked: Checked, scope: Scope, sizes: SizeHints = lambda path, type_: None) -> Range:
-    """The least and the most that an evaluation of a checked expression is estimated to cost."""
+    """The estimated minimum and maximum cost of an evaluation of a checked expression."""
     return on_fresh_stack(lambda: _Estimator(checked, scope, sizes).part(tree).cost)
 
 
 def schema_sizes(roots: Mapping[str, SchemaType]) -> SizeHints:
-    """Sizes from the schemas of variables, as rules of custom resources are estimated with them.
+    """Sizes from the schemas of variables, which the estimates for rules of custom resources use.
 
     Upstream gives scalars and keys of maps the size 0 (apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go).
     """
@@ -57,20 +57,20 @@ def schema_sizes(roots: Mapping[str, SchemaType]) -> SizeHints:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The sizes of what is in a list or map. `is_list` tells what its keys are."""
+    """The sizes of the contents of a list or map. `is_list` decides the size of its keys."""
 
     is_list: bool
     key: Range
     value: Range
 
     def union(self, other: _Entries | None) -> _Entries | None:
-        """What may be in one or the other, None if one of them is not known."""
+        """The sizes of contents that may come from one or the other, None if one of them is not known."""
         return None if other is None else _Entries(self.is_list, self.key | other.key, self.value | other.value)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What is known of a node: what it costs, and where its value comes from or how large it is."""
+    """The facts known of a node: its cost, and the path or the size of its value."""
 
     node: ast.Expr
     cost: Range
@@ -124,12 +124,12 @@ class _Estimator:
             case ast.OptionalMap():
                 return self.optional_map(node)
 
-    # -- what is found out of any node
+    # -- results for any node
 
     def made(
         self, node: ast.Expr, cost: Range, path: Path = (), size: Range | None = None, entries: _Entries | None = None
     ) -> _Part:
-        """A part whose size, if nothing says it outright, is that of the data at its path or of its type."""
+        """A part whose size, unless given, is that of the data at its path or of its type."""
         type_ = self.checked.types.get(node.id, DYN)
         if size is None:
             size = self.sizes(path, type_)
@@ -151,20 +151,20 @@ class _Estimator:
         operand = self.part(node.operand)
         if node.optional:
             return self.made(node, operand.cost + ONE)
-        # What is selected from dyn is not charged.
+        # Selections from dyn are not charged.
         is_charged = operand.type.name == "map" or is_message(operand.type, self.scope)
         return self.made(node, operand.cost + ONE if is_charged else operand.cost, (*operand.path, node.field))
 
     # -- calls
 
     def argument(self, part: _Part) -> Argument:
-        """A part as estimates of calls look at it."""
+        """A part in the form that estimates of calls read."""
         parameters = part.type.parameters
         hint = self.sizes((*part.path, "@items") if part.path else (), parameters[0]) if parameters else None
         return Argument(part.type, part.size, UNKNOWN if hint is None else hint, part.node)
 
     def apply(self, node: ast.Expr, function: str, overloads: Sequence[str], parts: Sequence[_Part]) -> tuple[Range, Range | None]:
-        """The cost of a call without that of its arguments, and the size of its result, over all overloads that it may be."""
+        """The cost of a call without its arguments, and the size of its result, over all possible overloads."""
         arguments = [self.argument(part) for part in parts]
         cost, size = NOWHERE, None
         for overload in overloads:
@@ -206,7 +206,7 @@ class _Estimator:
         return self.made(node, cost + operand.cost + key.cost, () if node.optional else path, size)
 
     def choice(self, node: ast.Expr, condition: Range, then: _Part, otherwise: _Part) -> _Part:
-        """One of two, and the condition."""
+        """One of two parts, plus the condition."""
         entries = then.entries.union(otherwise.entries) if then.entries else None
         size = then.size_or_unknown | otherwise.size_or_unknown
         return self.made(node, condition + (then.cost | otherwise.cost), size=size, entries=entries)
@@ -225,11 +225,11 @@ class _Estimator:
         cost = exactly(MAP_BASE) + _total(keys) + _total(values)
         return self.made(node, cost, size=exactly(len(keys)), entries=entries)
 
-    # -- macros, as what they expand to
+    # -- macros, as their expansions
 
     @contextmanager
     def bound(self, variables: Mapping[str, _Part]) -> Iterator[None]:
-        """The variables of a macro, while its body is estimated."""
+        """Binds the variables of a macro while its body is estimated."""
         outer = self.locals
         self.locals = {**outer, **variables}
         try:
@@ -238,7 +238,7 @@ class _Estimator:
             self.locals = outer
 
     def variables(self, node: ast.Comprehension, over: _Part) -> dict[str, _Part]:
-        """Where the variables of a macro come from, and how large they are."""
+        """The paths and sizes of the variables of a macro."""
         entries = over.entries
         is_list = entries.is_list if entries else over.type.name == "list"
         keys = _Part(node, ONE, DYN, (*over.path, "@indices" if is_list else "@keys"), entries.key if entries else None)
@@ -255,7 +255,7 @@ class _Estimator:
         return self.made(node, cost, size=ONE if entries is None else over.size_or_unknown, entries=entries)
 
     def sort_by(self, node: ast.Comprehension) -> _Part:
-        """The list is given a name, and its keys are computed by `map`."""
+        """Binds the list to a name; `map` computes its keys."""
         items = self.part(node.range)
         keys = self.loop(replace(node, macro="map"), replace(items, cost=ONE))
         overloads = self.checked.overloads.get(node.id, ())
@@ -297,7 +297,7 @@ def _is_of_size_one(type_: Type) -> bool:
     return type_.name in _OF_SIZE_ONE
 
 
-# Of a loop: what its start costs, its condition for each element, its step with what is in its result, and reading the result.
+# The cost of a loop's start, its condition per element, its step with the contents of its result, and reading the result.
 _Loop: TypeAlias = tuple[int, int, tuple[Range, _Entries | None], int]
 
 

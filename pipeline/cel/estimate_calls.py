@@ -1,7 +1,7 @@
-"""What calls are estimated to cost, and how large their results are, from the sizes of their arguments.
+"""Estimates the costs of calls and the sizes of their results, from the sizes of their arguments.
 
-Sources: cel-go checker/cost.go functionCost, ext/lists.go, ext/sets.go, and kubernetes/apiserver pkg/cel/library/cost.go. What the
-arguments themselves cost is not in it.
+Sources: cel-go checker/cost.go functionCost, ext/lists.go, ext/sets.go, and kubernetes/apiserver pkg/cel/library/cost.go. The cost
+of the arguments themselves is not included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ADDRESS_BYTES = Range(4, 16)
 
 @dataclass(frozen=True)
 class Argument:
-    """What is known of an argument: its static type, its size if it has one, that of its elements, and its node."""
+    """The facts known of an argument: its static type, its size if it has one, that of its elements, and its node."""
 
     type: Type
     size: Range | None
@@ -30,7 +30,7 @@ class Argument:
 
     @property
     def size_or_unknown(self) -> Range:
-        """The size, or anything."""
+        """The size, or the full range if it is not known."""
         return UNKNOWN if self.size is None else self.size
 
     def literal(self, otherwise: int) -> int:
@@ -60,7 +60,7 @@ def _fixed(cost: int) -> Estimator:
 
 
 def _scan(index: int, factor: float = 1, keeps_size: bool = False) -> Estimator:
-    """One argument is read `factor` times; the result may be as large as it is."""
+    """One argument is read `factor` times; the result is at most as large as the argument."""
 
     def estimator(arguments: Arguments) -> Estimate:
         size = arguments[index].size_or_unknown
@@ -74,7 +74,7 @@ def _is_text(type_: Type) -> bool:
 
 
 def _traverse(arguments: Arguments) -> Estimate:
-    """Every element of a list is compared; elements that are text are read as well. Of text itself the characters are."""
+    """Every element of a list is compared; text elements are also read. For a text argument, its characters are read."""
     target = arguments[0]
     if not target.type.parameters:
         return target.size_or_unknown.scaled(STRING_FACTOR), None
@@ -83,13 +83,13 @@ def _traverse(arguments: Arguments) -> Estimate:
 
 
 def _includes(arguments: Arguments) -> Estimate:
-    """As `_traverse`, but what is dyn is taken for a list."""
+    """As `_traverse`, but takes dyn for a list."""
     target = arguments[0]
     return _traverse(arguments) if target.type.parameters else (target.size_or_unknown, None)
 
 
 def _search(arguments: Arguments) -> Estimate:
-    """A pattern is run over a text. Each may be found as a text of its own."""
+    """A pattern is run over a text. Each match may become a separate text."""
     text, pattern = (argument.size_or_unknown for argument in arguments[:2])
     return (text + ONE).scaled(STRING_FACTOR) * pattern.scaled(REGEX_FACTOR), Range(0, text.max)
 
@@ -110,9 +110,9 @@ def _replace(arguments: Arguments) -> Estimate:
 
 
 def _replaced(text: int, old: int, new: int, shortest: bool) -> int:
-    """The length of a text after replacement, at one end: of the longest parts by the shortest ones, or the other way round."""
+    """The length of a text after replacement, at one end of the range: longest parts by shortest ones, or the reverse."""
     if old == 0:
-        # An empty part stands around every character.
+        # An empty part is found around every character.
         return min(min(text + 1, LARGEST) * new + text, LARGEST)
     if (old <= new) if shortest else (new <= old):
         return text
@@ -179,7 +179,7 @@ def _equal(arguments: Arguments) -> Estimate | None:
 
 
 def _compare(arguments: Arguments) -> Estimate:
-    """The smaller of two is read. Its size is only known to be at least 1, if it can be anything at all."""
+    """The smaller of two is read. Its minimum size counts as 1, or as 0 where its maximum is 0."""
     most = min(argument.size_or_unknown.max for argument in arguments[:2])
     return Range(1 if most else 0, most).scaled(STRING_FACTOR), None
 
@@ -293,7 +293,7 @@ _STANDARD: dict[str, Estimator] = {
     "string_to_bytes": _to_bytes,
     "bytes_to_string": _to_text,
     "strings_quote": _quote,
-    # Upstream looks at what is searched for, although evaluation is charged for the text.
+    # Upstream uses the size of the prefix or suffix, although evaluation charges for the text.
     **dict.fromkeys(("starts_with_string", "ends_with_string"), _scan(1)),
     "in_list": lambda arguments: (arguments[1].size_or_unknown, None),
     "matches_string": _matches,

@@ -1,8 +1,7 @@
 """The exact tier: an expression as closures that mirror cel-go's interpreter one to one.
 
-Constants are folded and functions resolved when the closures are made, not when they run. `Planner` decides what is planned; what a
-node does at run time is in `steps.py`, `calls.py` and `folds.py`. The costed tier (`costed.py`) is a planner that adds to a meter
-around the same closures.
+Constants are folded and functions resolved when the closures are made, not when they run. `Planner` plans the nodes; `steps.py`,
+`calls.py` and `folds.py` run them. The costed tier (`costed.py`) is a planner that puts a meter around the same closures.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Planner:
         self.slot_count = FIRST_SLOT
 
     def plan(self, node: ast.Expr) -> Run:
-        """The closure of a node whose value is wanted."""
+        """The closure that computes the value of a node."""
         found, value = self.constants.of(node)
         if found:
             return lambda frame: value
@@ -72,19 +71,19 @@ class Planner:
             case _:
                 raise TypeError(f"{node.__class__.__name__} is a constant and was not folded")
 
-    # -- names and what is selected from them
+    # -- names and selections from them
 
     def ident(self, node: ast.Ident) -> Run:
         slot = self.slot(node)
         return variable(node.name.lstrip(".")) if slot is None else lambda frame: frame[slot]
 
     def slot(self, node: ast.Ident) -> int | None:
-        """Where the frame has a loop variable; None for variables of the activation."""
+        """The frame slot of a loop variable; None for variables of the activation."""
         name = self.names.local(node.name)
         return None if name is None else self.slots.get(name)
 
     def dotted(self, node: ast.Expr) -> Run | None:
-        """The variable whose name has dots that this chain of selections spells, if one is declared."""
+        """The declared variable with a dotted name that this chain of selections spells; None if there is none declared."""
         name = self.names.dotted_variable(node)
         return None if name is None or name.partition(".")[0] in self.slots else variable(name)
 
@@ -120,7 +119,7 @@ class Planner:
     # -- macros
 
     def bind(self, names: Sequence[str]) -> tuple[list[int], dict[str, int]]:
-        """Slots for new variables, and the names as they were before."""
+        """New slots for variables, and the previous bindings of the names."""
         before = dict(self.slots)
         slots = list(range(self.slot_count, self.slot_count + len(names)))
         self.slot_count += len(names)

@@ -1,4 +1,4 @@
-"""Why an expression is not true: the parts of it that decided, with the values they saw."""
+"""Explains why an expression is not true: the parts that decided, with the values they saw."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .unparse import unparse
 from .values import CelError, Unknown, Value
 
 Activation = Mapping[str, Value]
-# Evaluates a node, with loop variables among the activation's variables.
+# Evaluates a node; loop variables are among the variables of the activation.
 Evaluate = Callable[[ast.Expr, Activation], Value]
 # The operands of a call, receiver first.
 ArgumentsOf = Callable[[ast.Call], Sequence[ast.Expr]]
-# Where a value lies: a variable, then fields and indexes; EVERY stands for each element.
+# The place of a value: a variable, then fields and indexes; EVERY stands for each element.
 Place: TypeAlias = tuple[str | int, ...]
 EVERY = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One deciding part: its text, what it came to, the values of its operands by their text, and of loop variables by name.
+    """One deciding part: its text, its value, the values of its operands by their text, and of loop variables by name.
 
-    `places` are what it read, as `("object", "spec", "replicas")`, of elements with their index.
+    `places` are the places that it read, as `("object", "spec", "replicas")`; places of elements have their index.
     """
 
     expression: str
@@ -38,15 +38,15 @@ class Finding:
 
 
 def explain(tree: ast.Expr, activation: Activation, evaluate: Evaluate, arguments_of: ArgumentsOf) -> list[Finding]:
-    """The parts that made an expression what it is: of `&&` the term that was false, of `||` all of them, of `all` the first
-    element that failed. Empty where the expression is a constant.
+    """The parts that decided the value of an expression: for `&&` the false term, for `||` all terms, for `all` the first element
+    that failed. Empty where the expression is a constant.
     """
     return _Explainer(evaluate, arguments_of).why(tree, _Scope(activation))
 
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What names mean at one node. `origins` says where the values of loop variables lie, as far as that is known."""
+    """The meaning of names at one node. `origins` has the places of the values of loop variables, as far as they are known."""
 
     activation: Activation
     bindings: tuple[tuple[str, Value], ...] = ()
@@ -65,7 +65,7 @@ class _Explainer:
         return self._evaluate(node, scope.activation)
 
     def why(self, node: ast.Expr, scope: _Scope) -> list[Finding]:
-        """What made `node` come to its value in this scope."""
+        """The parts that decided the value of `node` in this scope."""
         value = self.evaluate(node, scope)
         match node:
             case ast.Literal():
@@ -96,7 +96,7 @@ class _Explainer:
         return Finding(unparse(node), value, tuple(operands.items()), scope.bindings, places)
 
     def logical(self, terms: tuple[ast.Expr, ...], value: Value, scope: _Scope) -> list[Finding]:
-        """The terms that have the outcome of the whole; all of them where it takes all of them."""
+        """The terms with the outcome of the whole; all terms where all were needed."""
         found: list[Finding] = []
         for term in terms:
             each = self.evaluate(term, scope)
@@ -107,11 +107,11 @@ class _Explainer:
         return found
 
     def decides(self, terms: tuple[ast.Expr, ...], value: Value, scope: _Scope) -> bool:
-        """Whether one term alone brought about the value: not all terms have it."""
+        """Whether one term alone decided the value, which then differs from the value of some other term."""
         return value.__class__ is bool and any(self.evaluate(term, scope) is not value for term in terms)
 
     def quantifier(self, node: ast.Comprehension, value: Value, scope: _Scope) -> list[Finding]:
-        """The first element that decided `all` or `exists`, or the whole macro where none did."""
+        """The first element that decided `all` or `exists`, or the whole macro where no single element decided."""
         whole = [self.finding(node, value, scope)]
         if value is (node.macro == "all"):
             return whole
@@ -137,7 +137,7 @@ class _Explainer:
         return whole
 
     def operands(self, node: ast.Expr) -> Iterator[ast.Expr]:
-        """What the node works on, and what the calls among that work on; constants left out."""
+        """The operands of the node, and of the calls among them; without constants."""
         nodes: Sequence[ast.Expr]
         match node:
             case ast.Call():
@@ -157,7 +157,7 @@ class _Explainer:
                 yield from self.operands(each)
 
     def places(self, node: ast.Expr, scope: _Scope) -> Iterator[Place]:
-        """What the node reads."""
+        """The places that the node reads."""
         if isinstance(node, (ast.Ident, ast.Select, ast.Has, ast.Index)):
             place = self.place(node, scope)
             if place is not None:
@@ -182,7 +182,7 @@ class _Explainer:
                 yield from self.places(child, inner)
 
     def place(self, node: ast.Expr, scope: _Scope) -> Place | None:
-        """Where the value of a chain of fields and indexes lies; None for what is computed."""
+        """The place of the value of a chain of fields and indexes; None for computed values."""
         match node:
             case ast.Ident(name=name):
                 return scope.origins[name] if name in scope.origins else (name.lstrip("."),)

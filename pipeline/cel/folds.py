@@ -1,8 +1,8 @@
 """The macros over lists and maps, each as the loop into which cel-go expands it (cel-go parser/macro.go, ext/comprehensions.go).
 
-`all` and `exists` absorb errors and unknowns as `&&` and `||` do. The others keep them: `map` and the transforms the first,
-`filter`, `exists_one` and filters inside transforms the last, because a step replaces the accumulated value by what its condition
-failed with.
+`all` and `exists` absorb errors and unknowns as `&&` and `||` do. The others keep them: `map` and the transforms keep the first
+failure; `filter`, `exists_one` and filters inside transforms keep the last, because a failed condition replaces the accumulated
+value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Step: TypeAlias = Callable[[Frame, Value, Any], Value]
 
 
 def elements(value: Value) -> Iterable[Value]:
-    """What a macro with one variable visits: the elements of a list, the keys of a map. Raises CelError for anything else."""
+    """The values that a macro with one variable visits: elements of a list, keys of a map. Raises CelError for other values."""
     kind = value.__class__
     if kind is list or kind is dict or kind is SparseMap or kind is CelMap:
         return value  # type: ignore[no-any-return]
@@ -31,7 +31,7 @@ def elements(value: Value) -> Iterable[Value]:
 
 
 def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
-    """What a macro with two variables visits: positions and elements of a list, keys and values of a map."""
+    """The pairs that a macro with two variables visits: positions and elements of a list, keys and values of a map."""
     kind = value.__class__
     if kind is list:
         return enumerate(value)
@@ -43,13 +43,13 @@ def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
 def loop(macro: str, slots: Sequence[int], arguments: Sequence[Run]) -> Loop:
     """The loop of one macro.
 
-    `slots` are the loop variables' places in the frame, `arguments` what the macro was given after them.
+    `slots` are the loop variables' places in the frame, `arguments` the arguments of the macro after its variables.
     """
     return _LOOPS[macro](list(slots), list(arguments))
 
 
 def loop_over(over: Run, each: Loop, two_variables: bool) -> Run:
-    """A loop over what `over` evaluates to."""
+    """A loop over the value of `over`."""
     visit = pairs if two_variables else elements
 
     def run(frame: Frame) -> Value:
@@ -106,7 +106,7 @@ def _quantifier(decisive: bool) -> Callable[[list[int], list[Run]], Loop]:
 
 
 def failed_condition(value: Value, accumulated: Value) -> Value:
-    """What a step leaves behind whose condition was neither true nor false."""
+    """The accumulated value after a step whose condition was neither true nor false."""
     if value.__class__ is Unknown:
         return value.merge(accumulated) if accumulated.__class__ is Unknown else value
     return value if value.__class__ is CelError else no_such_overload()
@@ -148,7 +148,7 @@ def _filter(slots: list[int], arguments: list[Run]) -> Loop:
 
 
 def append(collected: Value, value: Value) -> Value:
-    """`collected + [value]`: a failure on the left stays, one on the right takes over."""
+    """`collected + [value]`: a failure on the left stays, a failure on the right replaces the result."""
     if collected.__class__ is list:
         if value.__class__ in FAILED:
             return value
@@ -187,14 +187,14 @@ def insert_all(collected: Value, added: Value) -> Value:
 
 
 def plain(collected: Value) -> Value:
-    """A map whose keys are all strings as a plain dict."""
+    """A map whose keys are all strings becomes a plain dict; any other map stays unchanged."""
     if collected.__class__ is CelMap and all(key.__class__ is str for key in collected):
         return dict(collected.entries.values())
     return collected
 
 
 def transforming(start: Callable[[], Value], add: Step, finish: Callable[[Value], Value]) -> Callable[[list[int], list[Run]], Loop]:
-    """A macro that collects `arguments[-1]` of every item, or of those that `arguments[0]` lets through."""
+    """A macro that collects `arguments[-1]` of every item, or of those items for which `arguments[0]` is true."""
 
     def make(slots: list[int], arguments: list[Run]) -> Loop:
         put, transform = assign(slots), arguments[-1]

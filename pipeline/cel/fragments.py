@@ -8,9 +8,9 @@ from .values import CelMap, UInt
 
 
 class Code(NamedTuple):
-    """A Python expression, and what its value is known to be: the name of a CEL type, or None where only the data can tell.
+    """A Python expression and the known kind of its value: the name of a CEL type, or None where only the data can decide.
 
-    A value of a known kind is neither unknown nor an error. `optional` marks what is an optional unless it is unknown or an error.
+    A value of a known kind is neither unknown nor an error. `optional` marks a value that is an optional, an unknown or an error.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""What runs when an expression is evaluated exactly: functions of a frame, one per node of its tree."""
+"""The run-time form of exact evaluation: functions of a frame, one per node of the tree."""
 
 from __future__ import annotations
 

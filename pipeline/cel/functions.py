@@ -1,4 +1,4 @@
-"""How a CEL function is declared: overloads for the checker, one Python callable for evaluation, one for cost."""
+"""The declaration of a CEL function: overloads for the checker, one Python callable for evaluation, one for cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Function:
 
     `call` takes the evaluated arguments, receiver first, and does its own dispatch by class and number: it returns a value or
     raises `CelError` (`no such overload` where no overload fits). It never sees an error or an `Unknown` as argument.
-    `cost` takes the arguments and the result and returns what cel-go's runtime cost tracker charges for this call (1 if None).
+    `cost` takes the arguments and the result and returns the charge of cel-go's runtime cost tracker for this call (1 if None).
     """
 
     name: str
@@ -38,7 +38,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Functions that come and go together. `removed` is the first version without them (replaced by another library)."""
+    """Functions that come and go together. `removed` is the first version without them (another library replaced them)."""
 
     name: str
     functions: tuple[Function, ...]
@@ -52,9 +52,9 @@ class Library:
 
 
 def merge(functions: Sequence[Function]) -> Function:
-    """One function out of those that several libraries declare under one name, such as `ip(string)` and `cidr.ip()`.
+    """One function from the declarations of several libraries under one name, such as `ip(string)` and `cidr.ip()`.
 
-    They are told apart by the type of the first argument, which differs in all libraries of Kubernetes.
+    The type of the first argument tells them apart; it differs in all libraries of Kubernetes.
     """
     if len(functions) == 1:
         return functions[0]

@@ -1,9 +1,9 @@
 """The fast tier: an expression as one straight-line Python function over plain dicts and lists.
 
-The code is optimistic. It assumes fields are there and of the kinds their use suggests; whatever is otherwise raises some
-exception, and the exact tier evaluates again and words the outcome. `A && B` evaluated left to right without an exception has CEL's
-value whatever B would have done, so nothing more is needed for soundness than that no step of the code returns where the exact tier
-would return something else. Selection, logic and loops are here; operators and calls in `generate_calls.py`; what the code calls in
+The code is optimistic. It assumes that fields exist and have the kinds that their use suggests. Anything else raises some
+exception; then the exact tier evaluates again and words the outcome. `A && B` evaluated left to right without an exception has
+CEL's value for every outcome of B. So soundness needs only one rule: where the code returns a value, the exact tier returns the
+same value. Selection, logic and loops are here; operators and calls in `generate_calls.py`; the functions that the code calls in
 `support.py`.
 """
 
@@ -48,7 +48,7 @@ class Generator:
         self.lines.append(line)
 
     def block(self, write: Callable[..., Any], *arguments: Any) -> tuple[Any, list[str]]:
-        """What `write` returns, and the statements it wrote, one level deeper."""
+        """The return value of `write`, and the statements it wrote, one level deeper."""
         outer, self.lines = self.lines, []
         try:
             result = write(*arguments)
@@ -57,7 +57,7 @@ class Generator:
             self.lines = outer
 
     def literal(self, value: Value) -> Code:
-        """A constant: short scalars as they are, everything else by name."""
+        """A constant: short scalars as literals, all other values by name."""
         kind = KINDS.get(value.__class__)
         if value is None or kind in ("bool", "int", "string"):
             return Code(repr(value), kind)
@@ -114,7 +114,7 @@ class Generator:
         return code.text if code.kind else f"known({code.text})"
 
     def truth(self, node: ast.Expr) -> str:
-        """A node as a condition: True or False and nothing else."""
+        """A node as a condition whose value is only True or False."""
         code = self.code(node)
         return code.text if code.kind == "bool" else f"boolean({code.text})"
 
@@ -153,7 +153,7 @@ class Generator:
         return Code(f"({self.joined([self.truth(terms[0])], terms[1:], word)})", "bool")
 
     def joined(self, done: list[str], rest: tuple[ast.Expr, ...], word: str) -> str:
-        """One expression of all terms, with an `if` around the first that needs statements, and whatever follows it."""
+        """One expression of all terms, with an `if` around the first term that needs statements and all terms after it."""
         for at, term in enumerate(rest):
             text, lines = self.block(self.truth, term)
             if not lines:
@@ -250,7 +250,7 @@ class Generator:
         return Code(result, optional=True)
 
 
-# Per macro: what the result starts as, how the value is read off it, and its kind.
+# Per macro: the initial result, the expression that reads the value from it, and the kind of that value.
 _LOOPS = {
     "all": ("True", "{}", "bool"),
     "exists": ("False", "{}", "bool"),

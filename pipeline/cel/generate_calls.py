@@ -1,7 +1,8 @@
 """Generated code for operators and function calls.
 
-The pattern throughout: test the class that the use suggests and do the work inline, else call the full operation. Operands are read
-once, into a name, by an assignment inside the test; their order does not matter, since nothing has side effects.
+All functions here follow one pattern: test for the class that the use suggests and do the work inline, else call the full
+operation. Operands are read once, into a name, by an assignment inside the test. Their order does not matter, because evaluation
+has no side effects.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 _COMPARISONS = {"_<_": ("<", "less"), "_<=_": ("<=", "less_equals"), "_>_": (">", "greater"), "_>=_": (">=", "greater_equals")}
 _ARITHMETIC = {"_+_": ("+", "add"), "_-_": ("-", "subtract"), "_*_": ("*", "multiply")}
-# A value of any of these kinds can hold nothing unknown.
+# A value of any of these kinds cannot contain unknowns.
 _SCALAR_KINDS = frozenset(("bool", "int", "uint", "double", "string", "bytes", "null_type"))
-# Up to Kubernetes 1.36 these may change the quantity they are called on. Evaluated again by the exact tier, they would do it twice.
+# Up to Kubernetes 1.36 these may change their receiver quantity. If the exact tier evaluated again, it would change it twice.
 _CHANGING = frozenset(("add", "sub"))
-# Their result may be unknown though they are given nothing that is: of a decision nobody may know the reason. What is of no scalar
-# kind, such as the decision, is looked at anyway before it is used.
+# Their result may be unknown even if all arguments are known: the reason of a decision may not be recorded. Results of other kinds
+# than scalars, such as the decision, are tested anyway before they are used.
 _UNSURE = frozenset(("reason",))
-# These are computed beforehand where they are given constants: quickly, and their result is about as small as what they are given.
+# Calls of these with constant arguments are computed beforehand: they are quick, and the result is about as small as the arguments.
 _FOLDED = frozenset(("split", "lowerAscii", "upperAscii", "trim", "substring", "charAt", "_/_", "_%_", "-_"))
 
 
@@ -56,7 +57,7 @@ def call(generator: Generator, node: ast.Call) -> Code:
 
 
 def _plain(generator: Generator, function: Function, arguments: list[ast.Expr]) -> Code:
-    """A call of the function itself; one of constants alone is computed now."""
+    """A call of the function itself; a call with only constant arguments is computed now."""
     if function.name in _CHANGING:
         raise UnsupportedError(function.name)
     constants = [generator.constants.of(argument) for argument in arguments]
@@ -73,7 +74,7 @@ def _plain(generator: Generator, function: Function, arguments: list[ast.Expr]) 
     text = f"{generator.named(function.call)}({', '.join(texts)})"
     if function.name in _UNSURE:
         text = f"known({text})"
-    # `or` hands on whatever stands on its left.
+    # `or` passes on any left operand.
     optional = kind == "optional_type" and function.name != "or"
     return Code(text, kind if kind in _SCALAR_KINDS or kind == "list" else None, optional)
 
@@ -92,14 +93,14 @@ def _compare(generator: Generator, operator: str, name: str, left: ast.Expr, rig
     first, second = generator.code(left), generator.code(right)
     if first.kind == second.kind and first.kind in ("int", "string"):
         return Code(f"({first.text} {operator} {second.text})", "bool")
-    if "double" in (first.kind, second.kind):  # NaN has no order, and Python would not say so.
+    if "double" in (first.kind, second.kind):  # NaN has no order, and Python would not raise for it.
         return Code(f"{name}({first.text}, {second.text})", "bool")
     class_ = "str" if "string" in (first.kind, second.kind) else "int"
     return _if_both(generator, class_, first, second, f"{{one}} {operator} {{two}}", f"{name}({{one}}, {{two}})")
 
 
 def _if_both(generator: Generator, class_: str, first: Code, second: Code, inline: str, otherwise: str) -> Code:
-    """A test whose operands are read once: `inline` where both have the class, else the full operation."""
+    """A test that reads its operands once: `inline` where both have the class, else the full operation."""
     one, two = generator.fresh(), generator.fresh()
     if _is_atom(second.text) and second.kind is not None:
         test = f"({one} := {first.text}).__class__ is {class_}"
@@ -110,7 +111,7 @@ def _if_both(generator: Generator, class_: str, first: Code, second: Code, inlin
 
 
 def _is_atom(text: str) -> bool:
-    """Whether reading the text twice is free: a name or a literal."""
+    """Whether the text is a name or a literal, which costs nothing to read twice."""
     return text.isidentifier() or text.lstrip("-").isdigit() or (text[0] in "'\"" and text[-1] in "'\"")
 
 
@@ -135,7 +136,7 @@ def _equality(generator: Generator, negated: bool, left: ast.Expr, right: ast.Ex
 def _arithmetic(generator: Generator, operator: str, name: str, left: ast.Expr, right: ast.Expr) -> Code:
     first, second = generator.code(left), generator.code(right)
     if operator == "+" and "string" in (first.kind, second.kind):
-        # Python adds nothing but a str to a str. Both are short enough to be held twice.
+        # Python adds only a str to a str. Both are short enough to be held twice.
         result = generator.fresh()
         return Code(f"({result} if len({result} := {first.text} + {second.text}) <= {TEXT_MAX} else deviate())", "string")
     kind = "int" if first.kind == second.kind == "int" else None
@@ -215,7 +216,7 @@ def _matches(generator: Generator, text: ast.Expr, pattern: ast.Expr) -> Code | 
 
 
 def _or_value(generator: Generator, option: ast.Expr, default: ast.Expr) -> Code | None:
-    """`a.?b.?c.orValue(d)` without making optionals on the way."""
+    """`a.?b.?c.orValue(d)` without intermediate optionals."""
     chain: list[ast.Select] = []
     node = option
     while isinstance(node, ast.Select) and generator.names.dotted_variable(node) is None:
@@ -230,7 +231,7 @@ def _or_value(generator: Generator, option: ast.Expr, default: ast.Expr) -> Code
         path = tuple(select.field for select in reversed(chain))
         found = f"dig({generator.code(chain[-1].operand).text}, {path!r})"
     else:
-        # What the function makes of the option decides, with ABSENT for the default; releases differ in what is not an optional.
+        # The function itself decides, with ABSENT for the default; releases differ for operands that are not an optional.
         pick = generator.named(generator.names.functions["orValue"].call)
         found = f"{pick}({generator.known(option)}, ABSENT)"
     name = generator.fresh()

@@ -1,9 +1,9 @@
-"""celpy's grammar of CEL, extended to what kube-apiserver's parser accepts.
+"""celpy's grammar of CEL, extended to the language that kube-apiserver's parser accepts.
 
 celpy ships the grammar as a file for the lark parser generator. It lacks the optional syntax, trailing commas and identifiers in
 backquotes, and its terminals for numbers, strings and `in` accept texts that cel-go's lexer (cel-go parser/gen/CEL.g4) does not.
-Every fragment that is replaced here must be there, exactly once: with another celpy the first expression fails instead of being
-parsed otherwise.
+Every fragment that this file replaces must occur in celpy's grammar exactly once. With another celpy the first expression raises
+instead of being parsed differently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import lark
 
 ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
-# In a class that excludes quotes the quote stands first: lark takes a backslash before a quote for an escape of its own.
+# In a class that excludes quotes the quote stands first, because lark treats a backslash before a quote as its own escape.
 LINE_STRING = rf"""[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*'|"(?:{ESCAPE}|[^"\\\n\r])*"|'(?:{ESCAPE}|[^'\\\n\r])*'"""
 BLOCK_STRING = rf'''[rR]"""[\s\S]*?"""|[rR]\'\'\'[\s\S]*?\'\'\'|"""(?:{ESCAPE}|[^\\])*?"""|\'\'\'(?:{ESCAPE}|[^\\])*?\'\'\''''
 
@@ -55,12 +55,12 @@ _REPLACED = (
     ),
     # celpy's `in` also matches the first letters of `inside`.
     ('relation_in    : relation "in"', "relation_in    : relation IN\nIN             : /in(?![_a-zA-Z0-9])/"),
-    # celpy takes `42.` for a double, so that `42.charAt(0)` is none of what cel-go sees in it.
+    # celpy reads `42.` as a double, so that it would parse `42.charAt(0)` differently from cel-go.
     (
         'FLOAT_LIT      : /-?/ DIGIT+ "." DIGIT* EXPONENT? | /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
         'FLOAT_LIT.2    : /-?/ DIGIT* "." DIGIT+ EXPONENT? | /-?/ DIGIT+ EXPONENT',
     ),
-    # An unsigned literal has no sign, and no signed one ends where its digits or its `u` go on.
+    # An unsigned literal has no sign. A signed literal cannot end before a further digit or a `u`.
     (
         "INT_LIT        : /-?/ /0x/ HEXDIGIT+ | /-?/ DIGIT+",
         "INT_LIT        : /-?0x[0-9a-fA-F]+(?![0-9a-fA-FuU])/ | /-?[0-9]+(?![0-9uUx])/",
@@ -79,7 +79,7 @@ _KEYWORDS = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT", "in": 
 
 
 def _only(text: str, fragment: str) -> int:
-    """Where `fragment` stands in celpy's grammar."""
+    """The position of `fragment` in celpy's grammar."""
     if text.count(fragment) != 1:
         raise ImportError(
             f"celpy's grammar has changed: {fragment!r} occurs {text.count(fragment)} times and not once; see {__name__}"
@@ -88,8 +88,8 @@ def _only(text: str, fragment: str) -> int:
 
 
 def extended_grammar() -> str:
-    """celpy's grammar with every replacement applied. Raises ImportError where celpy's text is not the expected one."""
-    # Found without being imported: celpy's evaluator and what it depends on are of no use here.
+    """celpy's grammar with every replacement applied. Raises ImportError if celpy's text is not the expected one."""
+    # Read from celpy's files without importing it: its evaluator and that evaluator's dependencies are not needed here.
     package = find_spec("celpy")
     if package is None or package.origin is None:
         raise ImportError("celpy is not installed; it brings the grammar of CEL")
@@ -104,7 +104,7 @@ def extended_grammar() -> str:
 
 
 def _keyword(token: lark.Token) -> lark.Token:
-    """`true`, `false`, `null` and `in` look like identifiers to the lexer, and are none, not even as the name of a field."""
+    """`true`, `false`, `null` and `in` look like identifiers to the lexer, but are not identifiers, not even as field names."""
     kind = _KEYWORDS.get(str(token))
     return token if kind is None else lark.Token.new_borrow_pos(kind, token, token)
 

@@ -1,4 +1,4 @@
-"""Literals of CEL: what stands between the quotes, and numbers within their range (cel-go parser/unescape.go)."""
+"""Literals of CEL: the text between the quotes, and numbers within their range (cel-go parser/unescape.go)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HEX_DIGITS = {"x": 2, "X": 2, "u": 4, "U": 8}
 
 
 class LiteralError(ValueError):
-    """A literal that the lexer let through and that has no value. The text is cel-go's."""
+    """A literal that the lexer accepts but that has no value. The text is cel-go's."""
 
 
 def integer(text: str) -> int:
@@ -76,7 +76,7 @@ def _decimal(text: str, message: str) -> int:
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """What stands between the quotes, with one kind of line end, and whether it is raw."""
+    """The text between the quotes, with every line end as a newline, and whether the literal is raw."""
     raw = text[0] in "rR"
     if raw:
         text = text[1:]

@@ -1,8 +1,8 @@
-"""The types of macros: each is checked as what cel-go expands it to.
+"""The types of macros: the checker types each macro as its expansion in cel-go.
 
 Sources: cel-go parser/macro.go, ext/comprehensions.go, ext/lists.go, cel/library.go. An expansion is a loop over an accumulator.
-What it calls binds type parameters like any other call, which is how `[].map(x, 1)` comes to be a `list(int)`, and complaints
-about it point to the macro.
+The calls in an expansion bind type parameters like any other call, so `[].map(x, 1)` is a `list(int)`. Complaints about an
+expansion point to the macro.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _variables(checker: Checker, node: ast.Comprehension, over: Type, range_offs
         types = (over.parameters[0], over.parameters[1])
         single = over.parameters[0]
     elif is_loose(over) or over.is_parameter:
-        # Nothing else must be assigned to what was taken for a range.
+        # Binds the range to dyn, so that no other type can be assigned to it.
         checker.bindings.assignable(DYN, over)
         types = (DYN, DYN)
         single = DYN
@@ -50,7 +50,7 @@ def _variables(checker: Checker, node: ast.Comprehension, over: Type, range_offs
 
 
 def _accumulated(checker: Checker, node: ast.Comprehension, accumulator: Type, step: Type) -> Type:
-    """The accumulator's type, now that a step has turned out to be of this type."""
+    """The accumulator's type after a step of this type."""
     if not checker.bindings.assignable(accumulator, step):
         checker.complaints.type_mismatch(node, accumulator, step)
     return checker.bindings.resolve(accumulator)
@@ -65,7 +65,7 @@ def _quantifier(checker: Checker, node: ast.Comprehension, variables: Mapping[st
 
 
 def _exists_one(checker: Checker, node: ast.Comprehension, variables: Mapping[str, Type]) -> Type:
-    """A counter, and whether it is 1 in the end."""
+    """A counter, and a final test whether it is 1."""
     (condition,) = node.arguments
     with checker.declared(variables):
         step = _apply(checker, node, CONDITIONAL, [checker.check(condition), INT, INT])
@@ -74,7 +74,7 @@ def _exists_one(checker: Checker, node: ast.Comprehension, variables: Mapping[st
 
 
 def _collect(checker: Checker, node: ast.Comprehension, variables: Mapping[str, Type]) -> Type:
-    """`map`, `filter` and `transformList`: a list of one element is added to the accumulator, under a condition if there is one."""
+    """`map`, `filter` and `transformList`: a one-element list is added to the accumulator, under a condition if there is one."""
     accumulator = list_of(checker.bindings.fresh())
     *conditions, element = node.arguments if node.macro != "filter" else (*node.arguments, None)
     with checker.declared(variables):
@@ -87,7 +87,7 @@ def _collect(checker: Checker, node: ast.Comprehension, variables: Mapping[str, 
 
 
 def _collect_entries(checker: Checker, node: ast.Comprehension, variables: Mapping[str, Type]) -> Type:
-    """`transformMap` keeps the keys; `transformMapEntry` makes maps of entries of its own."""
+    """`transformMap` keeps the keys; `transformMapEntry` makes maps of its own entries."""
     accumulator = map_of(checker.bindings.fresh(), checker.bindings.fresh())
     *conditions, transformation = node.arguments
     with checker.declared(variables):
@@ -112,7 +112,7 @@ _EXPANSIONS: dict[str, Callable[[Checker, ast.Comprehension, Mapping[str, Type]]
 
 
 def _sort_by(checker: Checker, node: ast.Comprehension) -> Type:
-    """A list is bound to a name, its keys are computed by `map`, and both are handed to a hidden function."""
+    """A list is bound to a name, its keys are computed by `map`, and both are passed to a hidden function."""
     checker.bindings.fresh()
     items = checker.check(node.range)
     keys = _collect(checker, node, _variables(checker, node, checker.bindings.resolve(items), node.offset))
@@ -127,7 +127,7 @@ def optional_map(checker: Checker, node: ast.OptionalMap) -> Type:
     after = checker.complaints.count
     condition = _apply(checker, node, "hasValue", [target], is_member=True)
     checker.bindings.fresh()
-    # The expansion has the target twice. To check it twice would double the work with each target in a target.
+    # The expansion has the target twice. Checking it twice would double the work for each nested target.
     checker.complaints.repeat(before, after)
     value = _apply(checker, node, "value", [target], is_member=True)
     with checker.declared({node.variable: value}):
@@ -139,5 +139,5 @@ def optional_map(checker: Checker, node: ast.OptionalMap) -> Type:
 
 
 def _apply(checker: Checker, node: ast.Expr, name: str, types: Sequence[Type], is_member: bool = False) -> Type:
-    """The type of a call that the expansion makes."""
+    """The type of a call in the expansion."""
     return checker.apply(node, name, types, is_member, note=False)

@@ -1,4 +1,4 @@
-"""The well-known protobuf messages, which become plain values as soon as they are written (cel-go common/types/pb)."""
+"""The well-known protobuf messages, which become plain values at construction (cel-go common/types/pb)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _any(fields: Mapping[str, Value]) -> Value:
 
 
 def json(value: Value) -> Value:
-    """A value as JSON has it: numbers are doubles, and ints that a double cannot hold are text."""
+    """A value in its JSON form: numbers are doubles, and ints that a double cannot hold are text."""
     if value.__class__ is int or value.__class__ is UInt:
         return float(value) if abs(value) <= _JSON_INT_MAX else str(int(value))
     if value.__class__ is list:
@@ -94,7 +94,7 @@ _MESSAGES: dict[str, Callable[[Mapping[str, Value]], Value]] = {
 
 
 def construct(name: str, fields: Mapping[str, Value]) -> Value:
-    """The value of `google.protobuf.NAME{...}`. Raises CelError where it has none."""
+    """The value of `google.protobuf.NAME{...}`. Raises CelError if it has no value."""
     make = _MESSAGES.get(name.lstrip(".").removeprefix(PREFIX))
     if make is None:
         raise CelError(f"unknown type: {name}")

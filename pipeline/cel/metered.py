@@ -1,4 +1,4 @@
-"""Steps of the costed tier that add what they cost to the meter in the frame (cel-go interpreter/runtimecost.go)."""
+"""Steps of the costed tier, which add their cost to the meter in the frame (cel-go interpreter/runtimecost.go)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .values import NONE, CelError, CelMap, Optional, Value
 LookUp: TypeAlias = Callable[[Value, Any], Value]
 
 LIST_COST, MAP_COST, STRUCT_COST = 10, 30, 40
-# From this length on it is worth asking what a call costs before it runs.
+# From this length on, testing the cost of a call before it runs saves time.
 _LARGE = 10_000
 
 
 class LimitExceededError(Exception):
-    """The meter has passed its limit; evaluation stops at once."""
+    """The meter has passed its limit; evaluation stops."""
 
 
 class Meter:
-    """What an evaluation has cost so far, and the room that it has for new values."""
+    """The cost of an evaluation so far, and its room for new values."""
 
     __slots__ = ("cost", "limit", "room")
 
@@ -44,14 +44,14 @@ class Meter:
             raise LimitExceededError
 
     def test(self, cost: int) -> None:
-        """Raises LimitExceededError where so much more is sure to be beyond the limit."""
-        # A result that nobody has seen yet counts as one element, which is one more than an empty one.
+        """Raises LimitExceededError if a further charge of this cost is sure to exceed the limit."""
+        # The size of a result is not known yet, so it counts as one element, which is one more than an empty result has.
         if self.cost + cost - 1 > self.limit:
             self.charge(cost)
 
 
 def charged(run: Run, cost: int) -> Run:
-    """`run`, and then its cost, whatever came out."""
+    """Runs `run`, then charges its cost for every outcome."""
 
     def run_and_charge(frame: Frame) -> Value:
         value = run(frame)
@@ -62,7 +62,7 @@ def charged(run: Run, cost: int) -> Run:
 
 
 def qualified(operand: Run, key: Run, plain: LookUp, present: LookUp, optional: bool) -> Run:
-    """A selection or index. In an optional chain only what is there is charged."""
+    """A selection or index. In an optional chain only a key that is present is charged."""
 
     def run(frame: Frame) -> Value:
         value = operand(frame)
@@ -82,7 +82,7 @@ def qualified(operand: Run, key: Run, plain: LookUp, present: LookUp, optional: 
 
 
 def presence(operand: Run, field: str) -> Run:
-    """`has()`: the test is charged as a qualifier, and only where it says yes if the operand is an optional."""
+    """`has()`: the test is charged as a qualifier; if the operand is an optional, only a test that is true is charged."""
 
     def run(frame: Frame) -> Value:
         value = operand(frame)
@@ -100,12 +100,12 @@ def presence(operand: Run, field: str) -> Run:
 
 
 def measurable(value: Value) -> Value:
-    """A value for cost functions: cel-go gives whatever failed the size of a scalar."""
+    """A value for cost functions: cel-go gives every failed value the size of a scalar."""
     return None if value.__class__ in FAILED else value
 
 
 def metered_call(function: Function, arguments: list[Run], cost: Cost | None) -> Run:
-    """A call that is charged once all its arguments were evaluated, failed or not."""
+    """A call that is charged after all its arguments were evaluated, failed or not."""
     apply = application(function)
 
     def run(frame: Frame) -> Value:
@@ -113,14 +113,14 @@ def metered_call(function: Function, arguments: list[Run], cost: Cost | None) ->
         meter = frame[METER]
         if failure is None:
             if cost is not None and any(map(_is_large, values)):
-                # What a call costs at least is charged before it takes long or much.
+                # The minimum cost of a call is charged before the call takes much time or memory.
                 meter.test(cost(tuple(values), None))
             try:
                 result = apply(*values)
             except TooLargeError as problem:
                 meter.charge(1 if cost is None else cost(tuple(values), problem))
                 raise
-            # What a call hands on is not new.
+            # A value that a call only passes on is not new.
             if all(result is not value for value in values):
                 meter.room.take(result)
         else:
@@ -137,15 +137,16 @@ def _is_large(value: Value) -> bool:
 
 
 def metered_loop(macro: str, slots: list[int], arguments: list[Run], item_cost: int = LIST_COST) -> folds.Loop:
-    """The loop of a macro with the cost of the steps into which cel-go expands it.
+    """The loop of a macro, with the cost of the steps of its cel-go expansion.
 
-    `item_cost` is that of the list of one element which `map` adds: 0 where the element is a constant, as of any constant list.
+    `item_cost` is the cost of the one-element list that `map` adds. It is 0 where the element is a constant, as for any constant
+    list.
     """
     *conditions, last = arguments
     match macro:
         case "all" | "exists":
             return _quantifier(macro == "exists", slots, last)
-        case "exists_one":  # `accumulated + 1`, and `accumulated == 1` in the end
+        case "exists_one":  # `accumulated + 1`, and finally `accumulated == 1`
             return _finished(folds.loop(macro, slots, [_if_true(last, 2)]), 2)
         case "filter":  # `accumulated + [x]`
             return _finished(folds.loop(macro, slots, [_if_true(last, 3 + LIST_COST)]), 1)
@@ -158,7 +159,7 @@ def metered_loop(macro: str, slots: list[int], arguments: list[Run], item_cost: 
 
 
 def _quantifier(decisive: bool, slots: list[int], predicate: Run) -> folds.Loop:
-    """`all` and `exists`, which read the accumulator before each item to see whether to go on, and once more in the end."""
+    """`all` and `exists`: they read the accumulator before each item to decide whether to go on, and once more at the end."""
     put = folds.assign(slots)
     look = 3 if decisive else 2
 
@@ -185,7 +186,7 @@ def _quantifier(decisive: bool, slots: list[int], predicate: Run) -> folds.Loop:
 
 
 def _transform_map(slots: list[int], arguments: list[Run]) -> folds.Loop:
-    """`transformMap`: once it has failed, only the accumulator is still read."""
+    """`transformMap`: after a failure, it only reads the accumulator."""
 
     def add(frame: Frame, collected: Value, part: Any) -> Value:
         if collected.__class__ in FAILED:
@@ -218,7 +219,7 @@ _after = charged
 
 
 def metered_sort(over: Run, slot: int, keys: Run, function: Function, cost: Cost | None) -> Run:
-    """`sortBy`: what it costs to map to keys, and what sorting by them costs."""
+    """`sortBy`: the cost of the mapping to keys, and the cost of sorting by them."""
     plain = sort_by(over, slot, keys, function)
 
     def run(frame: Frame) -> Value:
@@ -231,13 +232,13 @@ def metered_sort(over: Run, slot: int, keys: Run, function: Function, cost: Cost
 
 
 def metered_optional_map(target: Run, slot: int, read_slot: int, body: Run, flat: bool) -> Run:
-    """`target.hasValue() ? optional.of(body) : optional.none()`, where the variable stands for `target.value()`, computed when
+    """`target.hasValue() ? optional.of(body) : optional.none()`, where the variable stands for `target.value()`, computed on first
     read.
     """
     plain = optional_map_of(target, slot, body if flat else charged(body, 1), flat)
 
     def run(frame: Frame) -> Value:
-        frame[slot] = frame[METER]  # Stands for "no value" until the target has given one.
+        frame[slot] = frame[METER]  # Stands for "no value" until the target has a value.
         frame[read_slot] = False
         value = plain(frame)
         has_none = frame[slot] is frame[METER] and value is NONE

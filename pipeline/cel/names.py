@@ -1,4 +1,4 @@
-"""What the names in an expression stand for: functions, also those with dots in their names, dotted variables, and types."""
+"""Resolves the names in an expression: functions, also with dots in their names, dotted variables, and types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRICES: Mapping[str, Cost] = COSTS | OVERLOAD_COSTS
 
 
 def qualified_name(node: ast.Expr | None) -> str | None:
-    """`a.b.c` of a chain of plain selections from a name, None of anything else."""
+    """`a.b.c` for a chain of plain selections from a name, None for any other node."""
     fields: list[str] = []
     while isinstance(node, ast.Select) and not node.optional:
         fields.append(node.field)
@@ -27,10 +27,10 @@ def qualified_name(node: ast.Expr | None) -> str | None:
 
 @dataclass(frozen=True)
 class Names:
-    """What one environment declares. `types` are the names that stand for types where no variable has them.
+    """The declarations of one environment. `types` are the names that stand for types unless a variable has the name.
 
-    With `dot_is_root` a leading dot reaches past the variables of macros. `prices` are what calls cost where the checker could tell
-    the overload, by its id; they come before the `cost` of the function.
+    With `dot_is_root` a leading dot reaches past the variables of macros. `prices` are the costs of calls whose overload the
+    checker could resolve, by overload id; they come before the `cost` of the function.
     """
 
     functions: Mapping[str, Function]
@@ -40,11 +40,11 @@ class Names:
     prices: Mapping[str, Cost] = field(default_factory=lambda: PRICES)
 
     def local(self, name: str) -> str | None:
-        """The name under which macros may have bound an identifier; None if it means the environment's variable in any case."""
+        """The name under which macros may have bound an identifier; None if it always means the environment's variable."""
         return None if self.dot_is_root and name.startswith(".") else name.lstrip(".")
 
     def function(self, node: ast.Call) -> tuple[Function, list[ast.Expr]]:
-        """The function of a call and its arguments, receiver first. Raises CompileError where nothing has that name."""
+        """The function of a call and its arguments, receiver first. Raises CompileError if no function has the name."""
         if node.target is None:
             found = self.functions.get(node.function.lstrip("."))
             if found is not None:
@@ -62,12 +62,12 @@ class Names:
         raise CompileError("", [issue_at("", 0, message)])
 
     def dotted_variable(self, node: ast.Expr) -> str | None:
-        """The declared variable with dots in its name that a chain of selections spells."""
+        """The declared variable with a dotted name that a chain of selections spells."""
         name = qualified_name(node)
         return name if name is not None and "." in name and name in self.variables else None
 
     def type_named(self, node: ast.Expr, bound: Collection[str] = ()) -> Type | None:
-        """The type that a name stands for, unless a variable, or one of the `bound` loop variables, has it."""
+        """The type that has a name, unless a variable or one of the `bound` loop variables has the name."""
         name = qualified_name(node)
         if name is None:
             return None

@@ -1,7 +1,7 @@
 """The operators of CEL over values: overflow is an error, `/` and `%` truncate, kinds do not mix (cel-go common/types/overflow.go).
 
-Every function here takes known values without errors and returns a value or raises CelError with cel-go's text: `no such overload:
-_+_` where the left operand's type does not know the operator at all, `no such overload` where it does not know the right operand.
+Every function here takes known values without errors and returns a value or raises CelError with cel-go's text. The text is `no
+such overload: _+_` if the left operand's type lacks the operator, and `no such overload` if it does not accept the right operand.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def multiply(left: Value, right: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """`left / right`: numbers of one kind, integers towards zero, doubles as IEEE 754 has it."""
+    """`left / right`: numbers of one kind, integers towards zero, doubles by IEEE 754."""
     kind = left.__class__
     if kind is right.__class__:
         if kind is float:

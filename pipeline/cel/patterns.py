@@ -1,7 +1,7 @@
-"""Regular expressions: RE2 alone, which takes time linear in the text, with what Go's regexp refuses beyond it.
+"""Regular expressions: RE2, which takes time linear in the text, with the further limits of Go's regexp.
 
-An ordinary text is often asked about again, so the last answers are kept. What one pattern may take of memory while it searches is
-bounded (`max_mem`), and so is the number of patterns that are kept.
+Ordinary texts repeat often, so the last answers are cached. The memory that one pattern may use in a search is bounded (`max_mem`),
+and so is the number of cached patterns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from re2 import _re2
 from .values import CelError
 
 _MIB = 1024 * 1024
-# Few patterns need more than the first size; RE2's own default is the second.
+# Few patterns need more than the first size; the second is RE2's own default.
 _PATTERN_BYTES, _LARGE_PATTERN_BYTES = _MIB, 8 * _MIB
 _KEPT, _LARGE_KEPT = 512, 32
 _ANSWERS_KEPT, _KEPT_LENGTH_MAX = 16_384, 512
@@ -22,7 +22,7 @@ _NESTING_MAX = 1000  # Go regexp/syntax/parse.go maxHeight: groups, and one lite
 _TOO_LARGE = "pattern too large - compile failed"
 _UNANCHORED = _re2.RE2.Anchor.UNANCHORED
 _NOWHERE = (-1, -1)
-# RE2's texts, and how Go's regexp says the same (Go regexp/syntax/parse.go).
+# RE2's texts, and the texts of Go's regexp for the same errors (Go regexp/syntax/parse.go).
 _GO_TEXT = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -40,7 +40,7 @@ _GO_TEXT = {
 def _options(bytes_max: int) -> Any:
     options = _re2.RE2.Options()
     options.log_errors = False
-    options.never_capture = True  # No function of CEL asks for groups.
+    options.never_capture = True  # No function of CEL uses groups.
     options.max_mem = bytes_max
     return options
 
@@ -65,7 +65,7 @@ def compiled(pattern: str) -> Any:
 
 
 class _Large:
-    """A pattern that needs more memory; fewer of these are kept. Raises CelError where RE2 refuses it."""
+    """A pattern that needs more memory; fewer of these are cached. Raises CelError where RE2 rejects the pattern."""
 
     __slots__ = ("_octets",)
 
@@ -86,13 +86,13 @@ def _compiled_large(octets: bytes) -> Any:
 
 
 def _problem(raw: bytes) -> CelError:
-    """RE2's text in Go's words."""
+    """The error for RE2's text, in Go's words."""
     code, colon, where = raw.decode("utf-8", "replace").partition(": ")
     return CelError(f"error parsing regexp: {_GO_TEXT.get(code, code)}{f': `{where}`' if colon else ''}")
 
 
 def _refuse_beyond_go(pattern: str) -> None:
-    """Raises CelError for what RE2 takes and Go does not: `\\C`, which is one byte, and groups nested a thousand deep."""
+    """Raises CelError for patterns that RE2 accepts and Go rejects: `\\C`, which is one byte, and groups nested a thousand deep."""
     if "\\C" not in pattern and pattern.count("(") < _NESTING_MAX:
         return
     depth = at = 0
@@ -106,7 +106,7 @@ def _refuse_beyond_go(pattern: str) -> None:
             raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
         elif pair[0] == "[" and not in_class:
             in_class = True
-            # A bracket that comes first in a class closes nothing.
+            # A bracket that comes first in a class does not close the class.
             at += 2 if pair == "[^" else 1
         elif pair[0] == "]":
             in_class = False
@@ -118,7 +118,7 @@ def _refuse_beyond_go(pattern: str) -> None:
 
 
 def octets_of(text: str) -> bytes:
-    """A text for RE2. A lone surrogate is not a character to it; Go reads it from JSON as U+FFFD."""
+    """A text in bytes for RE2, which rejects a lone surrogate; Go reads it from JSON as U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -126,7 +126,7 @@ def octets_of(text: str) -> bytes:
 
 
 def span(pattern: str, octets: bytes, start: int = 0) -> tuple[int, int] | None:
-    """Where the pattern is first found at or after `start`, in bytes. Raises CelError for a bad pattern."""
+    """The first place of the pattern at or after `start`, in bytes. Raises CelError for a bad pattern."""
     found: tuple[int, int] = compiled(pattern).Match(_UNANCHORED, octets, start, len(octets))[0]
     return None if found == _NOWHERE else found
 

@@ -43,9 +43,10 @@ class Program:
         self._fast = generate(tree, names, self._constants)
 
     def evaluate(self, activation: Activation) -> Value | CelError | Unknown:
-        """The expression's value over these variables, or the error or the unknown it results in. Raises nothing.
+        """The expression's value over these variables, or its error or unknown. Raises nothing.
 
-        Each value it builds is bounded (`sizes.py`), all together are not: ask `cost_may_exceed` before, or count the cost.
+        Each single value that it builds is bounded (`sizes.py`), but their sum is not: call `cost_may_exceed` before, or count the
+        cost.
         """
         if self._fast is not None:
             try:
@@ -53,16 +54,16 @@ class Program:
             except MemoryError:
                 raise
             except Exception:
-                pass  # Anything unusual: the exact tier finds out what it is.
+                pass  # The exact tier finds the outcome of every unusual case.
         return self.evaluate_exactly(activation)
 
     @property
     def fast(self) -> Callable[[Activation], Value] | None:
-        """The generated function, if there is one. Where it raises, or returns an error or an unknown, nothing is decided."""
+        """The generated function, if there is one. If it raises, or returns an error or an unknown, the outcome is still open."""
         return self._fast
 
     def evaluate_exactly(self, activation: Activation) -> Value | CelError | Unknown:
-        """As `evaluate`, by the exact tier alone."""
+        """As `evaluate`, by the exact tier only."""
         try:
             return on_fresh_stack(lambda: self._exact([activation, *self._frame_tail]), Unknown(TOO_DEEP))
         except TooLargeError:
@@ -72,14 +73,14 @@ class Program:
         except RecursionError:
             return Unknown(TOO_DEEP)
         except Exception as problem:
-            return Unknown(defect_of(problem))  # Not the end of the run, and not an error that a server would have met.
+            return Unknown(defect_of(problem))  # The run goes on, and the result is not an error that a server would have met.
 
     def evaluate_with_cost(
         self, activation: Activation, limit: int = COST_LIMIT, room: Room | None = None
     ) -> tuple[Value | CelError | Unknown, int]:
-        """As `evaluate`, with what kube-apiserver would have charged for it. Beyond the limit the result is an error.
+        """As `evaluate`, with the cost that kube-apiserver would have charged. Above the limit the result is an error.
 
-        The result is unknown where a value is too large for the `room`, or by itself, before the limit is reached.
+        The result is unknown where a value is too large for the `room`, or by itself, before the cost reaches the limit.
         """
         meter = Meter(limit, room)
         try:
@@ -102,23 +103,23 @@ class Program:
 
     @cached_property
     def _costed_plan(self) -> tuple[Run, int]:
-        """The costed tier is only planned if it is needed."""
+        """The costed tier, planned on first use."""
         planner = CostedPlanner(self._names, self._constants)
         run = planner.plan(self.ast)
         return run, planner.slot_count
 
     @cached_property
     def reads(self) -> ReadSet:
-        """Which parts of the variables the result can depend on."""
+        """The parts of the variables that the result can depend on."""
         return self.reads_with({})
 
     def reads_with(self, variables: Mapping[str, Program]) -> ReadSet:
-        """As `reads`, where these programs are the values of `variables.NAME`: what is read of them is traced back."""
+        """As `reads`, where these programs are the values of `variables.NAME`: reads of these are traced back to their origin."""
         composed = {name: program._analyzed for name, program in variables.items()}
         try:
             return on_fresh_stack(lambda: read_set(self._analyzed, composed))
         except RecursionError:
-            # Variables that use each other deeper than any stack: each is taken by itself, as if all of its value were looked at.
+            # Variables that use each other deeper than any stack: each is analyzed by itself, as if its whole value were read.
             return ReadSet.union(self.reads, *(program.reads for program in variables.values()))
 
     @property
@@ -138,12 +139,12 @@ class Program:
         return self._bounds.size(sizes)
 
     def cost_may_exceed(self, limit: int, sizes: Mapping[str, int]) -> bool:
-        """False only where no evaluation over variables of these sizes can cost more than the limit: then `evaluate` is enough."""
+        """False only where no evaluation over variables of these sizes can cost more than the limit: then use `evaluate`."""
         bound = self.cost_bound(sizes)
         return bound is None or bound > limit
 
     def explain(self, activation: Activation) -> list[Finding]:
-        """The parts of the expression that made it what it is over these variables, with the values they saw."""
+        """The parts of the expression that decided its value over these variables, with the values they saw."""
 
         def evaluate(node: ast.Expr, scope: Activation) -> Value:
             planner = Planner(self._names, self._constants)

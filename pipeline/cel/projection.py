@@ -1,8 +1,7 @@
-"""Decoding only what a read set names: msgspec skips the rest of the JSON without making objects of it.
+"""Decodes only the fields that a read set names: msgspec skips the rest of the JSON without making objects of it.
 
-The result is made of plain dicts and lists. Where the data is not of the kinds that the read set suggests, everything is decoded
-instead. Numbers are as apimachinery reads them: integers that int64 cannot hold become doubles, and of a repeated key the last one
-counts.
+The result consists of plain dicts and lists. Where the data is not of the kinds that the read set suggests, the whole document is
+decoded. Numbers are as in apimachinery: integers that int64 cannot hold become doubles. For a repeated key, the last value counts.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from .values import INT_MAX, INT_MIN, Value
 
 _Int64 = Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)]
 _SCALAR: Any = None | bool | _Int64 | float | str
-# Values that are read as a whole are looked at this deep by a projected decoder; deeper ones make it decode everything. The type
-# that does so doubles with each level.
+# A projected decoder decodes values that are read as a whole down to this depth; deeper ones make it decode everything. The type of
+# such values doubles in size with each level.
 _DEPTH_MAX = 3
-# Every digit becomes 0, everything else a space: then a number too long for int64 is easy to find.
+# Every digit becomes 0, every other character a space: a number too long for int64 is then easy to find.
 _DIGITS = bytes(0x30 if 0x30 <= octet <= 0x39 else 0x20 for octet in range(256))
 _LONG_NUMBER = b"0" * len(str(INT_MAX))
 _decode_any = msgspec.json.Decoder().decode
@@ -38,18 +37,18 @@ def _json(depth: int) -> Any:
 
 
 def decode(document: str | bytes) -> Value:
-    """A whole JSON document. Raises ValueError where it is none."""
+    """A whole JSON document. Raises ValueError if the text is not JSON."""
     data = document.encode("utf-8", "surrogatepass") if isinstance(document, str) else document
     try:
         value = _decode_any(data)
     except msgspec.DecodeError:
-        # Half of a surrogate pair: Go reads U+FFFD, msgspec nothing at all.
+        # Half of a surrogate pair: Go reads it as U+FFFD, msgspec rejects it.
         value = _without_surrogates(json.loads(data))
     return _with_doubles(value) if _LONG_NUMBER in data.translate(_DIGITS) else value
 
 
 def decoder(reads: Reads) -> Callable[[str | bytes], Value]:
-    """A decoder for documents of which only this is read. It raises ValueError where a document is not a JSON."""
+    """A decoder for documents, limited to these reads. It raises ValueError if a document is not JSON."""
     projected = msgspec.json.Decoder(_type_of(reads)).decode
 
     def decode_projected(document: str | bytes) -> Value:
@@ -62,7 +61,7 @@ def decoder(reads: Reads) -> Callable[[str | bytes], Value]:
 
 
 def projector(reads: ReadSet) -> Callable[[Mapping[str, Value]], Mapping[str, Value]]:
-    """What `reads.project` does, in compiled code for JSON of the kinds that the read set suggests."""
+    """The result of `reads.project`, from compiled code for JSON of the kinds that the read set suggests."""
     roots = {name: _part_of(node) for name, node in reads.root.fields.items()}
     shape: Any = TypedDict("Projected", roots, total=False)  # type: ignore[misc]
 
@@ -77,7 +76,7 @@ def projector(reads: ReadSet) -> Callable[[Mapping[str, Value]], Mapping[str, Va
 
 
 def _part_of(reads: Reads) -> Any:
-    """The type of the part of a value that is read. It has no list where nothing of one is read but that it is one."""
+    """The type of the read part of a value. It has no list if the reads only need to know that the value is a list."""
     if reads.whole:
         return Any
     fields = {name: _part_of(node) for name, node in reads.fields.items()}
@@ -90,7 +89,7 @@ def _part_of(reads: Reads) -> Any:
 
 
 def _type_of(reads: Reads) -> Any:
-    """The type that decodes exactly what is read."""
+    """The type that decodes exactly the read parts."""
     if reads.whole or (reads.elements is not None and (reads.fields or reads.members)) or not (reads.elements or reads.fields):
         return _json(_DEPTH_MAX)
     if reads.elements is not None:

@@ -22,7 +22,7 @@ class Range:
         return Range(min(self.min * other.min, LARGEST), min(self.max * other.max, LARGEST))
 
     def __or__(self, other: Range) -> Range:
-        """The smallest range that has both within it."""
+        """The smallest range that contains both."""
         return Range(min(self.min, other.min), max(self.max, other.max))
 
     def scaled(self, factor: float) -> Range:
@@ -42,5 +42,5 @@ def exactly(value: int) -> Range:
 
 UNKNOWN = Range(0, LARGEST)
 ZERO, ONE = exactly(0), exactly(1)
-# Of nothing, for unions.
+# The empty range, for unions.
 NOWHERE = Range(LARGEST, 0)

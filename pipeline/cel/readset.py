@@ -1,8 +1,8 @@
-"""Which parts of its variables an expression can depend on, found by abstract interpretation of its syntax tree.
+"""Finds the parts of its variables that an expression can depend on, by abstract interpretation of its syntax tree.
 
-A `ReadSet` is sound: an activation that is cut down to it (`project`) gives the same result, errors and their texts included. It
-keeps, of every node it names, the kind (null, scalar, list, map), which may decide by itself. What an expression does that is not
-understood here, such as handing a value to a function, reads the whole of that value.
+A `ReadSet` is sound: an activation that is cut down to it (`project`) gives the same result, errors and their texts included. For
+every node it names, it keeps the kind (null, scalar, list, map), which may decide by itself. An operation that is not understood
+here, such as passing a value to a function, reads the whole value.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .constants import Constants
 from .names import Names
 from .values import Value
 
-# The nodes that a value may stand for; none for what is computed.
+# The nodes that a value may stand for; empty for computed values.
 References: TypeAlias = tuple["Reads", ...]
 
 
 @dataclass(eq=False)
 class Reads:
-    """What is read of one value, besides that it is there and of which kind.
+    """The reads of one value, in addition to its presence and kind.
 
-    `whole` is everything; `fields` are keys of a map; `elements` is what is read of each element when a list is visited, and then
-    every key of a map; `members` says that a list is looked through for a value.
+    `whole` means everything. `fields` are keys of a map. `elements` are the reads of each element of a list that is visited, which
+    for a map also reads every key. `members` says that a list is searched for a value.
     """
 
     whole: bool = False
@@ -44,7 +44,7 @@ class Reads:
         return self.elements
 
     def merge(self, other: Reads) -> None:
-        """Reads what the other reads as well."""
+        """Adds the reads of the other."""
         self.whole = self.whole or other.whole
         self.members = self.members or other.members
         if other.elements is not None:
@@ -53,7 +53,7 @@ class Reads:
             self.at(name).merge(node)
 
     def project(self, value: Value) -> Value:
-        """The part of a value that is read."""
+        """The read part of a value."""
         if self.whole:
             return value
         if value.__class__ is list:
@@ -67,7 +67,7 @@ class Reads:
         return value
 
     def paths(self, prefix: str) -> Iterator[str]:
-        """Every path below, as `object.spec.containers[*].image`; `{}` marks what is only tested for its presence or kind."""
+        """Every path below, as `object.spec.containers[*].image`; `{}` marks a path of which only presence or kind is tested."""
         if self.whole:
             yield prefix
             return
@@ -83,29 +83,29 @@ class Reads:
 
 
 class ReadSet:
-    """The reads of one or several expressions, by variable. Not to be changed."""
+    """The reads of one or several expressions, by variable. Do not change it."""
 
     def __init__(self, root: Reads) -> None:
         self.root = root
 
     @classmethod
     def union(cls, *sets: ReadSet) -> ReadSet:
-        """What any of several expressions reads."""
+        """The reads of several expressions together."""
         root = Reads()
         for each in sets:
             root.merge(each.root)
         return cls(root)
 
     def variables(self) -> frozenset[str]:
-        """The variables that are read at all."""
+        """All variables that are read."""
         return frozenset(self.root.fields)
 
     def of(self, variable: str) -> Reads:
-        """What is read of one variable. Reads that nothing is read of if it is not among `variables`."""
+        """The reads of one variable; empty reads if it is not among `variables`."""
         return self.root.fields.get(variable, Reads())
 
     def project(self, activation: Mapping[str, Value]) -> dict[str, Value]:
-        """The activation cut down to what is read."""
+        """The activation cut down to its read parts."""
         return {name: node.project(activation[name]) for name, node in self.root.fields.items() if name in activation}
 
     def paths(self) -> list[str]:
@@ -118,7 +118,7 @@ class ReadSet:
 
 @dataclass(frozen=True)
 class Analyzed:
-    """What there is to know of an expression for its read set."""
+    """The facts about an expression that its read set needs."""
 
     tree: ast.Expr
     names: Names
@@ -126,10 +126,10 @@ class Analyzed:
 
 
 def read_set(expression: Analyzed, composed: Mapping[str, Analyzed] | None = None) -> ReadSet:
-    """The read set of an expression whose result is looked at as a whole.
+    """The read set of an expression whose whole result is read.
 
-    `composed` are expressions that it may use as `variables.NAME`: what is read of their values is traced back to what those are
-    made of. Every use that is found is traced; `variables` itself is named only where it is read in another way.
+    `composed` are expressions that it may use as `variables.NAME`: reads of their values are traced back to the parts that they
+    consist of. Every use that is found is traced; the set names `variables` itself only for other uses.
     """
     composition = _Composition(composed or {})
     _whole(composition.analysis(expression).visit(expression.tree, {}))
@@ -148,12 +148,12 @@ class _Composition:
         return _Analysis(expression.names, expression.constants, self)
 
     def value_of(self, name: str) -> References | None:
-        """What a composed expression's value may stand for; None if there is none of that name."""
+        """The nodes that a composed expression's value may stand for; None if no expression has the name."""
         expression = self._composed.get(name)
         if expression is None:
             return None
         if name not in self._values:
-            self._values[name] = None  # Should it be met within itself, it is read as `variables.NAME`.
+            self._values[name] = None  # If it occurs within itself, it is read as `variables.NAME`.
             self._values[name] = self.analysis(expression).visit(expression.tree, {})
         return self._values[name]
 
@@ -164,7 +164,7 @@ def _whole(references: References) -> None:
 
 
 def _together(parts: Iterable[References]) -> References:
-    """What any of these may stand for, each once. More than can be followed are taken as read whole."""
+    """The nodes that any of these may stand for, each once. If there are too many to follow, all are read whole."""
     found = {id(each): each for part in parts for each in part}
     references = tuple(found.values())
     if len(references) <= _FOLLOWED_MAX:
@@ -173,17 +173,17 @@ def _together(parts: Iterable[References]) -> References:
     return ()
 
 
-# Variables that choose between parts of each other would double their number each time.
+# The limit: variables that choose between parts of each other would double the number of nodes each time.
 _FOLLOWED_MAX = 256
 _SCALARS = (str, int, float, bool, bytes, None.__class__)
-# Their result is, or holds, what they were given: of two lists that are added, the elements.
+# Their result is, or contains, an argument; for two added lists, their elements.
 _PASSING = frozenset(("dyn", "optional.of", "value", "_+_"))
-# These see of their arguments only what `Reads` always keeps: presence and kind.
+# They read only the presence and kind of their arguments, which `Reads` always keeps.
 _KIND_ONLY = frozenset(("type", "hasValue"))
 
 
 class _Analysis:
-    """Walks an expression once. `scope` maps loop variables to what they stand for."""
+    """Walks an expression once. `scope` maps loop variables to the nodes that they stand for."""
 
     def __init__(self, names: Names, constants: Constants, composition: _Composition) -> None:
         self.names = names
@@ -192,7 +192,7 @@ class _Analysis:
         self.composition = composition
 
     def visit(self, node: ast.Expr, scope: Mapping[str, References]) -> References:
-        """The nodes that the value may stand for. Whoever looks into the value marks them."""
+        """The nodes that the value may stand for. A caller that reads the value marks them."""
         if self.constants.of(node)[0]:
             return ()
         match node:
@@ -262,7 +262,7 @@ class _Analysis:
         return ()
 
     def equality(self, arguments: list[ast.Expr], scope: Mapping[str, References]) -> References:
-        """Compared with a scalar constant, a list or a map is unequal whatever it holds."""
+        """A comparison with a scalar constant: a list or a map is unequal to it for all contents."""
         for one, other in (arguments, arguments[::-1]):
             found, value = self.constants.of(other)
             references = self.visit(one, scope)
@@ -271,7 +271,7 @@ class _Analysis:
         return ()
 
     def membership(self, arguments: list[ast.Expr], scope: Mapping[str, References]) -> References:
-        """`'key' in map` tests one key; a list is looked through."""
+        """`'key' in map` tests one key; a list is searched."""
         element, container = arguments
         found, key = self.constants.of(element)
         holders = self.visit(container, scope)

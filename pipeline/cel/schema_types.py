@@ -1,7 +1,8 @@
 """The CEL types of data that a schema describes: OpenAPI v3 and the structural schemas of CustomResourceDefinitions.
 
-Follows SchemaDeclType of kubernetes/apiserver pkg/cel/common/schemas.go: fields get escaped names, what a schema leaves open cannot
-be read at all, and every value has bounds on its size, from which costs are estimated. Sizes are those of a request of 3 MiB.
+Follows SchemaDeclType of kubernetes/apiserver pkg/cel/common/schemas.go. Fields get escaped names. Values without a declared
+structure cannot be read at all. Every value has bounds on its size, which cost estimates use. Sizes are those of a request of 3
+MiB.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__sl
 
 @dataclass(frozen=True)
 class SchemaType:
-    """What a schema says of a value: `bytes_min` is the least JSON it takes, `elements_max` the longest text or the most elements.
+    """The declared type of a value: `bytes_min` is its shortest JSON, `elements_max` its longest text or its largest number of
+    elements.
 
-    Objects have `fields`, lists and maps an `element`: what their elements or values are.
+    Objects have `fields`; lists and maps have an `element`, the type of their elements or values.
     """
 
     type: Type
@@ -44,11 +46,11 @@ class SchemaType:
 
     @property
     def is_object(self) -> bool:
-        """Whether it is an object with declared fields; `object` is the name of those that have not been given one."""
+        """Whether it is an object with declared fields; `object` is the name of objects that have no name yet."""
         return self.element is None and self.type.name not in _PLAIN
 
     def object_types(self) -> Iterator[ObjectType]:
-        """This object and all that are part of it, to be declared together."""
+        """This object and all objects within it, to be declared together."""
         if self.element is not None:
             yield from self.element.object_types()
         elif self.is_object:
@@ -61,7 +63,7 @@ _PLAIN = frozenset(each.name for each in (BOOL, BYTES, DOUBLE, DURATION, DYN, IN
 
 
 def schema_type(schema: Mapping[str, Any], name: str, is_resource_root: bool = True) -> SchemaType | None:
-    """The type of what a schema describes, None if it cannot be exposed to CEL.
+    """The type of the values that a schema describes, None if it cannot be exposed to CEL.
 
     Objects are named by their path: `name`, `name.spec`, `name.spec.parts.@idx`. References must have been resolved. The root of a
     resource always has kind, apiVersion and metadata with name and generateName.
@@ -111,7 +113,7 @@ def _object(schema: Mapping[str, Any], name: str) -> SchemaType:
     bytes_min = _EMPTY_BYTES
     for key, property_ in (schema.get("properties") or {}).items():
         escaped = escape(key)
-        # Where a name cannot be escaped the field only counts for the size.
+        # A field whose name cannot be escaped counts only for the size.
         found = _nested(property_, f"{name}.{escaped or key}")
         if found is None:
             continue
@@ -145,7 +147,7 @@ def _text_max(schema: Mapping[str, Any], otherwise: int) -> int:
 
 
 def _with_root_fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema as it is if it has the fields of a resource, else with minimal ones in place of what it has."""
+    """The schema itself if it has the fields of a resource, else the schema with minimal fields instead of its own."""
     properties = schema.get("properties") or {}
     metadata = properties.get("metadata") or {}
     named = metadata.get("properties") or {}
@@ -160,7 +162,7 @@ def _with_root_fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def escape(name: str) -> str | None:
-    """The name of a property as CEL can write it, None if it cannot (apiserver pkg/cel/escaping.go)."""
+    """The name of a property in CEL syntax, None if it has none (apiserver pkg/cel/escaping.go)."""
     if not re.fullmatch(r"[A-Za-z_./\-][A-Za-z0-9_./\-]*", name):
         return None
     if name in RESERVED:
@@ -169,10 +171,10 @@ def escape(name: str) -> str | None:
 
 
 def resolved(schema: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The schema with every `$ref` replaced by what it refers to; a definition within itself becomes an object without fields.
+    """The schema with every `$ref` replaced by its target; a definition within itself becomes an object without fields.
 
-    `definitions` are by the text of the reference. Raises KeyError for a reference to nothing. Follows PopulateRefs of apiserver
-    pkg/cel/openapi/resolver/refs.go, where references may also stand in allOf.
+    `definitions` are by the text of the reference. Raises KeyError for a reference without a target. Follows PopulateRefs of
+    apiserver pkg/cel/openapi/resolver/refs.go, where references may also stand in allOf.
     """
     return _resolved(schema, definitions, frozenset())
 

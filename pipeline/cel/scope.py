@@ -1,4 +1,4 @@
-"""What the names in an expression stand for when its types are checked: variables, functions, object types and types."""
+"""The declarations against which an expression is type checked: variables, functions, object types and types."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ BUILT_IN: dict[str, tuple[Overload, ...]] = {
 }
 # The declared types of Kubernetes bring these names along (kubernetes/apiserver pkg/cel/types.go findScalar).
 _SCALAR_NAMES = {"duration": DURATION, "timestamp": TIMESTAMP}
-# Types without any fields to select, as opposed to messages whose fields nobody declared.
+# Types that never have fields, as opposed to messages whose fields are not declared.
 OPAQUE_TYPES = frozenset(("net.IP", "net.CIDR"))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may use. `types` are the names that stand for types where no variable has them.
+    """The names that an expression may use. `types` are the names that stand for types unless a variable has the name.
 
-    `dot_is_root`: `.x` is never a variable of a macro, and such a variable hides everything with a dotted name that begins with it;
-    not so before the cel-go of Kubernetes 1.37.
+    `dot_is_root`: `.x` is never a variable of a macro, and a macro's variable hides every dotted name that begins with it. Before
+    the cel-go of Kubernetes 1.37 this was not so.
     """
 
     variables: Mapping[str, Type] = field(default_factory=dict)
@@ -74,14 +74,14 @@ class Scope:
         return cls(variables, functions, objects, (_SCALAR_NAMES if objects else {}) | types, dot_is_root)
 
     def type_of(self, name: str) -> Type | None:
-        """The type of what a name stands for outside of all macros: a variable, or a type."""
+        """The type that a name has outside of all macros: that of a variable, or of a type."""
         found = self.variables.get(name)
         if found is None and name in self.types:
             return type_of(self.types[name])
         return found
 
     def overloads(self, name: str) -> tuple[Overload, ...] | None:
-        """The signatures of a function or operator; None if there is none of that name."""
+        """The signatures of a function or operator; None if it is not declared."""
         function = self.functions.get(name)
         return BUILT_IN.get(name) if function is None else function.overloads
 
@@ -103,12 +103,12 @@ class Scope:
 
 
 def is_message(type_: Type, scope: Scope) -> bool:
-    """Whether a type has fields, be they known or not."""
+    """Whether a type has fields, known or not."""
     return type_.name in scope.objects or ("." in type_.name and type_.name not in OPAQUE_TYPES and message_of(type_) is None)
 
 
 def message_of(type_: Type) -> str | None:
-    """The protobuf message that a plain type is written as: `list{}` is a ListValue (cel-go checker.isWellKnownType)."""
+    """The protobuf message whose syntax a plain type also has: `list{}` is a ListValue (cel-go checker.isWellKnownType)."""
     return _MESSAGE_OF.get(type_)
 
 

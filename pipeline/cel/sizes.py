@@ -1,8 +1,8 @@
-"""How large a value may become: a bound for one value, which is asked before the value is built, and one for all of an evaluation.
+"""Limits on the size of values: a bound on one value, tested before it is built, and a bound on all values of an evaluation.
 
-On an API server the cost limit ends an expression that builds too much, but some steps build much and cost little: `replace` and
-`format` cost what their input costs, and lists are concatenated without being copied. What is too large here makes the result
-unknown, except where its cost exceeds the limit: then the result is the server's error.
+On an API server the cost limit ends an expression that builds too much. But some steps build much and cost little: `replace` and
+`format` cost as much as their input, and lists are concatenated without being copied. A value that is too large here makes the
+result unknown, unless the cost exceeds the limit: then the result is the server's error.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final
 from .values import CelMap, LazyMap, Optional, SparseMap, Value
 
 TEXT_MAX: Final = 16 * 1024 * 1024  # code points of a string, or bytes
-# Looking at each element of a longer list costs more than an expression may spend.
+# Reading each element of a longer list costs more than an expression may spend.
 LIST_MAX: Final = 1_000_000
 BUILT_BYTES_MAX: Final = 128 * 1024 * 1024
 TOO_LARGE: Final = "a value larger than is built here"
-# A list of numbers takes a place and a number for each element.
+# Each element of a list of numbers takes a pointer and a number.
 _ELEMENT_BYTES = 40
 _SIZED = frozenset((str, bytes, list, dict, CelMap))
 _HOLDERS = frozenset((list, dict, SparseMap, LazyMap, CelMap, Optional))
 
 
 class TooLargeError(Exception):
-    """A value is not built because it would be too large. `size` is what cost functions take for the size of it."""
+    """A value is not built because it would be too large. Cost functions take `size` for its size."""
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
@@ -45,7 +45,7 @@ def check_list(length: int) -> None:
 
 
 class Room:
-    """The bytes that evaluations which belong together may still build. A value that is shared counts as often as it is made."""
+    """The bytes that a group of evaluations may still build. A shared value counts once per time that it is made."""
 
     __slots__ = ("left",)
 
@@ -53,7 +53,7 @@ class Room:
         self.left = left
 
     def take(self, value: Value) -> None:
-        """Count a new value, without what it refers to. Raises TooLargeError where there is no room."""
+        """Count a new value, without the values it refers to. Raises TooLargeError if there is no room."""
         kind = value.__class__
         if kind is str or kind is bytes:
             self.left -= getsizeof(value)
@@ -64,7 +64,7 @@ class Room:
 
 
 def check_printable(values: Iterable[Value]) -> None:
-    """Raises TooLargeError for values whose text would be too long. What is shared counts wherever it is printed."""
+    """Raises TooLargeError for values whose text would be too long. A shared value counts each time that it is printed."""
     lengths: dict[int, tuple[int, Value]] = {}  # each value is kept, so that no other gets its identity
     pending = list(values)
     total = len(pending)
@@ -95,7 +95,7 @@ def check_printable(values: Iterable[Value]) -> None:
 
 
 def _parts(value: Value) -> list[Value]:
-    """What is printed within a list, map or optional."""
+    """The printed parts of a list, map or optional."""
     kind = value.__class__
     if isinstance(value, dict):
         return [*value.keys(), *value.values()]
@@ -107,6 +107,6 @@ def _parts(value: Value) -> list[Value]:
 
 
 def printed(value: Value) -> str:
-    """A value as error messages show it. Raises TooLargeError where that would be too long."""
+    """A value as error messages show it. Raises TooLargeError if the text would be too long."""
     check_printable((value,))
     return str(value)

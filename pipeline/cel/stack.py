@@ -1,7 +1,7 @@
-"""Room for deep expressions: work that may nest as deep as kube-apiserver allows runs where the stack is empty.
+"""Runs deeply nested work on an empty stack, so that it may nest as deep as kube-apiserver allows.
 
-Python limits how deep calls may nest in a thread. A caller may have used up much of that; raising the limit would be a change to
-the whole process that a library must not make. A new thread starts from zero.
+Python limits the depth of calls in a thread, and a caller may have used up much of it. Raising the limit would change the whole
+process, which a library must not do. A new thread starts from zero.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def on_fresh_stack(work: Callable[[], T], *otherwise: T) -> T:
-    """`work()`, run again on a stack of its own if this one is too small.
+    """`work()`, run again in a thread with an empty stack if this stack is too small.
 
-    If that one is too small as well, the result is `otherwise` where it is given; without it the RecursionError is raised.
+    If the new stack is too small as well, the result is `otherwise`; without `otherwise` the RecursionError is raised.
     """
     try:
         return work()

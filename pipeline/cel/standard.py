@@ -181,14 +181,14 @@ LIBRARY = Library(
 
 
 def _smaller(arguments: tuple[Value, ...], result: Value) -> int:
-    """Equality and order stop at the end of the smaller operand; library types are compared in one step."""
+    """Equality and order read up to the end of the smaller operand; library types are compared in one step."""
     if isinstance(arguments[0], Opaque):
         return 1
     return ceil(min(costs.size(arguments[0]), costs.size(arguments[1])) * costs.STRING_FACTOR)
 
 
 def _equality(arguments: tuple[Value, ...], result: Value) -> int:
-    """As order, but library types always cost 1, however many bytes they have (kubernetes/apiserver pkg/cel/library/cost.go)."""
+    """As order, but library types always cost 1, for any number of bytes (kubernetes/apiserver pkg/cel/library/cost.go)."""
     return 1 if isinstance(arguments[0], Opaque) else _smaller(arguments, result)
 
 
@@ -198,17 +198,17 @@ def _both(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 def _product(arguments: tuple[Value, ...], result: Value) -> int:
-    """One string is looked for in another."""
+    """One string is searched for another."""
     return ceil(costs.size(arguments[0]) * costs.STRING_FACTOR) * ceil(costs.size(arguments[1]) * costs.STRING_FACTOR)
 
 
 def _elements(arguments: tuple[Value, ...], result: Value) -> int:
-    """A list is looked through."""
+    """A list is searched."""
     return costs.size(arguments[1])
 
 
-# What a call of the standard library costs beyond the usual 1, by overload: cel-go's tracker only charges it where the checker
-# could tell the overload, and 1 where it was left to run time (cel-go interpreter/runtimecost.go).
+# Costs of calls of the standard library above the usual 1, by overload. cel-go's tracker charges them only if the checker could
+# resolve the overload, and 1 if run time must resolve it (cel-go interpreter/runtimecost.go).
 COSTS: dict[str, Cost] = {
     "equals": _equality,
     "not_equals": _smaller,

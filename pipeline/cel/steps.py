@@ -1,7 +1,7 @@
-"""What the nodes of an expression do in the exact tier, calls and loops apart (cel-go interpreter/interpretable.go).
+"""The steps of the exact tier for all nodes except calls and loops (cel-go interpreter/interpretable.go).
 
-Each function here takes the steps of a node's parts and gives the node's own. Errors and unknowns travel up as values until an
-operator absorbs them.
+Each function here takes the steps of a node's parts and returns the node's own step. Errors and unknowns travel up as values until
+an operator absorbs them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .values import NONE, CelError, CelMap, Optional, Value, no_such_overload
 
 
 def variable(name: str) -> Run:
-    """A variable of the activation, which may be an error or unknown as a whole."""
+    """A variable of the activation, whose whole value may be an error or unknown."""
 
     def run(frame: Frame) -> Value:
         try:
@@ -93,12 +93,12 @@ def conditional(condition: Run, then: Run, otherwise: Run) -> Run:
 
 
 def all_of(terms: list[Run]) -> Run:
-    """`&&`: false if any term is; then unknown beats error, and the first error counts (cel-go interpreter.evalAnd)."""
+    """`&&`: false if any term is false; otherwise unknown beats error, and the first error counts (cel-go interpreter.evalAnd)."""
     return _logical(terms, decisive=False)
 
 
 def any_of(terms: list[Run]) -> Run:
-    """`||`: true if any term is."""
+    """`||`: true if any term is true."""
     return _logical(terms, decisive=True)
 
 
@@ -120,7 +120,7 @@ def _logical(terms: list[Run], decisive: bool) -> Run:
 
 
 def alternative(option: Run, other: Run, function: Function) -> Run:
-    """`option.or(other)` and `option.orValue(other)`, which look at the other only if it is needed (cel-go cel/library.go)."""
+    """`option.or(other)` and `option.orValue(other)`, which evaluate the other only if it is needed (cel-go cel/library.go)."""
     apply = application(function)
 
     def run(frame: Frame) -> Value:
@@ -135,7 +135,7 @@ def alternative(option: Run, other: Run, function: Function) -> Run:
 
 
 def member_of(element: Run, members: Callable[[Value], bool]) -> Run:
-    """`element in [constants]`, which cel-go turns into a look-up in a set."""
+    """`element in [constants]`, which cel-go turns into a lookup in a set."""
 
     def run(frame: Frame) -> Value:
         value = element(frame)

@@ -1,7 +1,8 @@
-"""What generated programs call at run time. Anything but a plain known value raises, and the exact tier decides instead.
+"""The run-time functions of generated programs. They raise for any value that is not plain and known, and the exact tier decides
+instead.
 
-That is sound because generated code only ever takes the one path on which nothing is absent, of another kind than expected, unknown
-or in error: on that path its steps are the exact tier's steps.
+This is sound because generated code returns only if nothing on its path is absent, of an unexpected kind, unknown or in error. On
+such a path its steps are the exact tier's steps.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _FAILED = frozenset((Unknown, CelError))
 
 
 class DeviationError(Exception):
-    """Something that generated code does not handle."""
+    """Generated code met a case that it does not handle."""
 
 
 def deviate() -> Value:
-    """Gives up, as an expression."""
+    """Raises, in the form of an expression."""
     raise DeviationError
 
 
@@ -34,21 +35,21 @@ def boolean(value: Value) -> bool:
 
 
 def known(value: Value) -> Value:
-    """A value that is itself neither unknown nor an error, whatever is inside."""
+    """A value that is itself neither unknown nor an error; its parts may be."""
     if value.__class__ in _FAILED:
         raise DeviationError
     return value
 
 
 def wholly_known(value: Value) -> Value:
-    """A value in which nothing is unknown, for functions that may look at all of it."""
+    """A value without unknowns in any part, for functions that may read all of it."""
     if value.__class__ in _FAILED or unknown_within(value) is not None:
         raise DeviationError
     return value
 
 
 def has_field(operand: Value, field: str) -> bool:
-    """`has(operand.field)` where that is known."""
+    """`has(operand.field)` where the answer is known."""
     return boolean(has(operand, field))
 
 
@@ -56,7 +57,7 @@ ABSENT: Final = object()
 
 
 def dig(value: Value, path: tuple[str, ...]) -> Value:
-    """`value.?a.?b`: what is at the end of the path, or ABSENT. Of scalars and null there is nothing inside."""
+    """`value.?a.?b`: the value at the end of the path, or ABSENT. Scalars and null have nothing inside."""
     for field in path:
         if value.__class__ is dict:
             if field not in value:

@@ -29,7 +29,7 @@ MACROS = CORE_MACROS | EXISTS_ONE_ALIAS | OPTIONAL_MACROS | TWO_VARIABLE_MACROS 
 def parse(text: str, macros: frozenset[str] = MACROS, quoted_identifiers: bool = False, escaped_selectors: bool = True) -> Expr:
     """The syntax tree of `text`, with the macros of one version of Kubernetes. Raises CompileError.
 
-    `escaped_selectors`: whether the grammar knows identifiers in backquotes, even if the parser refuses them (for its messages).
+    `escaped_selectors`: whether the grammar has identifiers in backquotes, even if the parser rejects them (for its messages).
     """
     if len(text) > CODE_POINTS_MAX:
         message = f"expression code point size exceeds limit: size: {len(text)}, limit {CODE_POINTS_MAX}"
@@ -52,11 +52,11 @@ def parse(text: str, macros: frozenset[str] = MACROS, quoted_identifiers: bool =
 
 
 def _worded(issues: list[Issue], text: str, escaped_selectors: bool) -> list[Issue]:
-    """The issues with all syntax errors that cel-go reports in the place of the first one that was found here."""
+    """The issues, with the first syntax error replaced by all syntax errors that cel-go reports."""
     others = [issue for issue in issues if not issue.message.startswith("Syntax error: ")]
     if len(others) == len(issues):
         return issues
-    # Loaded where it is needed, for most expressions are right. Without ANTLR's runtime the first error stands alone.
+    # Imported on first need, because most expressions have no errors. Without ANTLR's runtime only the first error is reported.
     try:
         from .syntax_errors import syntax_errors
     except ModuleNotFoundError:
@@ -66,7 +66,7 @@ def _worded(issues: list[Issue], text: str, escaped_selectors: bool) -> list[Iss
 
 
 def _syntax_issue(text: str, problem: lark.exceptions.UnexpectedInput) -> Issue:
-    """The first place at which the text stops being CEL. ANTLR, which cel-go uses, goes on and may find more."""
+    """The first place where the text is not CEL. ANTLR, which cel-go uses, goes on and may find more."""
     if isinstance(problem, lark.exceptions.UnexpectedToken) and problem.token.type != "$END":
         offset = problem.token.start_pos or 0
         return issue_at(text, offset, f"Syntax error: mismatched input '{problem.token}'")
@@ -76,7 +76,7 @@ def _syntax_issue(text: str, problem: lark.exceptions.UnexpectedInput) -> Issue:
     return issue_at(text, len(text), "Syntax error: mismatched input '<EOF>'")
 
 
-# Parsing holds the interpreter's lock anyway; this lock keeps two threads out of one builder.
+# Parsing holds the interpreter's lock anyway; this lock keeps two threads from using one builder at once.
 _LOCK = threading.Lock()
 
 
@@ -88,6 +88,6 @@ def prepare_parser() -> None:
 
 @cache
 def _parser() -> tuple[Builder, lark.Lark]:
-    """One parser serves the process, made at the first expression: to analyze the grammar takes longer than most commands."""
+    """One parser for the process, made at the first expression: analyzing the grammar takes longer than most commands."""
     builder = Builder()
     return builder, build_parser(builder)

@@ -14,7 +14,7 @@ from .values import CelError, Duration, Timestamp
 _SECOND = 10**9
 _DAY_SECONDS = 86400
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
-# The Gregorian calendar repeats after 400 years; a zone may carry the first or last day out of the years that Python knows.
+# The Gregorian calendar repeats after 400 years; a zone may move the first or last day out of Python's range of years.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146097
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
 _UNITS = {
@@ -32,7 +32,7 @@ _TERM = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|\u00b5s|\u03bcs|ms|s|m|h)(?![a-z\u0
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """RFC 3339 as Go's time.Parse takes it; None where it reports an error. Raises CelError outside of years 1 to 9999."""
+    """RFC 3339 as Go's time.Parse reads it; None where Go reports an error. Raises CelError outside of years 1 to 9999."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         return None
@@ -46,7 +46,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     if hour > 23 or minute > 59 or second > 59:
         return None
     try:
-        # Year 0 is a year to Go; 400 years later the calendar is the same.
+        # Go accepts year 0; 400 years later the calendar is the same.
         days = date(year or _CYCLE_YEARS, month, day).toordinal() - _EPOCH_DAY - (0 if year else _CYCLE_DAYS)
     except ValueError:
         return None
@@ -89,7 +89,7 @@ def timestamp_text(value: Timestamp) -> str:
 
 
 def duration_text(value: Duration) -> str:
-    """Seconds, as Go's Duration.Seconds computes them in a double."""
+    """The text of the seconds that Go's Duration.Seconds computes as a double."""
     return format_duration(value.ns)
 
 
@@ -118,7 +118,7 @@ def _atoi(text: str) -> int:
 
 
 def _civil(value: Timestamp, offset_seconds: int) -> tuple[int, int, int, int, int]:
-    """Year, month, day, second of the day and nanosecond, as a clock shows them that is ahead of UTC by so many seconds."""
+    """Year, month, day, second of the day and nanosecond on a clock that is this many seconds ahead of UTC."""
     seconds, ns = divmod(value.ns, _SECOND)
     days, second_of_day = divmod(seconds + offset_seconds, _DAY_SECONDS)
     ordinal = days + _EPOCH_DAY
@@ -128,7 +128,7 @@ def _civil(value: Timestamp, offset_seconds: int) -> tuple[int, int, int, int, i
 
 
 def part(name: str, value: Timestamp, zone: str = "") -> int:
-    """What `timestamp.NAME(zone)` gives; UTC without a zone. Months, and days of the week and year, count from 0."""
+    """The result of `timestamp.NAME(zone)`; UTC without a zone. Months, and days of the week and year, count from 0."""
     year, month, day, seconds, ns = _civil(value, zone_offset_seconds(value, zone))
     match name:
         case "getFullYear":

@@ -1,7 +1,7 @@
-"""The tokens of a text as cel-go's lexer takes them: always the longest one, and of equally long ones the first in order.
+"""The tokens that cel-go's lexer finds in a text: always the longest one, and of equally long ones the first in order.
 
-What becomes no token is reported with the text up to the character at which no token was possible any more (antlr4
-LexerATNSimulator), and the next token is looked for after it.
+Text that does not become a token is reported up to the character that rules out every token (antlr4 LexerATNSimulator). The search
+for the next token continues after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Vocabulary:
 
 
 class TokenSource:
-    """The tokens of `text` one by one, as ANTLR's streams ask for them. `report` is called with a place and a message."""
+    """Returns the tokens of `text` one by one, as ANTLR's streams request them. Calls `report` with a place and a message."""
 
     def __init__(self, text: str, vocabulary: Vocabulary, report: Callable[[int, str], None]) -> None:
         self._text = text
@@ -42,7 +42,7 @@ class TokenSource:
         self._at = 0
 
     def nextToken(self) -> CommonToken:  # noqa: N802
-        """The next token; the last one, at the end of the text, again and again."""
+        """The next token; at the end of the text, the last token again for each call."""
         while (start := self._at) < len(self._text):
             kind, stop = self._longest(start)
             if stop > start:
@@ -53,7 +53,7 @@ class TokenSource:
         return _token(Token.EOF, END, len(self._text))
 
     def _longest(self, start: int) -> tuple[int, int]:
-        """The number of the token at `start` and where it ends: at `start` if there is none."""
+        """The number of the token at `start` and its end; the end is `start` if there is no token."""
         best, stop = Token.INVALID_TYPE, start
         for kind, pattern in self._vocabulary.patterns.items():
             found = pattern.match(self._text, start)

@@ -1,4 +1,4 @@
-"""What `&&`, `||`, `all` and `exists` remember while no term has decided the outcome (cel-go interpreter.evalAnd and evalOr)."""
+"""The state of `&&`, `||`, `all` and `exists` while no term has decided the outcome (cel-go interpreter.evalAnd and evalOr)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .values import CelError, Unknown, Value, no_such_overload
 
 
 class Undecided:
-    """Unknowns, all of them, and the first error. An unknown outcome beats an error: the missing value might have decided."""
+    """All unknowns, and the first error. An unknown outcome beats an error: the missing value might have decided."""
 
     __slots__ = ("error", "unknown")
 
@@ -16,7 +16,7 @@ class Undecided:
         self.note(value)
 
     def note(self, value: Value) -> None:
-        """Takes in a term that is not a bool."""
+        """Records a term that is not a bool."""
         if value.__class__ is Unknown:
             self.unknown = value if self.unknown is None else self.unknown.merge(value)
         elif self.error is None:

@@ -1,6 +1,6 @@
-"""How CEL types relate: which may stand for which, and what the type parameters of overloads turn out to be.
+"""How CEL types relate: which types are assignable to which, and what types the type parameters of overloads are bound to.
 
-Mirrors cel-go checker/types.go, quirks included, because what it accepts is what kube-apiserver accepts. Wrappers, such as
+Mirrors cel-go checker/types.go, quirks included, so that it accepts exactly what kube-apiserver accepts. Wrappers, such as
 `wrapper(int)` of google.protobuf.Int64Value, are their inner type or null.
 """
 
@@ -15,7 +15,7 @@ ANY = Type("google.protobuf.Any")
 WRAPPER, OPTIONAL = "wrapper", "optional_type"
 _SCALARS = frozenset(kind.name for kind in (BOOL, BYTES, DOUBLE, INT, STRING, UINT))
 _NEVER_NULL = _SCALARS | {"list", "map", "type"}
-# How messages spell these; everywhere else they have their full names (cel-go checker/format.go).
+# The names of these types in messages; everywhere else they have their full names (cel-go checker/format.go).
 _SHOWN = {
     "google.protobuf.Any": "any",
     "google.protobuf.Duration": "duration",
@@ -25,19 +25,19 @@ _SHOWN = {
 
 
 def shown(type_: Type) -> str:
-    """The type as messages of the checker print it: `timestamp`, `list(null)`; not always as `str()` does."""
+    """The type in the checker's messages: `timestamp`, `list(null)`; it may differ from `str()`."""
     if not type_.parameters:
         return type_.name if type_.is_parameter else _SHOWN.get(type_.name, type_.name)
     return f"{type_.name}({', '.join(map(shown, type_.parameters))})"
 
 
 def is_dyn(type_: Type) -> bool:
-    """Whether nothing is known of the type."""
+    """Whether the type is dyn or Any, so that it allows every value."""
     return type_.name in ("dyn", ANY.name) and not type_.is_parameter
 
 
 def is_loose(type_: Type) -> bool:
-    """Whether the type agrees with all others: dyn, or the type of what is wrong already."""
+    """Whether the type agrees with all others: dyn, or the type of a node that has an error already."""
     return is_dyn(type_) or type_.name == ERROR.name
 
 
@@ -52,7 +52,7 @@ def _pairwise(relation: Callable[[Type, Type], bool], left: Type, right: Type) -
 
 
 def is_same(left: Type, right: Type) -> bool:
-    """Whether two types are exactly the same; that one may be null makes no difference."""
+    """Whether two types are exactly the same, apart from nullability."""
     if left is right:
         return True
     left, right = unwrapped(left), unwrapped(right)
@@ -68,7 +68,7 @@ def is_equivalent(left: Type, right: Type) -> bool:
 
 
 def _is_less_specific(left: Type, right: Type) -> bool:
-    """Whether `left` is `right`, or says less."""
+    """Whether `left` is `right`, or is less specific."""
     if is_dyn(left) or left.is_parameter:
         return True
     if is_dyn(right) or right.is_parameter:
@@ -80,7 +80,7 @@ def _is_less_specific(left: Type, right: Type) -> bool:
 
 
 def more_general(left: Type, right: Type) -> Type:
-    """That one of two types that agree which says less."""
+    """The less specific one of two types that agree."""
     return left if _is_less_specific(left, right) else right
 
 
@@ -89,9 +89,9 @@ def _may_be_null(type_: Type) -> bool:
 
 
 class Bindings:
-    """What the type parameters that occur in one expression stand for.
+    """The bindings of the type parameters in one expression.
 
-    Only a test that succeeds leaves bindings behind: a trail of what was bound allows to go back.
+    Only a successful test keeps its bindings: a trail of bindings allows undoing the others.
     """
 
     def __init__(self) -> None:
@@ -100,16 +100,16 @@ class Bindings:
         self._count = 0
 
     def fresh(self) -> Type:
-        """A type parameter that nothing has used yet."""
+        """A type parameter that is not in use yet."""
         self._count += 1
         return parameter(f"_var{self._count - 1}")
 
     def assignable(self, target: Type, source: Type) -> bool:
-        """Whether the types agree, binding what has to be bound for that."""
+        """Whether the types agree; binds the type parameters that this needs."""
         return self.all_assignable((target,), (source,))
 
     def all_assignable(self, targets: Sequence[Type], sources: Sequence[Type]) -> bool:
-        """Whether the types agree pair by pair. As many of one as of the other are needed."""
+        """Whether the types agree pair by pair. Both sequences must have equal lengths."""
         mark = len(self._trail)
         if len(targets) == len(sources) and all(map(self._agree, targets, sources)):
             return True
@@ -122,7 +122,7 @@ class Bindings:
         return False
 
     def resolve(self, type_: Type, free: Type | None = None) -> Type:
-        """The type with all that is bound put in; parameters that are not bound become `free` where it is given."""
+        """The type with all bindings inserted; unbound parameters become `free` where it is given."""
         while type_.is_parameter:
             bound = self._bound.get(type_.name)
             if bound is None:
@@ -130,7 +130,7 @@ class Bindings:
             type_ = bound
         if not type_.parameters:
             return type_
-        # A generator would double how deep calls nest.
+        # A generator would double the depth of nested calls.
         return Type(type_.name, tuple(map(partial(self.resolve, free=free), type_.parameters)))
 
     def instance(self, types: Sequence[Type]) -> tuple[Type, ...]:
@@ -170,7 +170,7 @@ class Bindings:
         return _pairwise(self._agree, left, right)
 
     def _substitutes(self, type_: Type, free: Type) -> tuple[bool, bool]:
-        """Whether `type_` may stand for the parameter `free`, and whether that was bound; the more general type stays bound."""
+        """Whether `type_` may stand for the parameter `free`, and whether `free` was bound; the more general type stays bound."""
         if type_.is_parameter and type_.name == free.name:
             return True, True
         bound = self._bound.get(free.name)
@@ -189,7 +189,7 @@ class Bindings:
         return True, True
 
     def _occurs(self, free: Type, within: Type) -> bool:
-        """Whether a parameter is part of a type; binding it to that type would make the type endless."""
+        """Whether a parameter is part of a type; binding it to that type would make the type infinite."""
         while within.is_parameter:
             if within.name == free.name:
                 return True

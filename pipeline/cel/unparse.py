@@ -10,7 +10,7 @@ from .values import UInt, Value
 _BINARY = {"_+_": "+", "_-_": "-", "_*_": "*", "_/_": "/", "_%_": "%", "_==_": "==", "_!=_": "!=", "@in": "in"}
 _BINARY |= {"_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _SIGNS = {"!_": "!", "-_": "-"}
-# What binds more tightly has the higher number; text of a lower one stands in parentheses.
+# An operator with a higher number binds more tightly; an operand with a lower number is put in parentheses.
 _CONDITIONAL, _OR, _AND, _RELATION, _SUM, _PRODUCT, _SIGN, _MEMBER = range(8)
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
 
@@ -38,7 +38,7 @@ def literal(value: Value) -> str:
 
 
 def _text(node: ast.Expr) -> tuple[str, int]:
-    """The text, and how tightly it binds."""
+    """The text, and the number that says how tightly it binds."""
     match node:
         case ast.Literal(value=value):
             return literal(value), _MEMBER

@@ -1,4 +1,4 @@
-"""What kube-apiserver rejects although its types are right: bad literals, and aggregates of mixed types.
+"""Rejects well-typed expressions that kube-apiserver rejects: bad literals, and aggregates of mixed types.
 
 These run over a well-typed expression, all of them, in this order (kubernetes/apiserver pkg/cel/environment/base.go; cel-go
 cel/validator.go, ext/formatting.go).
@@ -20,14 +20,14 @@ from .values import CelError, Value
 
 @dataclass(frozen=True)
 class _Facts:
-    """What type checking found out, by node id."""
+    """The results of type checking, by node id."""
 
     types: Mapping[int, Type]
     overloads: Mapping[int, tuple[str, ...]]
 
 
 def validate(tree: ast.Expr, types: Mapping[int, Type], overloads: Mapping[int, tuple[str, ...]], text: str) -> None:
-    """Raises CompileError if the expression has a literal that can only fail, or one of mixed types.
+    """Raises CompileError if the expression has a literal that can only fail, or a literal of mixed types.
 
     `types` and `overloads` are those of its nodes, by id.
     """
@@ -42,7 +42,7 @@ def validate(tree: ast.Expr, types: Mapping[int, Type], overloads: Mapping[int, 
 
 
 def _walk(tree: ast.Expr) -> Iterator[tuple[ast.Expr, bool]]:
-    """Every node in the order of the text, and whether it is part of a call of `format`, whose lists may well be mixed."""
+    """Every node in the order of the text, and whether it is part of a call of `format`, whose lists may be mixed."""
     pending = [(tree, False)]
     while pending:
         node, in_format = pending.pop()
@@ -52,9 +52,9 @@ def _walk(tree: ast.Expr) -> Iterator[tuple[ast.Expr, bool]]:
 
 
 def _literal_argument(function: str, test: Callable[[Value], object]) -> Callable[[ast.Expr, _Facts, Complaints], None]:
-    """Complains where the first argument of a function is a literal that does not pass `test`, which raises CelError then.
+    """Complains if the first argument of a function is a literal for which `test` raises CelError.
 
-    The first argument, also of a global call: `matches(text, pattern)` has its text tested.
+    The first argument is also tested in a global call: for `matches(text, pattern)` that is the text.
     """
 
     def validator(node: ast.Expr, checked: _Facts, complaints: Complaints) -> None:
@@ -83,7 +83,7 @@ def _same_types(node: ast.Expr, checked: _Facts, complaints: Complaints) -> None
 
 
 def _agree(found: list[tuple[ast.Expr, Type]], complaints: Complaints, limit: int | None = None) -> None:
-    """Complains of what differs from the first type; a list is given up at the first complaint, a map is not."""
+    """Complains about types that differ from the first; a list ends at its first complaint, a map does not."""
     different = [(node, type_) for node, type_ in found[1:] if not is_equivalent(found[0][1], type_)]
     for node, type_ in different[:limit]:
         complaints.type_mismatch(node, found[0][1], type_)
@@ -137,7 +137,7 @@ def _unless(node: ast.Expr, checked: _Facts, kinds: frozenset[str]) -> ast.Expr 
 
 
 def _first_unprintable(node: ast.Expr, checked: _Facts) -> ast.Expr | None:
-    """The first value that `%s` cannot print, in literals of literals too."""
+    """The first value that `%s` cannot print, also in nested literals."""
     if _unless(node, checked, _TEXTUAL) is not None:
         return node
     inner = ast.children(node) if isinstance(node, ast.ListLiteral | ast.MapLiteral) else ()

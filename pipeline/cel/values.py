@@ -16,8 +16,8 @@
 | optional_type | `Optional` | |
 | any library type | a subclass of `Opaque` | |
 
-A third kind of result stands next to value and error: `Unknown`, an attribute whose content is not known. It may stand anywhere
-in the data that an expression is evaluated over.
+Values and errors are two kinds of result; the third is `Unknown`, an attribute whose content is not known. It may stand anywhere in
+the data that an expression is evaluated over.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class CelError(Exception):
 
 
 def no_such_overload(function: str = "", *arguments: Value) -> CelError:
-    """The error of an operator or function that is not defined for the operands it was given.
+    """The error of an operator or function that is not defined for its operands.
 
-    Operators say no more. Functions name themselves and the types of their arguments (cel-go common/decls/decls.go).
+    Operators add nothing to it. Functions add their name and the types of their arguments (cel-go common/decls/decls.go).
     """
     if not function:
         return CelError("no such overload")
@@ -52,10 +52,10 @@ def no_such_overload(function: str = "", *arguments: Value) -> CelError:
 
 
 class Unknown:
-    """The result of an expression that needs something nobody recorded. `attributes` names what was missing.
+    """The result of an expression that needs a value that was not recorded. `attributes` names the missing values.
 
-    It may stand for a whole variable, or inside of one as the value of a key or as an element. Then the key or the element is known
-    to be there; where even that is not known, the map or list around it is what is unknown.
+    It may stand for a whole variable, or inside one as the value of a key or as an element. Then the key or the element is known to
+    exist; where even that is not known, the map or list around it is unknown.
     """
 
     __slots__ = ("attributes",)
@@ -64,7 +64,7 @@ class Unknown:
         self.attributes = frozenset(attributes)
 
     def merge(self, other: Unknown) -> Unknown:
-        """Both are needed. Commutative, associative and idempotent, as cel-go merges unknowns."""
+        """The unknown that needs both. Commutative, associative and idempotent, as cel-go merges unknowns."""
         return Unknown(*self.attributes, *other.attributes)
 
     def __eq__(self, other: object) -> bool:
@@ -78,7 +78,7 @@ class Unknown:
 
 
 class UInt(int):
-    """An unsigned 64-bit integer; a class of its own because `1u` and `1` do not add."""
+    """An unsigned 64-bit integer; a separate class, because `1u` and `1` cannot be added."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class UInt(int):
 
 
 class Opaque:
-    """A value that only library functions can look into. Subclasses set `cel_type` and define `__eq__` and `__hash__`."""
+    """A value that only library functions can read. Subclasses set `cel_type` and define `__eq__` and `__hash__`."""
 
     __slots__ = ()
     cel_type: ClassVar[Type]
@@ -116,7 +116,7 @@ NONE = Optional(has_value=False)
 
 
 class Timestamp:
-    """Nanoseconds since 1970-01-01T00:00:00Z, within years 1 to 9999. The zone it was written with only shows in `string()`."""
+    """Nanoseconds since 1970-01-01T00:00:00Z, within years 1 to 9999. Only `string()` shows the zone it was written with."""
 
     __slots__ = ("ns", "zone_seconds")
 
@@ -151,7 +151,7 @@ class Duration:
 
 
 class CelMap:
-    """A map that plain JSON cannot be: its keys are bool, int, uint or mixed. 1, 1u and 1.0 are one key; true is another."""
+    """A map that plain JSON cannot hold: its keys are bool, int, uint or mixed. 1, 1u and 1.0 are one key; true is another."""
 
     __slots__ = ("entries",)
 
@@ -162,7 +162,7 @@ class CelMap:
 
     @staticmethod
     def slot(key: Value) -> object:
-        """The dictionary key under which `key` is kept: keeps true and 1 apart, and 1 and 1u together."""
+        """The dictionary key for `key`: it keeps true and 1 apart, and 1 and 1u together."""
         return ("bool", key) if isinstance(key, bool) else key
 
     def __iter__(self) -> Iterator[Value]:
@@ -173,16 +173,16 @@ class CelMap:
 
 
 class SparseMap(dict[str, Value]):
-    """A map of which some values nobody recorded: they are Unknown, and so is whether they are there."""
+    """A map with values that were not recorded: each is Unknown, and so is its presence."""
 
     __slots__ = ()
 
 
 class LazyMap(dict[str, Value]):
-    """A map whose values are computed when they are first read and kept, such as the `variables` of a policy.
+    """A map whose values are computed on first read and kept, such as the `variables` of a policy.
 
-    `names` are the keys it has; `resolve(name)` computes one value, or raises or returns CelError, which is kept and raised again.
-    Reading with `[]` is as fast as in a plain dict once the value is there. One map serves one thread.
+    `names` are its keys. `resolve(name)` computes one value, or raises or returns CelError, which is kept and raised again. Reading
+    with `[]` is as fast as in a plain dict once the value is computed. One map serves one thread.
     """
 
     __slots__ = ("failures", "names", "resolve")
@@ -233,7 +233,7 @@ _TYPES: dict[type, Type] = {
 
 
 def runtime_type(value: Value) -> Type:
-    """The type that CEL's `type(value)` gives; lists and maps say nothing of what they contain."""
+    """The type that CEL's `type(value)` returns; the types of lists and maps leave out the types of their contents."""
     found = _TYPES.get(value.__class__)
     if found is not None:
         return found

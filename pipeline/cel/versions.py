@@ -1,8 +1,8 @@
-"""What the CEL of each Kubernetes release has: libraries, macros and syntax, as stored expressions are evaluated with it.
+"""The CEL of each Kubernetes release: the libraries, macros and syntax with which it evaluates stored expressions.
 
-Libraries say themselves when they were introduced (`library.LIBRARIES`); this is what else depends on the version. Sources:
+Libraries state their own first version (`library.LIBRARIES`); this file has everything else that depends on the version. Sources:
 kubernetes/apiserver pkg/cel/environment/base.go, and the cel-go release that each Kubernetes release is built with.
-Not in any of them: `cel.bind`, `math.*`, `base64.*`, `regex.*`, `strings.reverse`.
+No release has `cel.bind`, `math.*`, `base64.*`, `regex.*` or `strings.reverse`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MACROS: tuple[tuple[Version, frozenset[str]], ...] = (
     ((1, 34), SORT_BY_MACRO),
 )
 QUOTED_IDENTIFIERS_SINCE: Version = (1, 37)
-# The grammar has them before the parser takes them (cel-go v0.23, parser/gen/CEL.g4).
+# The grammar accepts them earlier than the parser does (cel-go v0.23, parser/gen/CEL.g4).
 ESCAPED_SELECTORS_SINCE: Version = (1, 33)
 # `.x` names a variable of the environment even where a macro has an x (cel-go v0.27, checker/env.go resolveSimpleIdent).
 DOT_IS_ROOT_SINCE: Version = (1, 37)
@@ -48,13 +48,13 @@ class Release:
     def scope(
         self, variables: Mapping[str, Type], object_types: Sequence[ObjectType] = (), functions: Sequence[Function] = ()
     ) -> Scope:
-        """What the type checker goes by where these variables and object types are declared, and further functions."""
+        """The type checker's scope for these declared variables and object types, and further functions."""
         declared = combined((*self.functions.values(), *functions)) if functions else self.functions
         return Scope.of(variables, declared, object_types, self.dot_is_root)
 
 
 def release(version: Version) -> Release:
-    """The language of a version such as (1, 36). Versions older than 1.30 are taken for 1.30, and newer than 1.37 for 1.37."""
+    """The language of a version such as (1, 36). Versions older than 1.30 count as 1.30, and newer than 1.37 as 1.37."""
     return _release(min(max(version, OLDEST), NEWEST))
 
 
@@ -67,7 +67,7 @@ def _release(version: Version) -> Release:
 
 
 def combined(functions: Iterable[Function]) -> dict[str, Function]:
-    """The functions by name; several of one name become one."""
+    """The functions by name; several functions of one name become one."""
     by_name: dict[str, list[Function]] = {}
     for function in functions:
         by_name.setdefault(function.name, []).append(function)

@@ -1,4 +1,4 @@
-"""The protobuf messages that every CEL environment knows: the type that each becomes, and its fields (cel-go common/types/pb)."""
+"""The protobuf messages that every CEL environment knows: each with its type and its fields (cel-go common/types/pb)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .unify import ANY, WRAPPER
 
 @dataclass(frozen=True)
 class Message:
-    """`type` is what `google.protobuf.NAME{...}` is to the checker: wrappers are nullable scalars, JSON is dyn."""
+    """`type` is the checker's type of `google.protobuf.NAME{...}`: wrappers are nullable scalars, JSON is dyn."""
 
     type: Type
     fields: Mapping[str, Type] = field(default_factory=dict)
