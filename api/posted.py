@@ -1,4 +1,4 @@
-"""Manifests that somebody posted: how much text, and what tree it may stand for, before anything reads it."""
+"""Checks posted manifests before they are parsed: the size of the text, and of the tree that it may stand for."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _EXTENT = Extent(values=200_000, depth=100)
 
 
 def check_posted(text: str, source: str = "policies") -> None:
-    """Raise InputError for a text that stands for too large or too deep a tree. What is not YAML is left to whoever reads it."""
+    """Raise InputError for a text that stands for too large or too deep a tree. The parser reports text that is not YAML."""
     refuse_excess(text, source, _EXTENT)

@@ -1,8 +1,9 @@
-"""A process that has loaded the application, and forks the one that serves it: whatever ends that one, the next is there at once.
+"""A process that loads the application and forks the process that serves it. When that one ends for any reason, the next starts at
+once.
 
-Loading takes two seconds of a processor, and ten times as long on a machine that is busy. A process that answers questions is
-mostly ended by one question: by its memory, or by a defect in a library. So the process that loads takes no question. It shares the
-memory of what it loaded with the one that serves, and runs no Python thread when it forks.
+Loading takes two seconds of processor time, and ten times as long on a busy machine. A process that answers questions mostly dies
+of one question: of its memory use, or of a defect in a library. So the loading process takes no questions. It shares its loaded
+memory with the serving process, and runs no Python thread when it forks.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from collections.abc import Callable
 
 import structlog
 
-# One that ends sooner would end again: then the supervisor waits longer and longer, and loads everything once more.
+# A process that ends sooner would end again. Then the supervisor waits longer and longer, and loads everything again.
 _WELL_AFTER_SECONDS = 2.0
 
-RESTARTED = "restarted"  # what is printed then, for the supervisor
+RESTARTED = "restarted"  # printed after a restart, for the supervisor
 
 _log = structlog.get_logger("hindcast.query")
 
 
 def serve_in_forks(serve: Callable[[], int], on_restart: Callable[[], None]) -> int:
-    """Run `serve` in a process of its own, and again when a signal ended it; returns an exit code.
+    """Run `serve` in a process of its own, and restart it when a signal ended it; returns an exit code.
 
-    It ends when `serve` returns, when it is told to, and at once when standard input ends, because then its server is gone.
+    It ends when `serve` returns, on a termination signal, and at once when standard input ends, because then its server is gone.
     """
     while True:
         started = time.monotonic()
@@ -40,7 +41,7 @@ def serve_in_forks(serve: Callable[[], int], on_restart: Callable[[], None]) -> 
 
 
 def _forked(serve: Callable[[], int]) -> int:
-    # Imported here, because it brings the pipeline with it; by now that is loaded.
+    # Imported here, because it imports the pipeline; by now that is loaded.
     from pipeline.replay.lifetime import end_with_parent
 
     loader = os.getpid()
@@ -57,7 +58,7 @@ def _forked(serve: Callable[[], int]) -> int:
 
 
 def _end_of(child: int) -> int:
-    """The exit code of the child, negative for a signal. What this process is told to, the child is told."""
+    """The exit code of the child, negative for a signal. Signals to this process are passed to the child."""
     told = False
 
     def tell(number: int, frame: object) -> None:

@@ -1,11 +1,11 @@
-"""Who gives way to whom on a machine that is busy: nice values, each added to that of the process that starts this one.
+"""Priorities on a busy machine: nice values, each added to the nice value of the parent process.
 
-Acknowledging comes first and is not niced. Storing comes next: the views show only what is stored, and a starved drain falls behind
-without end. Questions take what is left, because one question can use every core. At a difference of seven, the drain gets nearly
-five times the processor time of one thread that answers (sched(7)). On an idle machine these values cost no process anything.
+Acknowledging comes first and is not niced. Storing comes next: the views show only stored events, and a starved drain falls behind
+without end. Questions get the rest, because one question can use every core. At a difference of seven, the drain gets nearly five
+times the processor time of one answering thread (sched(7)). On an idle machine these values cost no process anything.
 
-Loading is bounded, some two seconds of a processor, and so is the first page. So a process that answers questions gives way only
-after that. Niced from its first line on, it took 26 s to load on a busy machine.
+Loading takes about two seconds of processor time, and the first page is bounded, too. So a process that answers questions is niced
+only after both. Niced from its first line on, it took 26 s to load on a busy machine.
 """
 
 import os
@@ -26,5 +26,5 @@ def give_way(nice: int) -> None:
         return
     wanted = os.getpriority(os.PRIO_PROCESS, 0) + nice
     for thread in _THREADS.iterdir():
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # the thread has just ended
             os.setpriority(os.PRIO_PROCESS, int(thread.name), wanted)

@@ -1,10 +1,11 @@
 """The process that answers questions: the read API and the pages, next to a sink or alone.
 
-Beside a sink, the supervisor starts it as `python -m api.querier`; whatever it is asked, it then costs the sink nothing but
-processor time that the sink does not want. It ends when it is told to, and at once when the server is gone. What it loads stays
-loaded when the process that answers is killed (preloaded.py).
+Next to a sink, the supervisor starts it as `python -m api.querier`. Then its questions cost the sink only processor time that the
+sink does not need. It ends on a signal, and at once when the server is gone. Its loaded modules stay loaded when the process that
+answers is killed (preloaded.py).
 
-It answers "starting" before it loads the application: so this module imports little, and the application only when it listens.
+It answers "starting" before it loads the application. So this module imports little, and imports the application only once it
+listens.
 """
 
 from __future__ import annotations
@@ -43,12 +44,11 @@ _log = structlog.get_logger("hindcast.query")
 
 
 def serve_queries(settings: Settings, listener: socket.socket | None = None, nice: int = 0, made: FastAPI | None = None) -> int:
-    """Answer until a termination signal; returns 0 after an orderly end and 1 when the lake could not be opened.
+    """Answer until a termination signal; returns 0 after an orderly end, and 1 when the lake could not be opened.
 
-    `listener` is a listening socket that somebody else opened; without it, one is opened here. `made` is the application, where it
-    was made before. Once the first page is there, the
-    process gives way by `nice`. Raises HindcastError when it cannot start: there is no lake, the address is taken, a file cannot
-    be read.
+    `listener` is an open listening socket; without it, this function opens one. `made` is the application, if it was made before.
+    After the first page, the process is niced by `nice`. Raises HindcastError when it cannot start: there is no lake, the address
+    is taken, a file cannot be read.
     """
     logs.configure(settings.log_level, as_json=settings.log_json)
     certificate = ServerCertificate.of(settings)
@@ -76,25 +76,25 @@ def serve_queries(settings: Settings, listener: socket.socket | None = None, nic
 
 
 def _application(settings: Settings, made: FastAPI | None) -> FastAPI:
-    """The application, which takes most of the time that a start takes."""
+    """Make the application, which takes most of the start's time."""
     from ingest.lake import Lake
 
     from .query_app import create_query_app
 
-    # The sink made the lake when it started; made here again, it would hide that its folder was deleted.
+    # The sink made the lake when it started; a new lake made here would hide that its folder was deleted.
     Lake.open(settings.lake).close()
     return made or create_query_app(settings)
 
 
 class _GivesWay:
-    """Lets the process give way once it has given an answer of its own, or has run for a while: the first page needs most."""
+    """Nices the process once it has given an answer of its own, or has run for a while: the first page needs most time."""
 
     def __init__(self, app: FastAPI, nice: int) -> None:
         self._app = app
         self._nice = nice
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer by the application."""
+        """Pass a request to the application."""
         if scope["type"] == "lifespan":
             asyncio.get_running_loop().call_later(_FIRST_PAGE_SECONDS_MAX, self._give_way)
         await self._app(scope, receive, send)
@@ -108,7 +108,8 @@ class _GivesWay:
 
 
 class _Server(uvicorn.Server):
-    """Says when it answers. For a moment both it and what answered before take connections, so that no one is refused."""
+    """Announces when the application answers. For a moment both it and the starter take connections, so that no client is
+    refused."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -163,7 +164,7 @@ def main() -> int:
 
 
 def _load(settings: Settings, listener: socket.socket) -> FastAPI:
-    """Make the application, and answer "starting" meanwhile. No thread is left."""
+    """Make the application, and answer "starting" meanwhile. It leaves no thread behind."""
     certificate = ServerCertificate.of(settings)
     starting = StartingAnswers(listener, certificate.context if certificate else None)
     try:
@@ -178,13 +179,13 @@ def _load(settings: Settings, listener: socket.socket) -> FastAPI:
 
 
 def _tell_restart() -> None:
-    """Tell the supervisor that the process that answers is another one, for its metrics."""
+    """Report to the supervisor that a new process answers, for its metrics."""
     sys.stdout.write(f"{RESTARTED}\n")
     sys.stdout.flush()
 
 
 def _end_with_server() -> None:
-    """Wait for the end of the pipe that the server holds open, and end with it. Replays end in the same way."""
+    """Wait for the end of the pipe that the server holds open, and then end. Replays end in the same way."""
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os._exit(0)

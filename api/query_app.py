@@ -1,4 +1,4 @@
-"""The HTTP application for those who ask: the read API under /api/v1/ and the pages under /. It shares nothing with the sink."""
+"""The HTTP application for readers: the read API under /api/v1/ and the pages under /. It shares nothing with the sink."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def create_query_app(settings: Settings) -> FastAPI:
             asker.lake, settings.replays_max, settings.replay_seconds_max, memory_bytes_max, settings.replay_output_bytes_max
         )
         app.state.explanations = Explanations(asker, memory_bytes_max)
-        _description(app)  # requests that come together at the start would make it at the same time
+        _description(app)  # requests that come together at the start would each make it
         try:
             yield
         finally:
@@ -74,18 +74,18 @@ def create_query_app(settings: Settings) -> FastAPI:
 
 
 def prepare(app: FastAPI) -> None:
-    """Make what the first answers need, before anybody asks. It starts no thread."""
+    """Prepare the first answers before requests arrive. It starts no thread."""
     _description(app)
     compile_templates()
 
 
 async def alive() -> dict[str, bool]:
-    """200 while the process answers."""
+    """Answer 200 while the process runs."""
     return {"alive": True}
 
 
 def _hosts(settings: Settings, readers: Readers) -> frozenset[str] | None:
-    """Where readers prove who they are, or strangers are let in on purpose, any name will do."""
+    """If readers prove who they are, or the settings let strangers in, any host name is allowed."""
     is_guarded = not readers.is_open or not is_loopback(settings.query_host)
     return None if is_guarded else frozenset({settings.query_host})
 

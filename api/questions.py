@@ -1,4 +1,4 @@
-"""What may be asked of each view: typed filters, and the order of its rows. A caller names values, never columns or SQL."""
+"""The questions to each view: typed filters, and the order of its rows. A caller names values, never columns or SQL."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .cursors import Key
 
 LIMIT_MAX = 1_000
 LIMIT_DEFAULT = 100
-# Rows with bodies: one may be a megabyte and more.
+# Rows with bodies: one body may be a megabyte or more.
 LARGE_LIMIT_MAX = 100
 _VALUES_MAX = 50
 
 Text = Annotated[str, StringConstraints(max_length=1_000)]
-# Several values mean any of them; an empty one means rows that have none, such as requests for cluster-scoped objects.
+# Several values mean any of them; an empty value means rows without one, such as requests for cluster-scoped objects.
 Names = Annotated[list[Text], Field(max_length=_VALUES_MAX)]
 Code = Annotated[int, Field(ge=0, le=999)]
 Moment = Annotated[str, StringConstraints(max_length=64)]
 
 
 class Filters(BaseModel):
-    """Which rows are wanted; what is not given does not restrict."""
+    """The filters on rows; a filter that is not given does not restrict."""
 
     # Field -> column, where they differ.
     columns: ClassVar[Mapping[str, str]] = {"user": "user_name"}
 
     def values(self) -> dict[str, list[object]]:
-        """Column -> the values that it may have; only of what was given."""
+        """Column -> its allowed values; only for given filters."""
         found: dict[str, list[object]] = {}
         for name, value in self:
             if name in ("since", "until") or value is None or value == []:
@@ -42,7 +42,7 @@ class Filters(BaseModel):
         return found
 
     def window(self) -> tuple[datetime | None, datetime | None]:
-        """[since, until) in UTC. Raises InputError for what is not a time; spans such as `12h` count back from now."""
+        """[since, until) in UTC. Raises InputError for an invalid time; spans such as `12h` count back from now."""
         now = datetime.now(UTC)
         return tuple(parse_time(name, getattr(self, name, None) or None, now) for name in ("since", "until"))  # type: ignore[return-value]
 
@@ -101,7 +101,7 @@ class ViolationFilters(RequestedObject):
 
 
 class DenialFilters(RequestedObject):
-    """Requests that somebody refused on purpose."""
+    """Requests that were refused on purpose."""
 
     denier: Names = Field(default_factory=list, description="vap, map, webhook, authorization, quota, ...")
     policy: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicy")
@@ -110,7 +110,7 @@ class DenialFilters(RequestedObject):
 
 
 class RollupFilters(TimeFilters):
-    """Recorded policy failures that are counted."""
+    """Recorded policy failures, to be counted."""
 
     policy: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicy")
     binding: Names = Field(default_factory=list, description="name of the ValidatingAdmissionPolicyBinding")
@@ -120,7 +120,7 @@ class RollupFilters(TimeFilters):
 
 
 class EvidenceFilters(ClusterFilters):
-    """What bodies were recorded, by kind of request."""
+    """Which bodies were recorded, by kind of request."""
 
     api_group: Names = Field(default_factory=list, description="empty: the core group")
     resource: Names = Field(default_factory=list, description="plural, lower case: pods, deployments, ...")
@@ -157,14 +157,14 @@ class VerdictFilters(TimeFilters):
 
 
 class VerdictGrain(StrEnum):
-    """Which rows of a run's verdicts are wanted."""
+    """The filters on the rows of a run's verdicts."""
 
-    REQUEST = "request"  # the verdict as a whole: one row for each request, pass, policy, binding and param
-    EXPRESSION = "expression"  # one row for each expression of these
+    REQUEST = "request"  # the verdict as a whole: one row for each (request, pass, policy, binding, param)
+    EXPRESSION = "expression"  # one row for each expression of these verdicts
 
 
 class Paging(BaseModel):
-    """Which part of the rows is wanted. `after` is the `next` of the page before."""
+    """The page of rows. `after` is the `next` of the page before."""
 
     limit: int = Field(
         default=LIMIT_DEFAULT, ge=1, le=LIMIT_MAX, description="rows of one page; a page of large rows may end earlier"
@@ -193,10 +193,9 @@ TIME = SortKey("ts", datetime)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view as it may be asked: the keys that order its rows, time first, and the columns that are large.
+    """One view and its questions: the keys that order its rows, time first, and the columns that are large.
 
-    Large columns are read for the rows of a page only, and only when they are asked for. `texts` are the columns in which a text
-    can be looked for.
+    Large columns are read for the rows of a page only, and only on request. `texts` are the columns that a text search covers.
     """
 
     name: str
@@ -208,7 +207,7 @@ class View:
 _BODIES = ("request_object", "response_object")
 _REQUEST = (TIME, SortKey("cluster"), SortKey("audit_id"))
 _FAILURE = (SortKey("policy"), SortKey("binding"), SortKey("expression_index", int), SortKey("message"))
-# Where a text is looked for in what a request was about, and in what refused it.
+# The columns for a text search: those about the request and those about its refusal.
 REQUEST_TEXTS = ("verb", "resource", "subresource", "namespace", "name", "user_name")
 _REFUSAL_TEXTS = (*REQUEST_TEXTS, "policy", "binding", "message", "audit_id")
 VIEWS: Mapping[str, View] = {
@@ -216,7 +215,7 @@ VIEWS: Mapping[str, View] = {
     for view in (
         View("events", (*_REQUEST, SortKey("stage_ts", datetime), SortKey("stage")), (*_BODIES, "extra")),
         View("requests", _REQUEST, _BODIES),
-        # The workload is told from bodies, so it counts as one.
+        # The workload comes from bodies, so it counts as one.
         View("violations", (*_REQUEST, *_FAILURE), ("workload",), _REFUSAL_TEXTS),
         View("denials", _REQUEST, (), (*_REFUSAL_TEXTS, "webhook", "denier")),
     )

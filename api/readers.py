@@ -28,7 +28,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody who may read; `how` is `token`, `oidc`, or `open` where nobody has to show anything."""
+    """A caller who may read; `how` is `token`, `oidc`, or `open` if the server needs no proof."""
 
     name: str
     how: str
@@ -43,7 +43,7 @@ class ReaderToken:
 
 
 class NotAReaderError(HindcastError):
-    """Nobody who may read: `status` is 401 where nothing was proven, 403 where somebody was who may not."""
+    """The caller may not read: `status` is 401 without a proof, 403 for a proven caller without the right."""
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -51,7 +51,7 @@ class NotAReaderError(HindcastError):
 
 
 def read_tokens(path: Path) -> tuple[ReaderToken, ...]:
-    """The tokens of a file; none where it holds only comments. Raises InputError with file and line for what is none."""
+    """The tokens of a file; empty if it holds only comments. Raises InputError with file and line for an invalid line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -74,11 +74,10 @@ def read_tokens(path: Path) -> tuple[ReaderToken, ...]:
 
 
 class Readers:
-    """Tells who is at the other end. Where there are neither tokens nor OIDC, everybody may read.
+    """Finds out who sends a request. Without tokens and OIDC, every caller may read.
 
-    Tokens are rotated by changing the file. Emptying it lets nobody in; a file that is damaged or gone leaves the tokens as
-    they were.
-    Raises InputError when the file cannot be read at first, or holds no token.
+    Operators rotate tokens by changing the file. An empty file refuses every caller; with a damaged or missing file the old tokens
+    stay. Raises InputError when the file cannot be read at first, or holds no token.
     """
 
     def __init__(self, tokens: Path | None = None, oidc: Oidc | None = None) -> None:
@@ -89,13 +88,13 @@ class Readers:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has to show anything."""
+        """Whether callers need no proof."""
         return self._tokens is None and self._oidc is None
 
     def reader_of(self, authorization: str | None) -> Reader:
-        """Who sends this Authorization header. Raises NotAReaderError. May block while keys are fetched.
+        """The sender of this Authorization header. Raises NotAReaderError. May block while keys are fetched.
 
-        Basic credentials are taken too, with the token as the password: that is what a browser can ask a person for.
+        Basic credentials are accepted, too, with the token as the password: browsers can ask users for these.
         """
         if self.is_open:
             return Reader("anyone", "open")
@@ -117,7 +116,7 @@ class Readers:
 
     def _named(self, token: str) -> str | None:
         shown, found = _hash(token), None
-        # Every token is compared, in constant time, so that the duration tells nothing of how near a guess was.
+        # Every token is compared, in constant time, so that the duration does not show how close a guess was.
         for known in self._tokens.content if self._tokens is not None else ():
             if hmac.compare_digest(shown, known.token_hash):
                 found = known.name
@@ -125,7 +124,7 @@ class Readers:
 
 
 def readers_of(settings: Settings) -> Readers:
-    """Who may read, as the settings say. Raises InputError."""
+    """The readers that the settings allow. Raises InputError."""
     oidc = None
     if settings.oidc_issuer or settings.oidc_audience:
         rules = OidcRules(

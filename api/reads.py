@@ -1,8 +1,8 @@
-"""What the read API and the pages ask of a lake: one typed function per question, each bounded in what it returns.
+"""The questions of the read API and the pages to a lake: one typed function per question, each with a bounded result.
 
-Every function takes a `Source`, which is one thread's session. Values of callers are bound as parameters; texts of SQL come from
-the tables in questions.py only. Raises InputError for what a caller can correct, EvidenceError where the lake cannot tell,
-LakeError where the lake is at fault.
+Every function takes a `Source`, which is one thread's session. Values of callers are bound as parameters; texts of SQL come only
+from the tables in questions.py. Raises InputError for mistakes that a caller can correct, EvidenceError if the lake lacks the
+evidence, LakeError if the lake cannot be read.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ __all__ = [
 SAME_ID_MAX = 10
 # An API server ends a write that takes longer than a minute (--request-timeout); clocks may differ.
 _ANSWERED_WITHIN = timedelta(hours=1)
-# How far back the version before a request is looked for: near first, because it mostly is.
+# How far back to search for the version before a request. Near times come first, because it is mostly near.
 _LOOK_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=30))
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDetail:
-    """One audit request with all that the lake tells of it. Objects are JSON texts as recorded, None where none is.
+    """One audit request with all its recorded data. Objects are JSON texts as recorded, None if not recorded.
 
-    `old_object` is the newest recorded version of the same object in the month before the request, with its time; it
-    is what the request met if nothing unrecorded came between.
+    `old_object` is the newest recorded version of the same object in the month before the request, with its time; it is the object
+    that the request met, if no unrecorded write came between.
     """
 
     request: Mapping[str, Any]
@@ -71,8 +71,8 @@ class RequestDetail:
 def view_page(source: Source, name: str, filters: TimeFilters, paging: TimePaging, *, large: bool = False, find: str = "") -> Page:
     """One page of a view in questions.VIEWS (events, requests, violations, denials), newest first unless asked otherwise.
 
-    `large` adds the columns that cost most: bodies, and the workloads that are told from bodies; such pages are shorter.
-    `find` keeps rows in whose texts it stands.
+    `large` adds the columns that cost most: bodies, and the workloads, which come from bodies; such pages are shorter. `find` keeps
+    rows whose texts contain it.
     """
     view = VIEWS[name]
     parameters = Parameters()
@@ -118,7 +118,7 @@ _ROLLUP_FILTERS = {
 
 
 def table_page(source: Source, name: str, rows: pa.Table, filters: Filters, paging: Paging) -> Page:
-    """One page of a small view in questions.TABLES (evidence, losses, sources, known_policies), given whole, in the order of its
+    """One page of a small view in questions.TABLES (evidence, losses, sources, known_policies), computed whole, in the order of its
     columns.
     """
     parameters = Parameters()
@@ -143,7 +143,7 @@ def request_details(source: Source, cluster: str, audit_id: str) -> list[Request
     """The requests of one auditID, newest first, with bodies; usually one, because clients may choose an auditID and repeat it."""
     parameters = Parameters()
     where = f"WHERE cluster = {parameters.bind(cluster)} AND audit_id = {parameters.bind(audit_id)}"
-    # The times first, from an index of auditIDs: with them the views have to look at few files, and at little else there.
+    # Find the times first, from an index of auditIDs: then the views read few files, and few rows of them.
     text = f"SELECT ts, min(stage_ts) AS first, max(stage_ts) AS last FROM events {where} GROUP BY ts"
     times = rows_of(source, f"{text} ORDER BY ts DESC LIMIT {SAME_ID_MAX}", parameters)
     if not times:
@@ -155,7 +155,7 @@ def request_details(source: Source, cluster: str, audit_id: str) -> list[Request
 
 
 def _recorded(source: Source, where: str, parameters: Parameters) -> tuple[list[dict[str, Any]], ...]:
-    """The requests of some conditions with bodies, newest first, their events, and their violations."""
+    """The requests that match some conditions, with bodies, newest first, their events, and their violations."""
     found = rows_of(
         source,
         f"SELECT *, recorded_object(response_object, request_object) AS recorded FROM requests {where} "
@@ -182,16 +182,16 @@ def _detail(
         violations=[row for row in violations if row["ts"] == ts],
         old_object=old,
         old_object_ts=old_ts,
-        # The body of a patch or of a delete is not an object, so an answer that is none leaves the object unknown.
+        # The body of a patch or of a delete is not an object. If the answer is not an object either, the object is unknown.
         new_object=recorded if request["verb"] in ("create", "update") or recorded == request["response_object"] else None,
     )
 
 
 def _version_before(source: Source, request: Mapping[str, Any]) -> tuple[str | None, datetime | None]:
-    """The newest recorded version of a request's object from before it; a version that deleted the object is none."""
+    """The newest recorded version of a request's object before the request; None if that version deleted the object."""
     if not request["resource"] or not request["name"] or request["verb"] == "create":
         return None, None
-    # Requests for a Namespace name it as their namespace, and the object itself lies in none.
+    # Requests for a Namespace name it as their namespace, but the object itself has no namespace.
     namespace = "" if request["resource"] == "namespaces" else request["namespace"] or ""
     for span in _LOOK_BACK:
         parameters = Parameters()
@@ -207,11 +207,10 @@ def _version_before(source: Source, request: Mapping[str, Any]) -> tuple[str | N
 
 
 def policies(source: Source, cluster: str | None, at: datetime | None) -> list[dict[str, Any]]:
-    """Policies and bindings in force in a cluster at a moment (now), as log and snapshots tell, ordered by kind and name.
+    """Policies and bindings in force in a cluster at a moment (now), according to log and snapshots, ordered by kind and name.
 
-    Each has kind, name, source (where it was read), object (None where it is not known), why (the reason then) and in_flight:
-    whether it was changed just before, so that another version may have been in force. `cluster` may be left out where the lake has
-    one.
+    Each has kind, name, source (where it was read), object (None if unknown), why (the reason then) and in_flight. in_flight says
+    that it was changed just before, so that another version may have been in force. `cluster` may be left out if the lake has one.
     Raises InputError naming the clusters otherwise.
     """
     names = [row["cluster"] for row in rows_of(source, "SELECT DISTINCT cluster FROM events ORDER BY cluster")]

@@ -1,4 +1,4 @@
-"""What takes credentials out of events before they are stored, for the sink and for files alike."""
+"""Makes the redactor, which takes credentials out of events before they are stored, for the sink and for files alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = structlog.get_logger("hindcast.server")
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
-    """What takes credentials out of events, as the settings say; None where they say that nothing is taken out."""
+    """The redactor that the settings ask for; None if they turn redaction off."""
     if not settings.redact:
         _log.warning("redaction_is_off", hint="bodies of Secrets and tokens in URIs are written to the lake as they arrive")
         return None

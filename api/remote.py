@@ -1,4 +1,4 @@
-"""A `hindcast serve` elsewhere, asked by a command: it orders the work, waits for it, and takes the answer."""
+"""The client of a `hindcast serve` elsewhere: a command orders the work there, waits for it, and gets the answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GATES = "/api/v1/gates"
 _REPLAYS = "/api/v1/replays"
 _SILENT_SECONDS_MAX = 60.0
 _PAUSE_SECONDS = 1.0
-# So long a server may be away while it works: its query process is started again, or a proxy loses a connection.
+# How long a server may be away while it works: its query process may restart, or a proxy may lose a connection.
 _AWAY_SECONDS_MAX = 60.0
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024
 _SHOWN_MAX = 300
@@ -40,7 +40,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class _AwayError(HindcastError):
-    """The server could not be reached, or said that it will answer later."""
+    """The server could not be reached, or will answer later."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Server:
             raise InputError(error.message, error.hint) from None
 
     def _finished(self, job: dict[str, Any], step: Step) -> dict[str, Any]:
-        """The job once it is over. A server that is away for a moment is asked again."""
+        """The job once it is over. The client retries while a server is away for a moment."""
         path, last = f"{_REPLAYS}/{job['job_id']}", time.monotonic()
         while job["state"] not in _OVER:
             time.sleep(_PAUSE_SECONDS)
@@ -107,14 +107,14 @@ class Server:
         return job
 
     def _cancel(self, job: dict[str, Any]) -> None:
-        """Ask the server to stop; without an answer the server goes on, and keeps what it finishes."""
+        """Ask the server to stop. If it does not answer, it goes on, and keeps the finished parts."""
         try:
             self._asked("DELETE", f"{_REPLAYS}/{job['job_id']}")
         except HindcastError:
             return
 
     def _asked(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """The body of an answer. Raises _AwayError where the same may work later, and another HindcastError for a refusal."""
+        """The body of an answer. Raises _AwayError if the same request may work later, and another HindcastError for a refusal."""
         request = urllib.request.Request(self.url + path, data=body, method=method)
         if body is not None:
             request.add_header("Content-Type", "application/json")
@@ -168,7 +168,7 @@ def _document(body: bytes, url: str) -> dict[str, Any]:
 
 
 def _refused(url: str, status: int, body: bytes, path: str) -> HindcastError:
-    """What an answer that is not a success says, with the next step for whoever runs the command."""
+    """The text of an answer that is not a success, with the next step for the user of the command."""
     try:
         error = json.loads(body)["error"]
         told = {name: str(error.get(name, "")) for name in ("code", "message", "hint")}

@@ -1,8 +1,8 @@
-"""The process of one replay that was started over HTTP: reads an order, replays, and tells how it gets on.
+"""The process of one replay started over HTTP: it reads an order, replays, and reports its progress.
 
-It is started as `python -m api.replayer`, with one JSON object on its standard input (jobs.Task), and writes one JSON object a
-line: fields of jobs.Job that have changed. It ends at once when its standard input closes, because then nobody is there to be told.
-The run is the one that `hindcast replay` makes of the same policies over the same requests.
+It is started as `python -m api.replayer`, with one JSON object on its standard input (jobs.Task). It writes one JSON object a line:
+the changed fields of jobs.Job. It ends at once when its standard input closes, because then its server is gone. The run equals the
+run of `hindcast replay` with the same policies over the same requests.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from .run_costs import count_costs, plan_costs
 
 _TELL_SECONDS = 0.2
 _MESSAGE_MAX = 20_000
-# Until when proposed exemptions are good, as `hindcast readiness` has it by default.
+# How long proposed exemptions are valid; the default of `hindcast readiness`.
 _EXEMPTED_FOR = timedelta(days=90)
 
 
 def main() -> int:
-    """Work off one order; returns an exit code."""
+    """Carry out one order; returns an exit code."""
     os.nice(priorities.REPLAY)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
     end_with_parent(task.parent)
@@ -97,7 +97,7 @@ def _too_much(output_bytes_max: int) -> TooCostlyError:
 
 
 def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
-    """Tell why there is no run; a line may not become longer than a server reads."""
+    """Report why there is no run; the line must not be longer than the server reads."""
     if len(message) > _MESSAGE_MAX:
         message = f"{message[:_MESSAGE_MAX]}... ({len(message) - _MESSAGE_MAX:,} more characters)"
     _tell(state=State.FAILED, error={"code": code, "message": message, "hint": hint})
@@ -129,7 +129,7 @@ def _replay_over(lake: Path, policies: PolicySet, task: Task) -> None:
 
 
 def _costs(lake: Path, run_id: str) -> None:
-    """Count what the policies of a run cost, and keep it next to the run."""
+    """Count the costs of a run's policies, and keep them next to the run."""
     plan = plan_costs(lake, run_id)
     with in_use(runs_folder(lake) / run_id):
         _tell(state=State.COSTING, run_id=run_id, planned=plan.requests)
@@ -138,7 +138,7 @@ def _costs(lake: Path, run_id: str) -> None:
 
 
 def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> None:
-    """Answer one gate and keep the answer next to its run. Runs are in use until `used` ends."""
+    """Answer one gate and keep the answer next to its run. Runs count as in use until `used` ends."""
     question = GateQuestion.from_json(asked)
     for name, text in (*question.policies, *question.against):
         check_posted(text, name)
@@ -163,7 +163,7 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
 
 
 def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, task: Task) -> None:
-    """Make the report of a finished run, and keep it beside the run."""
+    """Make the report of a finished run, and keep it next to the run."""
     order = task.order
     keep_policies(lake, summary.run_id, policies)
     asked = Asked(
@@ -182,7 +182,7 @@ def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSumma
 
 
 def _policies(text: str, version: tuple[int, int]) -> PolicySet:
-    """Raises InputError for what an API server would not take, or where there is no policy."""
+    """Raises InputError for policies that an API server would reject, and without any policy."""
     check_posted(text)
     found = parse_policy_set([("policies", text)])
     if not found.policies:
@@ -196,7 +196,7 @@ def _policies(text: str, version: tuple[int, int]) -> PolicySet:
 def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind = RunKind.REPLAY) -> RunSummary:
     """Walk a plan. Raises LakeError, and TooCostlyError for a run that is too large, which is removed.
 
-    Only the replay that was asked for tells how many requests are done: the counts of a calibration are others.
+    Only the requested replay reports how many requests are done; the counts of a calibration differ.
     """
     with _alone(lake, plan.run_id):
         folder = runs_folder(lake) / plan.run_id
@@ -209,7 +209,7 @@ def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind
 
 
 def _plan(lake: Path, policies: PolicySet, order: Order) -> ReplayPlan:
-    """Plan the replay of what the lake holds now."""
+    """Plan the replay over the lake's current files."""
     reader = open_lake(lake)
     try:
         window = Window(order.since, order.until)
@@ -220,7 +220,7 @@ def _plan(lake: Path, policies: PolicySet, order: Order) -> ReplayPlan:
 
 @contextmanager
 def _alone(lake: Path, run_id: str) -> Iterator[None]:
-    """One at a time for each run: the second who wants it finds it finished."""
+    """One process at a time for each run: a second one that wants the same run finds it finished."""
     folder = runs_folder(lake)
     folder.mkdir(exist_ok=True)
     handle = os.open(folder / f".{run_id}.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -232,7 +232,7 @@ def _alone(lake: Path, run_id: str) -> Iterator[None]:
 
 
 class _Teller:
-    """Tells progress, but not more often than somebody could read; raises TooCostlyError where the run's folder is too large."""
+    """Reports progress, but no faster than a user could read; raises TooCostlyError if the run's folder is too large."""
 
     def __init__(self, folder: Path, output_bytes_max: int, tells: bool) -> None:
         self._folder = folder

@@ -65,7 +65,7 @@ Export = Annotated[
 
 
 def check_outputs(paths: Sequence[Path] | None, folder: Path | None = None) -> None:
-    """Raise InputError for a `--report-file` or `--export` that could not be written: before the work, not after it."""
+    """Raise InputError, before the work and not after it, for a `--report-file` or `--export` that could not be written."""
     for path in paths or ():
         _format_of(path)
         check_file("--report-file", path)
@@ -83,7 +83,7 @@ def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | N
 
 
 def write_report(report: Report, paths: Sequence[Path] | None, folder: Path | None = None) -> list[Path]:
-    """Write the report into files and its tables into a folder; returns their paths. Raises InputError where that fails."""
+    """Write the report into files and its tables into a folder; returns their paths. Raises InputError if that fails."""
     written: list[Path] = []
     for path in paths or ():
         text = TEXT_FORMATS[_format_of(path)].render(report)
@@ -102,7 +102,7 @@ def write_report(report: Report, paths: Sequence[Path] | None, folder: Path | No
 
 
 def write_outcomes(reader: LakeReader, folder: Path) -> None:
-    """Write the rows behind a report's figures next to its tables. Raises InputError where they cannot be."""
+    """Write the rows behind a report's figures next to its tables. Raises InputError if they cannot be written."""
     try:
         export_outcomes(reader.connection, folder)
     except OSError as error:
@@ -117,7 +117,8 @@ def _format_of(path: Path) -> str:
 
 
 def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
-    """The report for a terminal: the verdicts, then for each policy the reasons and whom it would deny; more of all if `wide`."""
+    """The report for a terminal: the verdicts, then for each policy the reasons and whom it would deny; with more detail if
+    `wide`."""
     columns = [
         Column("policy"),
         Column("binding"),
@@ -185,11 +186,11 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
 
 
 def _policy_tables(entry: PolicyReadiness, wide: bool) -> Iterator[Table]:
-    """Of one policy: the reasons, whom it would deny, exemptions, and the next steps."""
+    """The lines of one policy: the reasons, whom it would deny, exemptions, and the next steps."""
     title = f"{policy_name(entry)}: {entry.status}"
     why = [[reason] for reason in entry.reasons]
     notes = [*_latent(entry)]
-    # A list of exemptions that do not help would hide the reasons.
+    # Exemptions that do not help would only hide the reasons.
     lists_exemptions = wide or entry.status is not Status.NOT_READY
     if entry.exemptions and not lists_exemptions:
         notes.append(f"{len(entry.exemptions):,} exemptions would not make it ready: -o wide lists them")
@@ -207,7 +208,7 @@ def _policy_tables(entry: PolicyReadiness, wide: bool) -> Iterator[Table]:
 
 
 def _latent(entry: PolicyReadiness) -> Iterator[str]:
-    """A sentence about objects that exist and were not written; nothing where the reasons of READY say it."""
+    """A sentence about objects that exist and were not written; empty where the reasons of READY say it."""
     latent = entry.latent
     if latent.is_assessed and (latent.objects or latent.templates) and entry.status is not Status.READY:
         yield (
@@ -218,7 +219,7 @@ def _latent(entry: PolicyReadiness) -> Iterator[str]:
 
 
 def _changed(change: Change, wide: bool) -> Iterator[Table]:
-    """Whom the change would deny; the table of changes counts gone and kept denials."""
+    """The users whom the change would deny; the table of changes counts gone and kept denials."""
     found = change.units_of(Fate.NEW, Fate.UNSURE)
     if not found:
         return
@@ -239,7 +240,7 @@ def _changed(change: Change, wide: bool) -> Iterator[Table]:
 
 
 def _more(more: int, wide: bool) -> tuple[str, ...]:
-    """Where the rest is that a list does not show; nothing where it shows all."""
+    """Where to find the entries that a list leaves out; empty if it shows all."""
     if more <= 0:
         return ()
     return (f"{more:,} more in the report" if wide else f"{more:,} more: -o wide, and --report-file for all",)

@@ -1,4 +1,4 @@
-"""What the policies of a run cost over recorded requests: counted by a job, and kept next to the run."""
+"""The costs of a run's policies over recorded requests: a job counts them, and keeps them next to the run."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class RunCosts:
 
 
 def plan_costs(lake: Path, run_id: str) -> ReplayPlan:
-    """What to count: the run's policies over the requests of its window that the lake holds now.
+    """The plan of the count: the run's policies over the requests of its window that the lake holds now.
 
-    Raises NotFoundError, and EvidenceError for a run that took the policies in force.
+    Raises NotFoundError, and EvidenceError for a run that used the policies in force.
     """
     policies = policies_of_run(lake, run_id)
     if policies is None:
@@ -60,7 +60,7 @@ def count_costs(lake: Path, run_id: str, plan: ReplayPlan, progress: Progress) -
 
 
 def costs_of_run(lake: Path, run_id: str) -> RunCosts | None:
-    """The costs that were counted; None where they were not. What another version of Hindcast wrote is none."""
+    """The counted costs, or None. The file of another version of Hindcast does not count."""
     body = kept_costs(lake, run_id)
     try:
         return msgspec.json.decode(body, type=RunCosts) if body is not None else None

@@ -1,4 +1,4 @@
-"""The policies that a run was made with, whoever made it: as they are kept next to it, or else as its plan has them."""
+"""The policies of a run of any source: as kept next to it, or else from its plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .run_reads import run_plan
 
 
 def policies_of_run(lake: Path, run_id: str) -> PolicySet | None:
-    """The policies of a run with its bindings and objects; None where it took what was in force. Raises NotFoundError."""
+    """The policies of a run with its bindings and objects; None if it used the policies in force. Raises NotFoundError."""
     kept = kept_policies(lake, run_id)
     if kept is not None:
         return kept

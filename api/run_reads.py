@@ -1,4 +1,4 @@
-"""What the read API and the pages ask of replay runs: plans, summaries, verdicts, readiness. See reads.py."""
+"""The questions of the read API and the pages to replay runs: plans, summaries, verdicts, readiness. See reads.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .errors import NotFoundError
 from .listing import Listing, Page, Parameters, Source, conditions, holding, keyset_page
 from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
 
-# What a verdict's request was about, in addition to the columns of the verdict.
+# The fields of a verdict's request, in addition to the columns of the verdict.
 REQUEST_COLUMNS = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
 _RULE_MAX = 1_000_000_000
 RUN_ID = re.compile(r"[0-9a-f]{16}")
@@ -36,11 +36,11 @@ RUN_ID = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One replay run in the lake. `finished` is False where it was interrupted or still goes on; then there is no summary.
+    """One replay run in the lake. `finished` is False if it was interrupted or is still running; then it has no summary.
 
-    `kind` is one of pipeline.replay.kinds.RunKind, and `asked_ts` when it was last asked for as that; a run of an earlier version
-    of Hindcast has kept neither, and counts as a replay where policies were given. `versions` are digests of each given policy
-    with its bindings and, where it takes params, the objects that were given: equal ones are one version.
+    `kind` is one of pipeline.replay.kinds.RunKind, and `asked_ts` is when it was last requested as that kind. A run of an earlier
+    version of Hindcast has kept neither, and counts as a replay if policies were given. `versions` are digests of each given policy
+    with its bindings and, if it takes params, the given objects; equal digests are one version.
     """
 
     run_id: str
@@ -58,7 +58,7 @@ class Run:
 
 
 def runs(lake: Path) -> list[Run]:
-    """All runs of the lake, the one that was planned last first."""
+    """All runs of the lake, the latest planned first."""
     folder = runs_folder(lake)
     names = [path.name for path in folder.iterdir() if RUN_ID.fullmatch(path.name)] if folder.is_dir() else []
     found = [run for run in (_read_run(folder / name) for name in names) if run is not None]
@@ -90,10 +90,10 @@ def verdicts_page(
     grain: VerdictGrain | None = None,
     find: str = "",
 ) -> Page:
-    """Verdicts of a finished run, with what their requests were about.
+    """Verdicts of a finished run, with the fields of their requests.
 
     Columns: those of pipeline.replay.VERDICTS, then verb, api_group, resource, subresource, namespace, name and user_name of the
-    request. `grain` keeps the verdicts as a whole, or those of single expressions; `find` keeps those in whose texts it stands.
+    request. `grain` keeps the verdicts as a whole, or those of single expressions; `find` keeps those whose texts contain it.
     Raises NotFoundError, and EvidenceError while the run is not finished.
     """
     verdicts = _verdicts(source.lake, run_id)
@@ -113,7 +113,7 @@ def verdicts_page(
         question=f"verdicts/{run_id}",
         keys=_VERDICT_KEYS,
         narrow=f"{file} AS v",
-        # The rows first, and only then their requests: a join of all verdicts with all requests would have to be sorted.
+        # Find the rows first, and only then their requests: a join of all verdicts with all requests would need a sort.
         wide=f"SELECT v.* FROM {file} AS v",
         where=where,
         timed=file,
@@ -123,7 +123,7 @@ def verdicts_page(
 
 
 def _of_request(condition: str) -> str:
-    """The condition that something is true of a verdict's request."""
+    """The condition that a verdict's request fulfils another condition."""
     same = " AND ".join(f"r.{name} = v.{name}" for name in ("cluster", "audit_id", "ts"))
     return f"EXISTS (FROM requests AS r WHERE {same} AND {condition})"
 
@@ -147,7 +147,7 @@ _VERDICT_KEYS = (
 
 
 def _with_requests(source: Source, page: Page) -> Any:
-    """The rows of a page in addition to what their requests were about, in the same order."""
+    """The rows of a page with the fields of their requests added, in the same order."""
     times, about = page.rows["ts"], ", ".join(REQUEST_COLUMNS)
     parameters = Parameters()
     bounds = [parameters.bind(moment) for moment in _span(times.to_pylist())]
@@ -170,7 +170,7 @@ def _span(times: list[Any]) -> tuple[datetime, datetime]:
 
 
 def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) -> Report:
-    """The readiness report of a finished run: the one that was made of it before, or else, and under other rules, a new one.
+    """The readiness report of a finished run: the kept one, or a new one if no report under these rules is kept.
 
     Raises NotFoundError, EvidenceError.
     """
@@ -184,13 +184,13 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
     fidelity = kept_fidelity(source.lake, run_id)
     report = build_report(source.reader, source.lake, plan, summary, fidelity, asked)
     if rules is None:
-        with suppress(OSError):  # a lake that may only be read is asked again each time
+        with suppress(OSError):  # a read-only lake computes it again each time
             keep_report(source.lake, report, fidelity)
     return report
 
 
 def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
-    """A run's plan as it was; its policies are None where they were not kept next to it. Raises NotFoundError."""
+    """The unchanged plan of a run; its policies are None if they were not kept next to it. Raises NotFoundError."""
     document = run_plan(lake, run_id)
     window, others = document["window"], document["other_authorizers"]
     return ReplayPlan(
@@ -227,7 +227,7 @@ def rules_of(given: Sequence[str]) -> ReadinessRules:
 
 
 def _folder(lake: Path, run_id: str) -> Path:
-    """Raises NotFoundError for what is not a run id, so that no text of a caller becomes a path."""
+    """Raises NotFoundError for an invalid run id, so that a caller's text never becomes a path."""
     if not RUN_ID.fullmatch(run_id):
         raise _no_such_run(run_id)
     return runs_folder(lake) / run_id
@@ -245,7 +245,7 @@ def _verdicts(lake: Path, run_id: str) -> Path:
 
 
 def _read_run(folder: Path) -> Run | None:
-    """A run, or None where there is no plan (yet)."""
+    """A run, or None without a plan (yet)."""
     try:
         planned_ns = (folder / "plan.json").stat().st_mtime_ns
     except FileNotFoundError:
@@ -267,7 +267,7 @@ def _summary(folder: Path) -> RunSummary | None:
 
 @lru_cache(maxsize=512)
 def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
-    """The few fields of a plan that a list shows; a plan of a large lake is megabytes, and never changes."""
+    """The few fields of a plan that a list shows; the plan of a large lake has megabytes, and never changes."""
     document = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     return {
         "run_id": folder.name,
@@ -283,7 +283,7 @@ def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
 
 
 def _versions(given: Mapping[str, Any] | str) -> dict[str, str]:
-    """The version of each policy of a plan; empty where it took what was bound at the time."""
+    """The version of each policy of a plan; empty if the plan used the policies bound at the time."""
     if isinstance(given, str):
         return {}
     found = {}

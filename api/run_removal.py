@@ -1,4 +1,4 @@
-"""Removing runs: what was replayed can be replayed again, so a run is only a result that takes room and a line in lists."""
+"""Removes runs. A replay can be repeated, so a run is only a result that takes room and a line in lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .run_reads import Run, run, runs
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A run that is gone, and how many bytes its files had."""
+    """A removed run, and the bytes of its files."""
 
     run_id: str
     kind: str
@@ -26,7 +26,7 @@ class Removed:
 
 
 def remove_runs(lake: Path, run_ids: Sequence[str]) -> tuple[list[Removed], list[str]]:
-    """Remove runs; returns what was removed, and the runs that stay because a replay or a report uses them.
+    """Remove runs; returns the removed ones, and the runs that stay because a replay or a report uses them.
 
     Raises NotFoundError before anything is removed.
     """
@@ -36,12 +36,12 @@ def remove_runs(lake: Path, run_ids: Sequence[str]) -> tuple[list[Removed], list
 
 
 def in_use_error(run_ids: Sequence[str]) -> InUseError:
-    """Says which runs stay."""
+    """Return which runs stay."""
     return InUseError(f"in use: {', '.join(run_ids)}", "wait for the replay or the report that uses it, or cancel it")
 
 
 def older_than(lake: Path, moment: datetime) -> list[str]:
-    """The runs that nobody has asked for since some moment."""
+    """The runs that were last requested before some moment."""
     return [each.run_id for each in runs(lake) if each.asked_ts < moment]
 
 
@@ -51,7 +51,8 @@ def _remove(lake: Path, found: Run) -> Removed | None:
         if not is_unused:
             return None
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        # Renamed first: a run is there as a whole, or not at all. What an interrupted removal left goes with the next one.
+        # The folder is renamed first, so that a run exists whole or not at all. The next removal deletes the rest of an interrupted
+        # one.
         leaving = folder.with_name(f".{found.run_id}.removed")
         shutil.rmtree(leaving, ignore_errors=True)
         folder.rename(leaving)

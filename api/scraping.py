@@ -1,4 +1,4 @@
-"""Metrics of an API server, from a file that was saved or from the server itself, with an end in time and size."""
+"""Metrics of an API server, from a file that was saved or from the server itself, with limits of time and size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server_metrics(where: str, token_file: Path | None = None, authority: Path |
     """The counters of one API server. `where` is a file, or the http or https URL of its /metrics.
 
     The token is read from a file, so that no list of processes shows it; `authority` signed the server's certificate. Raises
-    InputError when nothing of the kind is there.
+    InputError when these metrics are not there.
     """
     parts = urlsplit(where)
     if not _is_url(where):
@@ -40,7 +40,7 @@ def server_metrics(where: str, token_file: Path | None = None, authority: Path |
 
 
 def refuse_unused(places: Sequence[str], token_file: Path | None, authority: Path | None) -> None:
-    """Raise InputError for a token or an authority that no URL among the places of metrics would use."""
+    """Raise InputError for a token or an authority without a URL among the places of metrics that would use it."""
     if any(_is_url(where) for where in places):
         return
     found = f"--metrics gives {', '.join(places)}, which is a file" if places else "there is no --metrics"
@@ -54,7 +54,7 @@ def _is_url(where: str) -> bool:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the token to somebody else."""
+    """A redirect would send the token to another server."""
 
     def redirect_request(self, *arguments: Any) -> None:
         return None

@@ -1,4 +1,4 @@
-"""`serve`: one HTTP worker that acknowledges, niced processes that store and answer questions, and an orderly end for all."""
+"""`serve`: one HTTP worker that acknowledges, niced processes that store and answer questions, and an orderly stop of all."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _log = structlog.get_logger("hindcast.server")
 
 
 def serve(settings: Settings) -> int:
-    """Serve until a termination signal; returns 0 after an orderly end and 1 when what was begun could not be finished.
+    """Serve until a termination signal; returns 0 after an orderly end and 1 when begun work could not be finished.
 
     Raises HindcastError when it cannot start: another server holds the spool, the address is taken, a file cannot be read.
     """
     if not settings.sink:
-        # Imported here, because a sink needs nothing of the pipeline, nor the memory for it.
+        # Imported here, because a sink does not need the pipeline, nor the memory for it.
         from .querier import serve_queries
 
         return serve_queries(settings)
     logs.configure(settings.log_level, as_json=settings.log_json)
     if settings.query:
-        readers_of(settings)  # a mistake in them is told here, and not by a process that is started again and again
+        readers_of(settings)  # a mistake in them is reported here, and not by a process that is restarted again and again
     _keep_freed_memory()
     allow_files(settings.connections_max)
     certificate = ServerCertificate.of(settings)
@@ -53,8 +53,9 @@ def serve(settings: Settings) -> int:
 def _keep_freed_memory() -> None:
     """Teach glibc to keep freed blocks of the size of a batch.
 
-    It raises its threshold for giving memory back to the kernel when a larger mapped block is freed (malloc(3), M_MMAP_THRESHOLD).
-    Otherwise the buffers of every batch are mapped, zeroed and unmapped again, which is a quarter of the CPU of an acknowledgement.
+    When a larger mapped block is freed, glibc raises its threshold for returning memory to the kernel (malloc(3),
+    M_MMAP_THRESHOLD). Otherwise the buffers of every batch are mapped, zeroed and unmapped again, which is a quarter of the CPU of
+    an acknowledgement.
     """
     bytes(_KEPT_BLOCK_BYTES)
 

@@ -1,4 +1,4 @@
-"""What API servers counted and logged against what the lake holds, as findings of `hindcast doctor`."""
+"""Compares the counters and logs of API servers with the lake, as findings of `hindcast doctor`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queries.ledger import Severity
 
 
 def metrics_findings(reader: LakeReader, cluster: str | None, metrics: Sequence[ServerMetrics]) -> Iterator[Finding]:
-    """What the API servers counted against what the lake holds of the same time. Raises InputError for no or several clusters."""
+    """The counters of the API servers against the lake's events of the same time. Raises InputError for no or several clusters."""
     extents = reader.sql("SELECT cluster, max(stage_ts) FROM events GROUP BY cluster ORDER BY cluster").fetchall()
     names = [name for name, _ in extents]
     if cluster is None and len(names) != 1:
@@ -34,7 +34,7 @@ def metrics_findings(reader: LakeReader, cluster: str | None, metrics: Sequence[
 
 
 def _window(metrics: Sequence[ServerMetrics]) -> tuple[datetime | None, datetime]:
-    """From the start of the oldest process, where all tell theirs, to the last scrape."""
+    """The time from the start of the oldest process, if all scrapes have a start, to the last scrape."""
     starts = [entry.start_ts for entry in metrics if entry.start_ts is not None]
     start = datetime.fromtimestamp(min(starts), UTC) if len(starts) == len(metrics) else None
     return start, datetime.fromtimestamp(max(entry.scraped_ts for entry in metrics), UTC)
@@ -90,9 +90,9 @@ def _rejected(cluster: str, metrics: Sequence[ServerMetrics], start: datetime | 
 
 
 def failure_findings(reader: LakeReader, failures: Sequence[PluginFailure]) -> Iterator[Finding]:
-    """What the logs of API servers say that a backend dropped, and how much of it the lake has all the same.
+    """The events that a backend dropped according to the logs of API servers, and how many of them the lake has nevertheless.
 
-    A batch can be stored although its answer came too late for the sender, and a log file can hold what the webhook dropped.
+    A batch can be stored although its answer came too late for the sender; a log file can hold events that the webhook dropped.
     """
     for failure in failures:
         ids, stages = [audit_id for audit_id, _ in failure.named], [stage for _, stage in failure.named]
@@ -102,7 +102,7 @@ def failure_findings(reader: LakeReader, failures: Sequence[PluginFailure]) -> I
             [ids, stages],
         ).fetchall()
         missing = len(failure.named) - held
-        # A log that was cut names fewer events than it counts; of the others the lake cannot tell.
+        # A log that was cut names fewer events than it counts; for the others the lake cannot show whether it has them.
         unnamed = max(failure.events - len(failure.named), 0)
         if missing:
             severity, means = Severity.LOST, f"{missing:,} of the events that it names are not in the lake"

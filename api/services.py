@@ -1,4 +1,4 @@
-"""What the routes share while the server runs: opened when it starts, finished and sealed when it stops."""
+"""The objects that the routes share while the server runs: opened when it starts, finished and sealed when it stops."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .redacting import redactor_of
 from .settings import Settings
 from .supervise import DrainSupervisor, QuerySupervisor
 
-# As many batches as wait for one fdatasync together; more threads would only wait for each other.
+# As many threads as batches that share one fdatasync; more threads would only wait for each other.
 _ACK_THREADS = 16
-# A large body may take seconds, most of all a broken one. It waits for another large one, and no ordinary batch waits for it.
+# A large body may take seconds, above all a broken one. It waits only for other large ones, and no ordinary batch waits for it.
 _LARGE_THREADS = 2
 _TICK_SECONDS = 0.5
 
@@ -39,7 +39,7 @@ _log = structlog.get_logger("hindcast.server")
 
 @dataclass(slots=True)
 class Services:
-    """What the routes share while the server runs."""
+    """The objects that the routes share while the server runs."""
 
     settings: Settings
     sink: Sink
@@ -51,7 +51,7 @@ class Services:
     drain: DrainSupervisor | None
     query: QuerySupervisor | None
     behind: LagGauge
-    # One large body of a sender at one time, so that no sender takes all threads that there are for these.
+    # One large body of a sender at one time, so that no sender takes all threads for large bodies.
     turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     housekeepers: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -75,10 +75,10 @@ def services_of(request: Request) -> Services:
 
 
 def open_services(settings: Settings) -> Services:
-    """Open the spool and everything that needs no event loop. Raises LakeError or InputError, and holds nothing then."""
-    refuse_name(settings.lake)  # nothing would ever leave the spool
+    """Open the spool and everything that needs no event loop. Raises LakeError or InputError, and then holds no resource."""
+    refuse_name(settings.lake)  # no event would ever leave the spool
     if not Lake.is_begun(settings.lake):
-        # Here and nowhere else: no process that is started again makes a lake where its lake has disappeared.
+        # Only this place makes a lake: a restarted process must not make one where its lake has disappeared.
         Lake.create(settings.lake).close()
     metrics = SinkMetrics()
     identities = IdentityFile(settings.identities) if settings.identities else None
@@ -115,7 +115,7 @@ async def start_services(services: Services) -> None:
 
 
 async def stop_services(services: Services) -> None:
-    """Finish what was accepted, seal it, and let the drain store it."""
+    """Finish accepted batches, seal them, and let the drain store them."""
     services.sink.stop_accepting()
     for task in services.housekeepers:
         task.cancel()
@@ -133,17 +133,17 @@ async def stop_services(services: Services) -> None:
 
 
 async def _keep_house(services: Services) -> None:
-    """Twice a second: seal what is old enough, measure the backlog and the disk, take over changed identities."""
+    """Twice a second: seal old segments, measure the backlog and the disk, reload changed identities."""
     while True:
         await asyncio.sleep(_TICK_SECONDS)
         try:
             await asyncio.to_thread(_tick, services)
-        except Exception as error:  # The next tick tries again; a server that no longer seals would show nothing in the views.
+        except Exception as error:  # The next tick tries again; without sealing, new events would never reach the views.
             _log.error("housekeeping_failed", error=str(error))
 
 
 def _tick(services: Services) -> None:
-    # What fails is remembered by the spool; all else must be looked after meanwhile.
+    # The spool remembers its failures; the other work must go on meanwhile.
     with suppress(SpoolWriteError):
         services.spool.seal_if_old()
     services.sink.look_around()

@@ -37,7 +37,7 @@ _FALSE = ("0", "false", "no", "off", "")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `serve` needs to know. Names carry their units. Raises InputError when settings contradict each other."""
+    """The settings of `serve`. Names carry their units. Raises InputError when settings contradict each other."""
 
     lake: Annotated[Path, "the folder that keeps the events"] = Path("hindcast-lake")
     host: Annotated[str, "the address to listen on; any but loopback needs TLS and identities, or --insecure"] = "127.0.0.1"
@@ -142,7 +142,7 @@ class Settings:
         return cls(**values)
 
     def environment(self) -> dict[str, str]:
-        """The variables from which `read` gives these settings again; this is how the second process learns them."""
+        """The variables from which `read` returns these settings again; they pass the settings to the second process."""
         pairs = ((item.name, getattr(self, item.name)) for item in fields(self))
         return {
             ENV_PREFIX + name.upper(): ",".join(value) if isinstance(value, tuple) else str(value)

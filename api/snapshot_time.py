@@ -1,4 +1,5 @@
-"""When a snapshot was taken: a list does not say it, but what is in it does, and the log tells the time of resourceVersions."""
+"""Finds out when a snapshot was taken. A list does not say it, but its content does, and the log gives the times of
+resourceVersions."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ from queries import LakeReader
 
 _MICROSECOND = timedelta(microseconds=1)
 _SECOND = timedelta(seconds=1)
-# Groups whose kinds other groups serve under the same names; a file name means the other group.
+# Groups whose kinds are served by other groups under the same names; a file name means the other group.
 _SECOND_CHOICE = frozenset({"extensions", "events.k8s.io", "metrics.k8s.io"})
 
 _SPAN = "SELECT cluster, count(*), min(ts), max(stage_ts) FROM events GROUP BY cluster ORDER BY cluster"
-# Events may lie in a store of their own, with its own counter. A write that changes nothing answers with an old resourceVersion.
+# Event objects may be in a store of their own, with its own counter. A write that changes nothing answers with an old
+# resourceVersion.
 _REACHED = """
     WITH writes AS (
         SELECT stage_ts, TRY_CAST(json_extract_string(response_object, '$.metadata.resourceVersion') AS BIGINT) AS number
@@ -36,7 +38,7 @@ _CUSTOM = """
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The moment that is taken for a snapshot, why, and what to tell the user about it."""
+    """The assumed moment of a snapshot, the reason, and the notes for the user."""
 
     moment: datetime
     why: str
@@ -44,7 +46,7 @@ class Taken:
 
 
 def time_taken(reader: LakeReader, cluster: str, content: SnapshotContent, given: datetime | None, newest_file: datetime) -> Taken:
-    """When a snapshot of a cluster was taken: as given, or as its content and the log tell, or else the time of its newest file."""
+    """When a snapshot of a cluster was taken: as given, or from its content and the log, or else the time of its newest file."""
     spans = {name: (first, last) for name, _, first, last in reader.sql(_SPAN).fetchall()}
     if given is not None:
         moment, why = given, "as --at says"
@@ -58,7 +60,7 @@ def time_taken(reader: LakeReader, cluster: str, content: SnapshotContent, given
 def _told(
     reader: LakeReader, cluster: str, content: SnapshotContent, spans: dict[str, tuple[datetime, datetime]]
 ) -> tuple[datetime, str] | None:
-    """What content and log tell. Each piece of evidence is a bound: a list is not older than the newest thing that it shows."""
+    """The moment from content and log. Each piece of evidence is a bound: a list is not older than the newest time in it."""
     number = content.list_rv or content.object_rv
     reached = following = None
     if number and cluster in spans:
@@ -98,7 +100,7 @@ def _warnings(cluster: str, content: SnapshotContent, moment: datetime, spans: d
 
 
 def kinds_by_name(reader: LakeReader) -> KindOf:
-    """What a word of a file name speaks of: a built-in kind, or one that a listed CustomResourceDefinition defines."""
+    """The kind that a word of a file name means: a built-in kind, or one that a listed CustomResourceDefinition defines."""
     found: dict[str, tuple[str, str]] = {}
     for row in sorted(built_in_resources(), key=lambda row: (row.group in _SECOND_CHOICE, row.group)):
         for word in _words(row.kind, row.resource, row.group):
@@ -111,7 +113,7 @@ def kinds_by_name(reader: LakeReader) -> KindOf:
 
 
 def _words(kind: str, resource: str, group: str) -> tuple[str, ...]:
-    """How people name the file of a kind: pods, pod, deployments.apps."""
+    """How users name the file of a kind: pods, pod, deployments.apps."""
     return (resource, kind.lower(), f"{kind.lower()}s", *((f"{resource}.{group}",) if group else ()))
 
 
@@ -128,7 +130,7 @@ def _span(length: timedelta) -> str:
 
 
 def described(cluster: str, content: SnapshotContent, taken: Taken) -> list[str]:
-    """What was taken in, as sentences: the moment and why, the cluster, the kinds, and what is wrong with it."""
+    """The ingested snapshot in sentences: the moment and why, the cluster, the kinds, and its problems."""
     kinds = [f"{count:,} {kind}" for kind, count in sorted(content.kinds.items()) if count]
     empty = [kind for kind, count in sorted(content.kinds.items()) if not count and kind != "List"]
     listed = ", ".join(kinds) or "no objects"

@@ -1,6 +1,7 @@
-"""What answers while the pages load: 503 and "starting", for a person and for a program.
+"""The answers while the pages load: 503 and "starting", for a user and for a program.
 
-The application takes seconds to load, and longer on a busy machine. Who asks meanwhile learns that it comes, and when to ask again.
+The application takes seconds to load, and longer on a busy machine. Clients meanwhile learn that it is starting, and when to ask
+again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _PAGE = f"""<!doctype html>
 
 
 class StartingAnswers:
-    """Answers on a listening socket from a thread until `close`. The socket itself stays open for whoever answers next."""
+    """Answers on a listening socket from a thread until `close`. The socket itself stays open for the application."""
 
     def __init__(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
         self._listener = listener.dup()
@@ -40,11 +41,11 @@ class StartingAnswers:
         self._serves.wait()
 
     def close(self) -> None:
-        """Take no more connections, and return at once; those that were taken get their answer within some seconds."""
+        """Take no more connections, and return at once; accepted ones get their answer within some seconds."""
         self._end()
 
     def wait(self) -> None:
-        """After `close`: return once those that were taken have their answer, which takes some seconds at most."""
+        """After `close`: return once the accepted connections have their answer, which takes some seconds at most."""
         self._thread.join()
 
     async def _serve(self) -> None:
@@ -54,12 +55,13 @@ class StartingAnswers:
         answering: set[asyncio.Task[None]] = set()
 
         def take() -> None:
-            with suppress(OSError):  # whoever answers next may have taken it already
+            with suppress(OSError):  # the application may have accepted it already
                 answering.add(loop.create_task(_answer(self._listener.accept()[0], self._context)))
                 answering.difference_update([task for task in answering if task.done()])
 
         self._listener.setblocking(False)
-        # Not asyncio's own server: when that is closed, it forgets connections that it has just taken, and their clients wait on.
+        # This does not use asyncio's own server: when closed, that server forgets just accepted connections, and their clients wait
+        # on.
         loop.add_reader(self._listener, take)
         self._serves.set()
         await ended.wait()
@@ -70,7 +72,7 @@ class StartingAnswers:
 
 
 async def _answer(connection: socket.socket, context: ssl.SSLContext | None) -> None:
-    """Take one request and answer it. A sender that is slow, or speaks no HTTP, is left."""
+    """Read one request and answer it. Give up on a sender that is slow or does not speak HTTP."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_HEAD_BYTES_MAX)
     protocol = asyncio.StreamReaderProtocol(reader)
@@ -95,7 +97,7 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()
-    # A body that stays unread makes the kernel reset the connection, and the answer may be lost with it.
+    # With an unread body the kernel resets the connection, and the answer may be lost.
     async with asyncio.timeout(_LINGER_SECONDS_MAX):
         dropped = 0
         while dropped < _BODY_BYTES_DROPPED and (read := await reader.read(_HEAD_BYTES_MAX)):

@@ -1,9 +1,9 @@
-"""Keeps the drain, and whatever answers questions, running in processes of their own: in the server's they would hold up every
-acknowledgement.
+"""Keeps the drain and the answering process running in processes of their own, because in the server's process they would delay
+every acknowledgement.
 
-Such a process learns its settings from the environment. Its standard input is a pipe that nobody writes to: when the server dies,
-even by SIGKILL, the pipe closes and the process ends itself. What it was doing is repeated by the next one; it is made to be
-interrupted.
+Such a process reads its settings from the environment. Its standard input is a pipe that is never written: when the server dies,
+even by SIGKILL, the pipe closes and the process ends itself. The next process repeats its unfinished work; that work can be
+interrupted at any point.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .sockets import QUERY_OPTIONS, listen
 
 BACKOFF_SECONDS_MIN = 0.5
 BACKOFF_SECONDS_MAX = 30.0
-# A process that ran for so long was well; its end is a new trouble and not the old one.
+# A process that ran for so long was healthy; its end is a new problem and not the old one.
 _WELL_AFTER_SECONDS = 60.0
-# With `shutdown_seconds` less than the 30 s that Kubernetes gives a pod to end.
+# Together with `shutdown_seconds` less than the 30 s that Kubernetes gives a pod to end.
 _STOP_SECONDS = 12.0
 
 
 class ProcessSupervisor:
-    """Starts a process, starts it again with growing pauses when it ends, and ends it with the server.
+    """Starts a process, restarts it with growing pauses when it ends, and ends it with the server.
 
-    `name` is what it is called in logs and metrics, `module` what `python -m` runs.
+    `name` is its name in logs and metrics, `module` the argument of `python -m`.
     """
 
     def __init__(self, name: str, module: str, settings: Settings, metrics: SinkMetrics) -> None:
@@ -56,7 +56,7 @@ class ProcessSupervisor:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the one that runs now."""
+        """The process id of the running process."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class ProcessSupervisor:
         self._task = asyncio.create_task(self._supervise())
 
     async def stop(self) -> None:
-        """Ask it to finish and to end; after 12 s it is killed, and the next one goes on."""
+        """Ask it to finish and to end; after 12 s it is killed, and the next process goes on with its work."""
         self._stopping = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
@@ -81,7 +81,7 @@ class ProcessSupervisor:
                 await self._task
 
     def trouble(self) -> str | None:
-        """Why its work would not be done, or None when it runs and gets on."""
+        """Why its work may not be done, or None while it runs and makes progress."""
         if self.pid is None and self._restarts_in_a_row > 0:
             return f"the {self._name} process is not running; it has ended {self._restarts_in_a_row} times in a row"
         if self.pid is None:
@@ -142,7 +142,7 @@ class ProcessSupervisor:
 
 
 class DrainSupervisor(ProcessSupervisor):
-    """Keeps the drain running, counts what it does, and sees when it does not get on."""
+    """Keeps the drain running, counts its results, and notices when it makes no progress."""
 
     def __init__(self, settings: Settings, metrics: SinkMetrics) -> None:
         super().__init__("drain", "api.drainer", settings, metrics)
@@ -150,24 +150,24 @@ class DrainSupervisor(ProcessSupervisor):
         self._oldest_since = time.monotonic()
 
     def observe(self, spool: Path) -> None:
-        """Look whether the oldest waiting segment is still the same one; call it every second or so."""
+        """Check whether the oldest waiting segment is still the same one; call it every second or so."""
         waiting = sealed_segments(spool)
         oldest = waiting[0].name if waiting else ""
         if oldest != self._oldest_segment or not oldest:
             self._oldest_segment, self._oldest_since = oldest, time.monotonic()
 
     def trouble(self) -> str | None:
-        """Why stored events would not show in the views, or None when the drain runs and gets on."""
+        """Why stored events would not show in the views, or None while the drain runs and makes progress."""
         waited_seconds = time.monotonic() - self._oldest_since
         if self.pid is not None and self._oldest_segment and waited_seconds > self._settings.drain_stuck_seconds:
             return f"the drain is stuck: segment {self._oldest_segment} has waited for {waited_seconds:.0f} s"
         return super().trouble()
 
     def _hear(self, line: bytes) -> None:
-        """What became of a unit of events, or null for a pass that failed (see drainer.py)."""
+        """The result of a unit of events, or null for a pass that failed (see drainer.py)."""
         try:
             counts = json.loads(line)
-        except ValueError:  # a library's own words
+        except ValueError:  # a line that a library printed
             return
         if counts is None:
             self._metrics.drain_passes_failed.inc()
@@ -178,9 +178,9 @@ class DrainSupervisor(ProcessSupervisor):
 
 
 class QuerySupervisor(ProcessSupervisor):
-    """Keeps whatever answers questions running, and its port open: who asks while it is started again waits, and is not refused.
+    """Keeps the answering process running, and its port open: during a restart, clients wait and are not refused.
 
-    A port that is taken does not keep the sink from its work; it is tried again with each start.
+    A port in use does not stop the sink; each start tries it again.
     """
 
     def __init__(self, settings: Settings, metrics: SinkMetrics) -> None:
@@ -194,7 +194,7 @@ class QuerySupervisor(ProcessSupervisor):
             self._listener.close()
 
     def _hear(self, line: bytes) -> None:
-        """Whether the process that answers was started again, without loading anything (preloaded.py)."""
+        """Whether the answering process was restarted without loading anything (preloaded.py)."""
         if line.strip() == RESTARTED.encode():
             self._count(up=True, restarted=True)
 

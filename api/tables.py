@@ -1,4 +1,4 @@
-"""What a command prints: tables of rows under columns. A command builds them and knows nothing of formats or of terminals."""
+"""The printed result of a command: tables of rows under columns. A command builds them, and does not know formats or terminals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`key` names the field in JSON; `heading` the column. `wide` columns only show with `-o wide` and in data formats.
+    """`key` names the field in JSON; `heading` the column. `wide` columns show only with `-o wide` and in data formats.
 
-    `prose` is text that may wrap between words and be cut. Where room is short, columns with a `may_go` are left out, the highest
-    first. `styles` gives cells of one text a colour.
+    `prose` is text that may wrap between words and be cut. If the terminal is narrow, columns with a `may_go` are left out, the
+    highest first. `styles` gives cells of one text a colour.
     """
 
     key: str
@@ -42,7 +42,7 @@ class Table:
 
 
 def text(value: Any) -> str:
-    """One cell as a person reads it: nothing for null, times to the second in UTC, lists with commas, ratios with three digits."""
+    """One cell as text for a user: empty for null, times to the second in UTC, lists with commas, ratios with three digits."""
     if value is None:
         return ""
     if isinstance(value, datetime):

@@ -1,4 +1,4 @@
-"""Files and folders that a command will write: found unusable before the work begins, not after it."""
+"""Checks the files and folders that a command will write, before the work begins and not after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ingest.errors import InputError
 
 
 def check_file(option: str, path: Path) -> None:
-    """Raise InputError where a file cannot be written: its folder is missing or read-only, or a folder has its name."""
+    """Raise InputError if a file cannot be written: its folder is missing or read-only, or a folder has its name."""
     if path.is_dir():
         raise InputError(f"{option}: {path} is a folder, wanted a file", f"give a name in it, such as {path / 'report.html'}")
     if path.exists():
@@ -24,7 +24,7 @@ def check_file(option: str, path: Path) -> None:
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Raise InputError where a folder cannot be made or filled. Missing folders above it are made when it is written."""
+    """Raise InputError if a folder cannot be made or filled. Writing it makes missing parent folders."""
     if path.is_dir():
         _check_writable(option, path, path)
         return

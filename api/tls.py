@@ -26,7 +26,8 @@ class ServerCertificate:
             self.context.load_cert_chain(certificate, key)
             if client_ca is not None:
                 self.context.load_verify_locations(client_ca)
-                # Optional, because probes and senders with a token have none. What a certificate allows, the route decides.
+                # The client certificate is optional, because probes and senders with a token have no certificate. The route decides
+                # what it allows.
                 self.context.verify_mode = ssl.CERT_OPTIONAL
         except (OSError, ssl.SSLError) as error:
             raise InputError(
@@ -46,7 +47,7 @@ class ServerCertificate:
         if stamps == self._stamps:
             return
         try:
-            # Tried on a context of its own first: a half-written pair must not spoil the one in use.
+            # A context of its own tries them first: a half-written pair must not spoil the one in use.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*self._files)
             self.context.load_cert_chain(*self._files)
         except (OSError, ssl.SSLError) as error:

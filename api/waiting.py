@@ -1,7 +1,7 @@
-"""Answers that take longer than a reader waits: worked out once for all who ask, in parallel with other questions, and kept.
+"""Answers that take longer than a reader waits: computed once for all clients, in parallel with other questions, and kept.
 
-So a page always comes. What it could not show is there at a later look, and what is worked out again because the lake has grown is
-shown as it was until then.
+So a page always comes. A part that is not ready is shown when the page is loaded again. While a part is computed again because the
+lake has grown, the page shows the old one.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .reads import Source
 
 Answer = TypeVar("Answer")
 
-# So long a page waits for a part that was never worked out, and for a newer one of a part that was.
+# How long a page waits for a part that was never computed, and for a newer version of a part that was.
 PAGE_SECONDS = 2.0
 _NEWER_SECONDS = 0.25
 _ANSWERS_MAX = 128
 
 Name = tuple[str, str]
-# What is being worked out, one of each name, and what came of it last. How long it holds is known to the questions, see kept.py.
+# The running computations, one for each name, and their last results. The questions know how long a result holds, see kept.py.
 _working: dict[Name, asyncio.Task[Any]] = {}
 _last: OrderedDict[Name, Any] = OrderedDict()
 
 
 async def in_time(asker: Asker, name: str, question: Callable[[Source], Answer], seconds: float = PAGE_SECONDS) -> Answer | None:
-    """The answer; where that takes longer, the one before, or None. The new one is worked out all the same, for the next look.
+    """The answer; if it takes longer, the previous one, or None. The new one is still computed, for the next look.
 
     Questions of one name have answers of one kind.
     """
@@ -50,12 +50,12 @@ async def in_time(asker: Asker, name: str, question: Callable[[Source], Answer],
 
 
 async def view_in_time(asker: Asker, name: str) -> pa.Table | None:
-    """As in_time, the whole of a small view in questions.TABLES."""
+    """Like in_time, for the whole of a small view in questions.TABLES."""
     return await in_time(asker, _view(name), partial(view_of, name=name))
 
 
 async def view_at_last(asker: Asker, name: str) -> pa.Table:
-    """The same for a program. Raises BusyError where it takes longer, because it will be there later."""
+    """The same for a program. Raises BusyError if it takes longer, because it will be ready later."""
     task = _task(asker, _view(name), partial(view_of, name=name))
     await asyncio.wait([task], timeout=asker.seconds_max)
     if not task.done():
@@ -77,7 +77,7 @@ def _task(asker: Asker, name: str, question: Callable[[Source], Answer]) -> asyn
 
 
 def _end(key: Name, task: asyncio.Task[Any]) -> None:
-    """Remember an answer. An error of a task that nobody waits for any more is raised again for the next one who asks."""
+    """Remember an answer. If no client waits for a failed task any more, its error is raised for the next client."""
     if task.cancelled():
         return
     error = task.exception()

@@ -11,14 +11,14 @@ from ingest.errors import InputError
 from pipeline.readiness.model import Status
 from pipeline.readiness.watching import Cursor, Watch
 
-# On loopback alone: who should see it from elsewhere is a matter of a proxy, or of the textfile.
+# On loopback alone: a proxy, or the textfile, serves readers elsewhere.
 HOST = "127.0.0.1"
 VALUES = {Status.NOT_READY: 0, Status.INSUFFICIENT_EVIDENCE: 1, Status.READY_WITH_EXEMPTIONS: 2, Status.READY: 3}
 _STATUS_HELP = "Whether the policy may go to Deny: " + ", ".join(f"{value} {status}" for status, value in VALUES.items())
 
 
 class WatchMetrics:
-    """The metrics of one watch. A policy whose agreement with the record is not known has no such sample."""
+    """The metrics of one watch. A policy whose agreement with the record is unknown has no sample for it."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -43,7 +43,7 @@ class WatchMetrics:
         return Gauge(name, text, ["policy", "binding"], registry=self.registry)
 
     def set(self, watch: Watch, cursor: Cursor, now_seconds: float) -> None:
-        """Show the state after a look."""
+        """Set the metrics to the state after a look."""
         for key in watch.watched():
             labels = (key[0], key[1] or "")
             figures, fidelity = watch.figures(cursor, key), watch.fidelity_of(key)
@@ -61,14 +61,14 @@ class WatchMetrics:
         self._last_run.set(now_seconds)
 
     def write(self, path: Path) -> None:
-        """As a file for node_exporter's textfile collector, replaced at once. Raises InputError."""
+        """Write a file for node_exporter's textfile collector, replaced in one step. Raises InputError."""
         try:
             write_to_textfile(str(path), self.registry)
         except OSError as error:
             raise InputError(f"--metrics-file: {path} cannot be written: {error.strerror}") from error
 
     def serve(self, port: int) -> WSGIServer:
-        """Serve them on a port of this machine, 0 for any that is free; shut the server down to end that. Raises InputError."""
+        """Serve them on a port of this machine, 0 for any free one; the caller shuts the server down. Raises InputError."""
         try:
             server, _ = start_http_server(port, addr=HOST, registry=self.registry)
         except OSError as error:

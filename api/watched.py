@@ -1,4 +1,4 @@
-"""A file that is read again when it changes, so that what it says can be rotated while the server runs."""
+"""A file that is read again when it changes, so that operators can rotate its content while the server runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _log = structlog.get_logger("hindcast.files")
 
 
 class WatchedFile(Generic[Content]):
-    """What a file says now. Raises InputError when it cannot be read at first; later that changes nothing, and is logged."""
+    """The current content of a file. Raises InputError when it cannot be read at first; later the old content stays, and the
+    error is logged."""
 
     def __init__(self, path: Path, read: Callable[[Path], Content]) -> None:
         self._path = path
@@ -26,7 +27,7 @@ class WatchedFile(Generic[Content]):
 
     @property
     def content(self) -> Content:
-        """What the file says; looks at its modification time, which costs microseconds."""
+        """The content; this checks the file's modification time, which costs microseconds."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
             self._stamp = stamp

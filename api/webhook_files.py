@@ -1,4 +1,4 @@
-"""The files with which a kube-apiserver and this sink come to know each other: kubeconfig, identities."""
+"""The files with which a kube-apiserver and this sink find and identify each other: kubeconfig, identities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ TOKEN_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """How a cluster reaches the sink. Paths are those on the control plane's machines; `client_name` is the certificate's name."""
+    """How a cluster reaches the sink. Paths are those on the control plane's machines; `client_name` is the common name of its
+    certificate."""
 
     cluster: str
     server: str
@@ -26,7 +27,7 @@ class Sink:
     client_certificate: str = ""
     client_key: str = ""
     client_name: str = ""
-    authority_pem: str = ""  # goes into the kubeconfig itself, in place of a path
+    authority_pem: str = ""  # this value is written into the kubeconfig itself, in place of a path
 
     def __post_init__(self) -> None:
         try:
@@ -51,7 +52,7 @@ class Sink:
 
     @property
     def is_tls(self) -> bool:
-        """Whether tokens and certificates are sent at all: over plain HTTP an API server leaves the token out."""
+        """Whether API servers send tokens and certificates at all: over plain HTTP an API server leaves the token out."""
         return self.server.startswith("https://")
 
     @property
@@ -67,7 +68,7 @@ class Sink:
 
     @property
     def url(self) -> str:
-        """Where batches are posted to."""
+        """The URL to which API servers post batches."""
         base = self.server.rstrip("/")
         return base if urlsplit(base).path.endswith(f"/audit/{self.cluster}") else f"{base}/audit/{self.cluster}"
 
@@ -78,7 +79,7 @@ def new_token() -> str:
 
 
 def kubeconfig_text(sink: Sink, token: str) -> str:
-    """The file for --audit-webhook-config-file. A client certificate takes the token's place where there is one."""
+    """The file for --audit-webhook-config-file. A client certificate, if given, replaces the token."""
     server = {"server": sink.url}
     if sink.authority_pem:
         server["certificate-authority-data"] = b64encode(sink.authority_pem.encode()).decode()
@@ -108,7 +109,7 @@ def identities_text(sink: Sink, token: str) -> str:
 
 
 def write_new(files: dict[Path, tuple[str, int]], *, force: bool) -> None:
-    """Write (text, mode) of each path; all of them or, when one is there already and `force` is not given, none.
+    """Write (text, mode) of each path. If one exists already and `force` is not given, write no file.
 
     Raises InputError.
     """
@@ -119,7 +120,7 @@ def write_new(files: dict[Path, tuple[str, int]], *, force: bool) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
-            # Made again with its mode, so that a secret is never readable by others, not even for a moment.
+            # Each file is created again with its mode, so that a secret is never readable by others, not even for a moment.
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(text)

@@ -1,4 +1,4 @@
-"""What the audit policy in force withholds from a replay, told from a lake: what was recorded, and what should have been."""
+"""Finds out what the audit policy in force withholds from a replay, from the levels of recorded events in a lake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RECORDED = f"""
     WHERE resource IS NOT NULL AND verb IN {WRITES}
     GROUP BY ALL
     ORDER BY count(*) DESC, 1, 7, verb, level"""
-# What is to be known of a cluster as of any moment: (what, group, resources, kinds of a snapshot).
+# The parts of a cluster's state that a replay needs for any moment: (part, group, resources, kinds of a snapshot).
 _STATE = (
     ("namespaces, for selectors", "", ("namespaces",), ("Namespace",)),
     (
@@ -43,7 +43,8 @@ _STATE = (
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Writes of one kind whose recorded level is lower than a replay needs. `rule` is the rule of the given policy that says so."""
+    """Writes of one kind whose recorded level is lower than a replay needs. `rule` is the rule of the given policy that sets the
+    level."""
 
     cluster: str
     resource: str
@@ -56,9 +57,9 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class StateKnown:
-    """What the lake knows of one part of a cluster's state: recorded writes, those with a body, and objects of snapshots.
+    """The lake's evidence for one part of a cluster's state: recorded writes, those with a body, and objects of snapshots.
 
-    `listed` is None where no snapshot lists any of the kinds; 0 says that there were none.
+    `listed` is None if no snapshot lists any of the kinds; 0 means that the lists were empty.
     """
 
     cluster: str
@@ -69,7 +70,7 @@ class StateKnown:
 
     @property
     def verdict(self) -> str:
-        """What follows for a replay, as far as it can be known."""
+        """The consequence for a replay, as far as it is known."""
         if self.with_body < self.writes:
             return "recorded without bodies: raise the level to RequestResponse"
         if self.listed is None:
@@ -81,7 +82,7 @@ class StateKnown:
 def withheld(reader: LakeReader, needed: AuditPolicy, given: AuditPolicy | None = None) -> Iterator[Withheld]:
     """The kinds of writes in the lake that were recorded at a lower level than `needed` gives them, most first.
 
-    A resource at level None has left no row at all; traces of that are in the ledger (unseen_write).
+    A resource at level None has no row at all; the ledger has traces of it (unseen_write).
     """
     for cluster, group, resource, subresource, verb, level, label, requests in reader.sql(_RECORDED).fetchall():
         attributes = Attributes(verb, group, resource, subresource)
@@ -91,7 +92,7 @@ def withheld(reader: LakeReader, needed: AuditPolicy, given: AuditPolicy | None 
 
 
 def state_known(reader: LakeReader) -> Iterator[StateKnown]:
-    """What the lake knows of the state that decides how policies are evaluated, by cluster."""
+    """The lake's evidence for the state that decides how policies are evaluated, by cluster."""
     clusters = [name for (name,) in reader.sql("SELECT DISTINCT cluster FROM events ORDER BY cluster").fetchall()]
     for cluster in clusters:
         for what, group, resources, kinds in _STATE:

@@ -33,7 +33,7 @@ from . import readiness, violations
 _START = datetime(2026, 11, 21, 3, 24, 15, 865989, tzinfo=UTC)
 _LENGTH = timedelta(seconds=278.268028)
 _SNAPSHOT = datetime(2026, 11, 21, 3, 24, 34, 88216, tzinfo=UTC)
-_EXEMPTED = timedelta(days=90)  # days until proposed exemptions end
+_EXEMPTED = timedelta(days=90)  # time until proposed exemptions end
 _STORY = timedelta(weeks=3)
 _CLUSTER = "demo"
 _TOTALS = (

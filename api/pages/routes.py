@@ -1,4 +1,4 @@
-"""The pages' addresses. Each page is one question to the lake, answered as HTML; what goes wrong is answered as HTML too."""
+"""The pages' addresses. Each page is one question to the lake, answered as HTML; errors are HTML, too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .selection import Selection, Text, selection_of
 from .tables import Asked, asked_of, file_of
 from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, form_of_run, job_view, problem_of, read_form
 
-# So long a page waits for a started replay to have read its policies, so that a mistake in them is shown at once.
+# A page waits this long until a started replay has read its policies, so that a mistake in them is shown at once.
 _SETTLE_SECONDS = 20.0
 _MISTAKES = ("bad_input", "too_large")
 _JOBS_SHOWN = 10
@@ -44,10 +44,10 @@ After = Annotated[str | None, Query(max_length=4_000)]
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages as well: a person reads them."""
+    """A route whose errors are pages, too, because users read them."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler of the route, with our own errors caught."""
+        """The handler of the route, with Hindcast's own errors caught."""
         handle = super().get_route_handler()
         known = sorted({*_query_names(self.dependant), *KEPT_EVERYWHERE})
 
@@ -71,7 +71,7 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 
 
 def _check_names(request: Request, known: Sequence[str]) -> None:
-    """A filter that a page does not know must not pass for one that it applied. Raises InputError."""
+    """Reject a filter that the page does not know: it must not pass for one that was applied. Raises InputError."""
     for name in request.query_params:
         if name not in known:
             raise InputError(
@@ -83,19 +83,19 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, default_respo
 
 
 def asker_of(request: Request) -> Asker:
-    """Whom the pages ask."""
+    """The asker that answers the pages' questions."""
     asker: Asker = request.app.state.asker
     return asker
 
 
 def jobs_of(request: Request) -> Jobs:
-    """The replays that were started here."""
+    """The replays that this server started."""
     jobs: Jobs = request.app.state.jobs
     return jobs
 
 
 def explanations_of(request: Request) -> Explanations:
-    """Who explains verdicts for the pages."""
+    """The object that explains verdicts for the pages."""
     found: Explanations = request.app.state.explanations
     return found
 
@@ -109,7 +109,7 @@ Asks = Annotated[Asked, Depends(asked_of)]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choices:
-    """What the fields of a form propose: the lake's clusters, and names of policies."""
+    """The proposals for the fields of a form: the lake's clusters, and names of policies."""
 
     clusters: Sequence[str]
     policies: Sequence[str]
@@ -122,7 +122,7 @@ async def choices(asker: Asker, policies: Iterable[str]) -> Choices:
 
 
 def _pages(request: Request, after: str | None = "") -> str:
-    """The same list from another row on; empty where there is none."""
+    """The same list from another row on; empty without such a row."""
     if after is None:
         return ""
     given = {name: value for name, value in request.query_params.items() if name != "after"}
@@ -131,7 +131,7 @@ def _pages(request: Request, after: str | None = "") -> str:
 
 @router.get("/")
 async def show_overview(request: Request, asker: Asking, selection: Selected, asked: Asks) -> Response:
-    """Every policy that was tried, with its newest verdict."""
+    """Show every policy that was tried, with its newest verdict."""
     found = await overview.overview(asker, datetime.now(UTC), selection, asked)
     if asked.form:
         return file_of(found["tables"], asked)
@@ -141,7 +141,7 @@ async def show_overview(request: Request, asker: Asking, selection: Selected, as
 
 @router.get("/runs")
 async def show_runs(request: Request, asker: Asking, asked: Asks, policy: Text = "") -> Response:
-    """Every replay of the lake, or those that tried a policy, with their kind and window."""
+    """Show every replay of the lake, or those that tried a policy, with their kind and window."""
     found = await asyncio.to_thread(run_reads.runs, asker.lake)
     kept = [run for run in found if not policy or policy in run.policies]
     runs = overview.runs_table(asked, kept)
@@ -152,7 +152,7 @@ async def show_runs(request: Request, asker: Asking, asked: Asks, policy: Text =
 
 @router.get("/runs/{run_id}")
 async def show_run(request: Request, asker: Asking, asked: Asks, selection: Selected, run_id: str) -> Response:
-    """One replay: the verdicts on its policies, and what it left out."""
+    """Show one replay: the verdicts on its policies, and the requests that it left out."""
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
     found = await asker.ask(overview.run_overview, run_id, asked, selection)
@@ -172,7 +172,7 @@ async def show_policy(
     policy: Text,
     binding: Text = "",
 ) -> Response:
-    """One (policy, binding) of a replay, with everything behind its verdict."""
+    """Show one (policy, binding) of a replay, with everything behind its verdict."""
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
     view = await asker.ask(policy_view, run_id, policy, binding or None, selection, asked)
@@ -185,7 +185,7 @@ async def show_policy(
 
 @router.post("/runs/{run_id}/costs")
 async def count_costs(request: Request, asker: Asking, working: Working, run_id: str, policy: Text, binding: Text = "") -> Response:
-    """Start to count the costs of a replay's policies, unless that goes on already."""
+    """Start to count the costs of a replay's policies, unless a job is already counting them."""
     await asyncio.to_thread(run_reads.run, asker.lake, run_id)
     job = working.counting(run_id)
     if job is None or job.is_over:
@@ -195,9 +195,9 @@ async def count_costs(request: Request, asker: Asking, working: Working, run_id:
 
 
 async def _is_reported(asker: Asker, run_id: str) -> bool:
-    """Whether the report of a finished replay is at hand, or was made in time; that of a large one takes minutes."""
+    """Whether the report of a finished replay is kept, or was made in time; the report of a large replay takes minutes."""
     if not run_reads.run(asker.lake, run_id).finished:
-        return True  # and the page says so
+        return True  # the page then shows the error
     return await in_time(asker, run_id, partial(report_of, run_id=run_id)) is not None
 
 
@@ -213,7 +213,7 @@ async def show_requests(
     user: Text = "",
     after: After = None,
 ) -> Response:
-    """The requests behind a figure, filtered."""
+    """List the requests behind a figure, filtered."""
     wanted = Wanted(selection, binding, outcome, user)
     run = run_reads.run(asker.lake, run_id)
     found = await asker.ask(verdict_list, run_id, wanted, asked, after)
@@ -238,20 +238,20 @@ async def show_requests(
 async def show_replayed_request(
     request: Request, asker: Asking, explaining: Explaining, run_id: str, audit_id: Text, cluster: Text = "", policy: Text = ""
 ) -> Response:
-    """One request with its verdicts in a replay, and why."""
+    """Show one request with its verdicts in a replay, and their reasons."""
     views = await _explained(explaining, await asker.ask(request_view, run_id, cluster, audit_id, policy))
     return page(request, "request.html.j2", section="/", views=views)
 
 
 @router.get("/request")
 async def show_request(request: Request, asker: Asking, explaining: Explaining, cluster: Text, audit_id: Text) -> Response:
-    """One request as the log has it, and what the policies in force made of it."""
+    """Show one request as the log has it, and the verdicts of the policies in force."""
     views = await _explained(explaining, await asker.ask(request_view, None, cluster, audit_id, ""))
     return page(request, "request.html.j2", section="/violations", views=views)
 
 
 async def _explained(explaining: Explanations, views: list[RequestView]) -> list[RequestView]:
-    """The requests with their explanations, as far as those are there in time."""
+    """The requests with their explanations, if these are ready in time."""
     return await asyncio.gather(*(_with_explanation(explaining, view) for view in views))
 
 
@@ -259,7 +259,7 @@ async def _with_explanation(explaining: Explanations, view: RequestView) -> Requ
     try:
         found = await explaining.in_time(view.question, PAGE_SECONDS)
     except BusyError:
-        return view  # it is asked again at the next look
+        return view  # the next load of the page asks again
     except HindcastError as error:
         hint = f"; {error.hint}" if error.hint else ""
         return dataclasses.replace(view, trouble=f"There is no explanation: {error.message}{hint}.", is_awaited=False)
@@ -277,7 +277,7 @@ async def show_violations(
     user: Text = "",
     after: After = None,
 ) -> Response:
-    """What the clusters themselves recorded, filtered."""
+    """List the clusters' own records, filtered."""
     wanted = Wanted(selection, binding, "", user, kind)
     found = await asker.ask(recorded_list, wanted, asked, after)
     if asked.form:
@@ -296,7 +296,7 @@ async def show_violations(
 
 @router.get("/evidence")
 async def show_evidence(request: Request, asker: Asking, selection: Selected, asked: Asks) -> Response:
-    """What was lost, and how good the rest is."""
+    """Show the lost evidence, and the quality of the rest."""
     view = await evidence.evidence_view(asker, datetime.now(UTC), selection, asked)
     if asked.form:
         return file_of(view.tables, asked)
@@ -305,7 +305,7 @@ async def show_evidence(request: Request, asker: Asking, selection: Selected, as
 
 @router.get("/try")
 async def show_form(request: Request, asker: Asking, working: Working, selection: Selected, run: Text = "") -> Response:
-    """The form to try a policy; with `run` and `policy` it holds that policy as that replay took it, to be edited."""
+    """Show the form to try a policy; with `run` and `policy` it holds that policy from that replay, to be edited."""
     form = TrialForm(since=selection.since, until=selection.until)
     if run and selection.policy:
         form = await asker.ask(form_of_run, run, selection.policy, form)
@@ -314,7 +314,7 @@ async def show_form(request: Request, asker: Asking, working: Working, selection
 
 @router.post("/try")
 async def try_policy(request: Request, asker: Asking, working: Working) -> Response:
-    """Start a replay of what the form holds; a mistake in it is shown with the form as it was."""
+    """Start a replay with the values of the form; a mistake is shown with the form unchanged."""
     form = await read_form(request)
     reader = request.scope.get("state", {}).get("reader")
     try:
@@ -329,7 +329,7 @@ async def try_policy(request: Request, asker: Asking, working: Working) -> Respo
 
 @router.get("/replays/{job_id}")
 async def show_replay(request: Request, working: Working, job_id: str) -> Response:
-    """How far a replay is; its result once it is finished."""
+    """Show how far a replay is, and its result once it is finished."""
     job = working.get(job_id)
     if job.state is State.FINISHED and job.run_id is not None:
         return RedirectResponse(f"/runs/{job.run_id}", 303)
@@ -364,7 +364,7 @@ async def _form_page(
 
 @router.get("/static/{name}")
 async def show_static(name: str, v: Text = "") -> Response:
-    """The style and the script; `v` is a digest of the content."""
+    """Return the style or the script; `v` is a digest of the content."""
     if name not in STATIC_TYPES:
         raise NotFoundError(f"there is no file {name!r}")
     return static_file(name)

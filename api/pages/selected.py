@@ -1,4 +1,4 @@
-"""What a replay says of the selected part of the record: a policy's figures in a time, a namespace or a cluster."""
+"""The verdicts of a replay on the selected part of the record: a policy's figures in a time, a namespace or a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..questions import RequestedObject, TimeFilters
 from ..reads import Source
 from .selection import Selection
 
-# As the readiness report collapses the verdicts on a request (judged.sql), and counts them per day (days.sql).
+# Collapses the verdicts on a request like the readiness report (judged.sql), and counts them per day like it (days.sql).
 _DAYS = """
     WITH judged AS (
         SELECT policy, binding, cluster, audit_id, ts,
@@ -32,7 +32,7 @@ _DAYS = """
     FROM judged GROUP BY ALL ORDER BY day
 """
 _SAME_REQUEST = "EXISTS (FROM requests AS r WHERE r.cluster = v.cluster AND r.audit_id = v.audit_id AND r.ts = v.ts AND {where})"
-# As recorded.sql counts what policies in force left in the log.
+# Counts like recorded.sql the records that policies in force left in the log.
 _RECORDED = """
     WITH failed AS (
         SELECT policy, binding, count(*) AS failures, max(ts) AS last_ts
@@ -53,7 +53,7 @@ Key = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Requests that a (policy, binding) matched, those it would deny, and those of which it is unknown."""
+    """Requests that a (policy, binding) matched, those that it would deny, and those with an unknown verdict."""
 
     matched: int = 0
     denied: int = 0
@@ -61,7 +61,7 @@ class Counts:
 
 
 def narrows(selection: Selection) -> bool:
-    """Whether it leaves out requests; a policy's name only leaves out policies."""
+    """Whether the selection leaves out requests; a policy's name leaves out only policies."""
     return bool(selection.given("since", "until", "namespace", "cluster"))
 
 
@@ -81,12 +81,12 @@ def selected_days(source: Source, run_id: str, selection: Selection) -> Mapping[
 
 
 def counted_days(days: Sequence[DayCount]) -> Counts:
-    """Days in one figure each."""
+    """The days summed into one figure each."""
     return Counts(sum(day.matched for day in days), sum(day.denied for day in days), sum(day.unknown for day in days))
 
 
 def selected_recorded(source: Source, selection: Selection) -> list[dict[str, Any]]:
-    """What the clusters recorded of their own policies in the selected part of the log.
+    """The clusters' records of their own policies in the selected part of the log.
 
     Rows have policy, binding, failures, denied_requests and last_ts, most first.
     """

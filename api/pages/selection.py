@@ -1,4 +1,4 @@
-"""Which part of the record a page speaks of: filters that all pages share, under the names of the command line and of the API."""
+"""The part of the record that a page shows: filters that all pages share, under the names of the command line and of the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ingest.errors import InputError
 
 from ..commands.options import parse_time
 
-# What the forms offer at one click, as `since` has it.
+# The spans that the forms offer at one click, in the form of `since`.
 SPANS = (("1d", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))
 
 Text = Annotated[str, Query(max_length=1_000)]
@@ -20,7 +20,7 @@ Text = Annotated[str, Query(max_length=1_000)]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters as the address has them; an empty one does not restrict."""
+    """Filters as the address has them; an empty filter does not restrict."""
 
     since: str = ""
     until: str = ""
@@ -29,27 +29,27 @@ class Selection:
     policy: str = ""
 
     def given(self, *names: str) -> dict[str, str]:
-        """The filters of these names, or all, without those that are empty."""
+        """The non-empty filters among these names, or among all."""
         return {name: getattr(self, name) for name in names or self.__slots__ if getattr(self, name)}
 
     def filters(self, *names: str) -> dict[str, Any]:
-        """The same as the filters of questions.py take them: times as texts, everything else as lists."""
+        """The same filters in the form of questions.py: times as texts, everything else as lists."""
         return {name: value if name in ("since", "until") else [value] for name, value in self.given(*names).items()}
 
     def window(self, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """[since, until) in UTC. Raises InputError for what is not a time, and where the first is not before the second."""
+        """[since, until) in UTC. Raises InputError for an invalid time, and where the first is not before the second."""
         since, until = parse_time("since", self.since or None, now), parse_time("until", self.until or None, now)
         if since is not None and until is not None and since >= until:
             raise InputError(f"since: {self.since} is not before {self.until}", "give an earlier one")
         return since, until
 
     def overlaps(self, first: datetime | None, last: datetime | None, now: datetime) -> bool:
-        """Whether what lasted from `first` to `last` lies at least partly in the window. What has no time does."""
+        """Whether the span from `first` to `last` overlaps the window. A span without times always does."""
         since, until = self.window(now)
         return not ((since and last and last < since) or (until and first and first >= until))
 
     def words(self) -> str:
-        """`in namespace shop, since 7d`."""
+        """The filters in words: `in namespace shop, since 7d`."""
         found = [f"in namespace {self.namespace}"] if self.namespace else []
         found += [f"of cluster {self.cluster}"] if self.cluster else []
         found += [f"since {self.since}"] if self.since else []
@@ -58,7 +58,7 @@ class Selection:
 
 
 def selection_of(since: Text = "", until: Text = "", namespace: Text = "", cluster: Text = "", policy: Text = "") -> Selection:
-    """The filters of an address. Raises InputError for a window that is none."""
+    """The filters of an address. Raises InputError for an invalid window."""
     found = Selection(*(text.strip() for text in (since, until, namespace, cluster, policy)))
     found.window(datetime.now(UTC))
     return found

@@ -1,4 +1,4 @@
-"""Tables that a reader sorts, searches and takes along: one list of columns for the page, the CSV and the JSON."""
+"""Tables that a reader sorts, searches and downloads: one list of columns for the page, the CSV and the JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pipeline.report.cells import spreadsheet_text
 from ..formats import json_bytes
 from .html import SECURITY_HEADERS, address
 
-# More rows than these are for the API, which has pages of them.
+# A table has at most this many rows; the API has pages of more.
 ROWS_MAX = 1_000
-# A table of so many rows can be searched by eye.
+# A table of up to this many rows can be searched by eye.
 _SEARCHED_FROM = 8
 _OWN = ("table", "sort", "find", "format", "after")
-# What is looked at for its largest values first.
+# The kinds of columns whose largest values come first.
 _LARGEST_FIRST = ("n", "time")
 
 Row = TypeVar("Row")
@@ -31,9 +31,9 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """One column. `value` is what sorts, is searched and is downloaded; `kind` is a class of the style.
+    """One column. `value` is the value to sort, search and download; `kind` is a class of the style.
 
-    One without a label is downloaded and searched, and is not on the page.
+    A column without a label is downloaded and searched, but not shown on the page.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What an address asks of one table of its page: which one, in which order, with which text, and in which format.
+    """The wishes of an address for one table of its page: which table, in which order, with which text, and in which format.
 
     `sort` is the name of a column, after a minus sign for the largest first. `others` is the rest of the address.
     """
@@ -57,11 +57,11 @@ class Asked:
     form: str = ""
 
     def of(self, name: str) -> Asked:
-        """What is asked of the table of a name: nothing where another one is meant."""
+        """The wishes for the table of a name; no wishes if the address means another table."""
         return self if self.table == name else Asked(self.path, self.others)
 
     def href(self, **values: str) -> str:
-        """The same page with other wishes."""
+        """The address of the same page with other wishes."""
         return address(self.path, **_lists(self.others), **values)
 
 
@@ -77,7 +77,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Row]):
-    """A table as a page shows it: `rows` of `total`, and `found` of them where a text was looked for."""
+    """A table as a page shows it: `rows` of `total`, and `found` of them if a text was searched for."""
 
     name: str
     caption: str
@@ -87,7 +87,7 @@ class Table(Generic[Row]):
     found: int
     asked: Asked
     heads: tuple[Head, ...]
-    is_part: bool = False  # more rows are in the lake than were counted
+    is_part: bool = False  # the lake has more rows than were counted
 
     @property
     def anchor(self) -> str:
@@ -101,22 +101,22 @@ class Table(Generic[Row]):
 
     @property
     def others(self) -> tuple[tuple[str, str], ...]:
-        """What a search keeps of the address."""
+        """The parts of the address that a search keeps."""
         sort = (("sort", self.asked.sort),) if self.asked.sort else ()
         return (*self.asked.others, ("table", self.name), *sort)
 
     @property
     def whole_href(self) -> str:
-        """Where all rows are, for a table that shows some of them."""
+        """The address of all rows, for a table that shows some of them."""
         return self._href(sort=self.asked.sort, find=self.asked.find)
 
     @property
     def plain_href(self) -> str:
-        """The table without a search."""
+        """The address of the table without a search."""
         return self._href(sort=self.asked.sort)
 
     def download(self, form: str) -> str:
-        """Where its rows are as a file."""
+        """The address of its rows as a file."""
         return self.asked.href(table=self.name, sort=self.asked.sort, find=self.asked.find, format=form)
 
     def _href(self, **values: str) -> str:
@@ -130,7 +130,7 @@ def asked_of(
     find: Annotated[str, Query(max_length=200)] = "",
     form: Annotated[Literal["csv", "json", ""], Query(alias="format")] = "",
 ) -> Asked:
-    """What an address asks of a table."""
+    """The wishes of an address for a table."""
     others = tuple((name, value) for name, value in request.query_params.multi_items() if name not in _OWN and value)
     return Asked(request.url.path, others, table, sort, find.strip(), form)
 
@@ -138,9 +138,9 @@ def asked_of(
 def table(
     asked: Asked, name: str, caption: str, columns: Iterable[Column[Row]], rows: Iterable[Row], at_most: int = ROWS_MAX
 ) -> Table[Row]:
-    """A table over rows that are all there. It shows `at_most` of them as they are, and all of them once it is asked for.
+    """A table over rows in memory. It first shows `at_most` of them, and shows all when the address asks for the table.
 
-    Raises InputError for an order by a column that it has not.
+    Raises InputError for an order by an unknown column.
     """
     own, known, given = asked.of(name), tuple(columns), list(rows)
     found = [row for row in given if _has(row, known, own.find)] if own.find else given
@@ -151,7 +151,7 @@ def table(
 
 
 def sorted_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], sort: str) -> list[Row]:
-    """Rows by a column; those without a value come last. Raises InputError for a column that does not exist."""
+    """Rows by a column; rows without a value come last. Raises InputError for a column that does not exist."""
     name, is_falling = sort.removeprefix("-"), sort.startswith("-")
     column = next((column for column in columns if column.name == name), None)
     if column is None:
@@ -163,7 +163,7 @@ def sorted_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], sort: str) 
 
 
 def heads(asked: Asked, name: str, columns: Iterable[Column[Row]]) -> tuple[Head, ...]:
-    """The heads of the columns that a page shows, each with the address of the order that a click gives."""
+    """The heads of the columns that a page shows, each with the address for the order after a click."""
     found = []
     for column in columns:
         if not column.label:

@@ -1,4 +1,4 @@
-"""The form to try a policy over history: what it sent, and how far the replay is that it started."""
+"""The form to try a policy over history: its values, and the progress of the replay that it started."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ..posted import BYTES_MAX
 from ..reads import Source
 from .manifest import binding_manifest, manifests_text, policy_manifest
 
-# Beside the manifests a form holds only short fields.
+# A form holds only short fields next to the manifests.
 _FORM_BYTES_MAX = 3 * BYTES_MAX
 _VERSIONS = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30")
 KUBERNETES_VERSIONS = tuple((version, version) for version in _VERSIONS)
-# What each state of a job means to the person who waits.
+# The meaning of each state of a job for the waiting user.
 _WORDS: Mapping[str, str] = {
     "waiting": "waits for another replay to end",
     "planning": "reads the policies and counts the requests",
@@ -45,7 +45,7 @@ _WORDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TrialForm:
-    """What a person filled in, as it came."""
+    """The values that a user filled in, unchanged."""
 
     policies: str = ""
     since: str = ""
@@ -55,7 +55,7 @@ class TrialForm:
     exemptions: str = "on"
 
     def order(self, now: datetime) -> Order:
-        """The replay that is asked for. Raises InputError naming the field."""
+        """The requested replay. Raises InputError naming the field."""
         if not self.policies.strip():
             raise InputError("policies: nothing was given", "paste the manifests of a policy and its bindings, or choose a file")
         window = parse_time("since", self.since or None, now), parse_time("until", self.until or None, now)
@@ -72,9 +72,9 @@ class TrialForm:
 
 
 def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> TrialForm:
-    """A form with a policy as a replay took it, with its bindings and params, over the same requests unless the form names others.
+    """A form with a policy as a replay used it, with its bindings and params, over the same requests unless the form names others.
 
-    Raises NotFoundError where the replay did not try it, and EvidenceError where it took what was in force at the time.
+    Raises NotFoundError if the replay did not try it, and EvidenceError if it used the policies in force at the time.
     """
     run, plan = run_reads.run(source.lake, run_id), plan_of(source, run_id)
     given = plan["policies"]
@@ -97,7 +97,7 @@ def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> Tr
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A mistake in the form: the field that it is in, the line of the manifests where one is known, and what to do."""
+    """A mistake in the form: its field, the line of the manifests if known, and the next step."""
 
     field: str
     message: str
@@ -116,7 +116,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """How far a started replay is. `share` is of the step that goes on; None where nothing is counted in it."""
+    """How far a started replay is. `share` is the finished part of the current step; None if the step has no count."""
 
     job: Job
     words: str
@@ -144,7 +144,7 @@ def job_view(job: Job) -> JobView:
     problem = None
     if job.error is not None:
         problem = problem_of(TrialForm(), job.error["message"], job.error.get("hint", ""))
-    # All requests are judged a moment before the step ends: until then the bar only says that something goes on.
+    # All requests are judged a moment before the step ends: until then the bar only shows that the step is running.
     is_counted = job.state in (State.RUNNING, State.COSTING) and job.done < job.planned
     counts = f"{job.done:,} of {job.planned:,} requests" if is_counted else ""
     return JobView(
@@ -174,9 +174,9 @@ def _named_steps(job: Job, states: Sequence[State]) -> tuple[Step, ...]:
 
 
 async def read_form(request: Request) -> TrialForm:
-    """What a browser sent, as `application/x-www-form-urlencoded` or, with a file, as `multipart/form-data`.
+    """The form in a browser's request, as `application/x-www-form-urlencoded` or, with a file, as `multipart/form-data`.
 
-    Raises TooLargeError, and InputError for what is no such form. A chosen file is taken where the text field is empty.
+    Raises TooLargeError, and InputError for a body that is not such a form. A chosen file is used if the text field is empty.
     """
     body = bytearray()
     async for chunk in request.stream():

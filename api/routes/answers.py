@@ -1,4 +1,4 @@
-"""What the routes of the read API share: whom they ask, which parameters they know, and how rows are wanted."""
+"""The common parts of the read API's routes: the asker, the known parameters, and the wanted format of rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PREFIX = "/api/v1"
 
 
 def asker_of(request: Request) -> Asker:
-    """Whom a request's questions go to."""
+    """The asker that gets a request's questions."""
     asker: Asker = request.app.state.asker
     return asker
 
@@ -32,13 +32,13 @@ def jobs_of(request: Request) -> Jobs:
 
 
 async def whole_view(asker: Asker, name: str, filters: Filters, paging: Paging) -> Page:
-    """A page of a small view that is asked of the whole lake, and kept. Raises BusyError where it is not there in time."""
+    """A page of a small view over the whole lake, which is kept. Raises BusyError if it is not ready in time."""
     rows = await view_at_last(asker, name)
     return await asker.ask(reads.table_page, name, rows, filters, paging)
 
 
 def known_parameters(request: Request) -> None:
-    """Raise InputError for a query parameter that the description does not name: a typing error must not pass for an answer."""
+    """Raise InputError for a query parameter that the description does not name: a typing error must not look like an answer."""
     described = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()].get("parameters", ())
     known = sorted(entry["name"] for entry in described if entry["in"] == "query")
     for name in request.query_params:

@@ -17,20 +17,20 @@ from ..services import Services, services_of
 
 router = APIRouter()
 
-# The rest of a body that was refused is received and thrown away, so that its sender gets to read the answer.
+# The rest of a refused body is received and dropped, so that its sender gets to read the answer.
 _DISCARDED_BYTES_MAX = 1 << 30
-# A body that trickles holds its request open for no longer than this and what it brought is worth.
+# A slow body holds its request open at most this long, plus the time that its received bytes earn.
 _GRACE_SECONDS = 5.0
 _BYTES_PER_SECOND_MIN = 64 * 1024
-_STEP_BYTES = 256 * 1024  # so much is counted at one time, ahead of what arrives
-_BLOCK_BYTES = 2 * 1024 * 1024  # a batch of an API server as a rule
+_STEP_BYTES = 256 * 1024  # this many bytes count at one time, before they arrive
+_BLOCK_BYTES = 2 * 1024 * 1024  # usually enough for a batch of an API server
 
 _log = structlog.get_logger("hindcast.audit")
 
 
 @router.post("/audit/{cluster}")
 async def receive(request: Request, cluster: str) -> Response:
-    """Store one EventList of a cluster. Anything but 200 means that nothing of it is promised, and the sender should repeat it."""
+    """Store one EventList of a cluster. With any status but 200 no event of it is promised, and the sender should repeat it."""
     services = services_of(request)
     refusal = _refuse_sender(services, request, cluster) or _refuse_form(services, request)
     if refusal is not None:
@@ -50,7 +50,7 @@ async def receive(request: Request, cluster: str) -> Response:
             return _refused(cluster, services.sink.no_room(str(error)), body_bytes)
         except ClientDisconnect:
             return _rejected(services, 400, "disconnected", "the sender went away before the body was whole")
-        # A sender that goes away does not stop this: what was begun is stored, and its repetition will be found to be one.
+        # A sender that goes away does not stop this: a begun batch is stored, and its repetition is recognised as one.
         result = await services.accept(cluster, body, sender)
     if isinstance(result, Refused):
         return _refused(cluster, result)
@@ -58,11 +58,11 @@ async def receive(request: Request, cluster: str) -> Response:
 
 
 async def _received(request: Request, body_bytes: int, flight: Flight, seconds_max: float) -> bytearray:
-    """The body in one block; joining its pieces would take the memory of every body twice.
+    """The body in one block; joining pieces would take twice the memory.
 
-    Raises TimeoutError for one that arrives too slowly, and _NoRoomError when too many bytes are in memory.
+    Raises TimeoutError for a body that arrives too slowly, and _NoRoomError when too many bytes are in memory.
     """
-    # A large body may be announced and never come, so its block grows with what arrives.
+    # A large body may be announced and never come, so its block grows with the received bytes.
     body = bytearray(min(body_bytes, _BLOCK_BYTES))
     offset = counted = 0
     started = asyncio.get_running_loop().time()
@@ -84,7 +84,7 @@ class _NoRoomError(Exception):
 
 
 def _sender(services: Services, request: Request, cluster: str) -> str:
-    """Who is held to a share of what the sink can take: what was proved, else the address, with the cluster that it names."""
+    """The sender to which the sink's shares apply: its proven identity, or else the address and the cluster that it names."""
     if services.identities is not None:
         return cluster
     certificate_name = request.scope.get("state", {}).get("certificate_name")
@@ -93,7 +93,7 @@ def _sender(services: Services, request: Request, cluster: str) -> str:
 
 
 def _admit(request: Request, sender: str) -> None:
-    """Tell the connection that its sender may write, so that it is not closed in favour of others."""
+    """Mark the connection as one whose sender may write, so that it is not closed in favour of others."""
     admit = request.scope.get("state", {}).get("admit")
     if admit is not None:
         admit(sender)
@@ -128,7 +128,7 @@ def _clusters_of(services: Services, request: Request, certificate_name: str | N
 
 
 def _refuse_form(services: Services, request: Request) -> Response | None:
-    """Whether the request has the form in which an API server sends."""
+    """Whether the request has the form of an API server's request."""
     headers = request.headers
     encoding = headers.get("content-encoding", "identity")
     if encoding.strip().lower() not in ("identity", ""):
@@ -139,7 +139,7 @@ def _refuse_form(services: Services, request: Request) -> Response | None:
             f"content encoding {encoding[:40]!r} is not taken",
             "send the body as it is; an API server does",
         )
-    # A browser sends this type across origins only after asking, so no web page can post events to a sink on loopback.
+    # A browser sends this type across origins only after a preflight request, so no web page can post events to a sink on loopback.
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         return _rejected(services, 415, "not_json", f"content type {media_type[:40]!r} is not application/json")
@@ -151,7 +151,7 @@ def _refuse_form(services: Services, request: Request) -> Response | None:
 
 
 def _rejected(services: Services, status: int, code: str, message: str, hint: str = "") -> Response:
-    """A refusal of what never came to the sink."""
+    """A refusal of a request that never reached the sink."""
     services.metrics.batches_refused.labels(code).inc()
     return error_response(status, code, message, hint)
 
@@ -162,6 +162,6 @@ def _refused(cluster: str, refusal: Refused, body_bytes: int = 0) -> Response:
         refusal.status, refusal.reason, refusal.message, refusal.hint, retry_after_seconds=refusal.retry_after_seconds
     )
     if body_bytes > _DISCARDED_BYTES_MAX:
-        # Closing at once resets the connection, and its sender never learns why. Beyond this size that is its own affair.
+        # Closing at once resets the connection, and its sender never learns the reason. For larger bodies that is accepted.
         response.headers["Connection"] = "close"
     return response

@@ -1,4 +1,4 @@
-"""How the OpenAPI description tells of rows: their columns, from where they are defined anyway."""
+"""The OpenAPI description of rows: their columns, taken from their definitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SIMPLE: tuple[tuple[Any, dict[str, Any]], ...] = (
 
 
 def rows_described(name: str, row: type | pa.Schema | None = None) -> dict[int | str, dict[str, Any]]:
-    """A page of rows of a view or macro, in every format; `row` is the class or the schema of a row, where there is one."""
+    """A page of rows of a view or macro, in every format; `row` is the class or the schema of a row, if it has one."""
     statement = _STATEMENTS[name]
     return page_described(statement.promise, _columns(row, statement.names))
 
@@ -57,7 +57,7 @@ def _columns(row: type | pa.Schema | None, descriptions: Mapping[str, str]) -> d
         described = schema_of(row)
     elif row is not None:
         described = TypeAdapter(row).json_schema()
-        # A page may leave out what is large.
+        # A page may leave out large columns.
         described.pop("required", None)
     else:
         described = {"type": "object", "properties": {name: {} for name in descriptions}}

@@ -1,4 +1,5 @@
-"""What a reader of the OpenAPI description needs first: for each route a summary, and an example of its answer (examples.json)."""
+"""The parts of the OpenAPI description that a reader needs first: a summary of each route, and an example of its answer
+(examples.json)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def examples() -> dict[str, Any]:
 
 
 def _add_example(operation: dict[str, Any], example: object) -> None:
-    """The example stands at the media type that it is of: an event stream is text, all else is JSON."""
+    """The example belongs to its own media type: an event stream is text, all else is JSON."""
     answers = operation["responses"]
     content = answers["202" if "202" in answers else "200"].setdefault("content", {})
     wanted = "text/event-stream" if isinstance(example, str) else "application/json"

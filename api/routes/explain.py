@@ -1,4 +1,4 @@
-"""/api/v1/requests/{cluster}/{audit_id}/explain: why policies decide as they do about one recorded request."""
+"""/api/v1/requests/{cluster}/{audit_id}/explain: the reasons for policies' verdicts on one recorded request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Explained:
 
 
 def explanations_of(request: Request) -> Explanations:
-    """Who explains for the server that answers a request."""
+    """The object that explains for the server that answers a request."""
     found: Explanations = request.app.state.explanations
     return found
 
@@ -60,9 +60,9 @@ async def explain_request(
 ) -> Response:
     """Explain the verdicts on one request. The policies are those of a run, or those that were in force at the time of the request.
 
-    For each policy: the expressions with the value of each operand, the fields that decided, the params, what was unknown and what
-    makes it known, and the nearest change that passes. `pieces` are the object that was judged, the old object and the namespace,
-    each with its source and grade, or the reason why it is unknown.
+    For each policy: the expressions with the value of each operand, the fields that decided, the params, the unknown parts with
+    their remedies, and the nearest change that passes. `pieces` are the judged object, the old object and the namespace, each with
+    its source and grade, or the reason why it is unknown.
     """
     version = parse_version(kubernetes_version) if kubernetes_version else None
     question = Question(cluster, audit_id, _moment(at), run, names=tuple(policy), kubernetes_version=version)
@@ -79,7 +79,7 @@ async def explain_request_with(
     at: At = None,
     kubernetes_version: Version = None,
 ) -> Response:
-    """Explain what the policies in the body would decide about one request. The answer is that of GET."""
+    """Explain the verdicts of the policies in the body on one request. The answer has the form of GET's."""
     version = parse_version(kubernetes_version) if kubernetes_version else None
     text = await posted(request)
     question = Question(cluster, audit_id, _moment(at), policies=text, names=tuple(policy), kubernetes_version=version)

@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics: whether the server lives, whether it can keep its promise, and what it counts."""
+"""/healthz, /readyz and /metrics: whether the server lives, whether it can keep its promise, and its counters."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def alive() -> Response:
 async def ready(request: Request) -> Response:
     """200 when a batch posted now would be acknowledged durably; `warnings` say what only keeps it from being shown.
 
-    A drain that is dead or stuck is a warning: were the sink not ready, Kubernetes would route no batch to it, and the API servers
-    drop what they cannot send, while the spool could keep it until the disk is nearly full.
+    A dead or stuck drain is only a warning. If the sink were not ready, Kubernetes would route no batch to it, and the API servers
+    would drop their events. The spool can keep them until the disk is nearly full.
     """
     services = services_of(request)
     refusal = services.sink.trouble()

@@ -1,4 +1,4 @@
-"""/api/v1/replays: start a replay of posted policies, follow it, cancel it. What it finishes is a run like the command's."""
+"""/api/v1/replays: start a replay of posted policies, follow it, cancel it. Its result is a run like the command's."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .answers import PREFIX, Asking, Working, known_parameters
 Rules = Annotated[Names, Query(description="replaces one readiness rule of the report: `days_min=3`; repeat it")]
 router = APIRouter(prefix=PREFIX, tags=["replays"], dependencies=[Depends(known_parameters)])
 
-# Types that a browser sends across origins without asking first are not among them.
+# The media types that a browser sends across origins without a preflight request are not among these.
 _MEDIA_TYPES = ("application/yaml", "application/x-yaml", "text/yaml", "application/json")
-# So long the answer waits for the job to have read the policies, so that a mistake in them is told at once.
+# The answer waits this long until the job has read the policies, so that it reports a mistake in them at once.
 _SETTLE_SECONDS = 20.0
 _HEARTBEAT_SECONDS = 15.0
 
@@ -130,7 +130,7 @@ async def show_gate(asker: Asking, jobs: Working, job_id: JobId) -> Response:
 
 
 async def started(request: Request, jobs: Jobs, order: Order) -> Response:
-    """The job of an order, or why its policies cannot be replayed."""
+    """The job of an order, or the error of its policies."""
     reader = request.scope.get("state", {}).get("reader")
     job = await jobs.settled(jobs.start(order, reader.name if reader else "anyone"), _SETTLE_SECONDS)
     if job.state is State.FAILED and (error := job.error) is not None:
@@ -154,14 +154,14 @@ async def show_replay(jobs: Working, job_id: JobId) -> Response:
 
 @router.get("/replays/{job_id}/events", responses={200: {"content": {"text/event-stream": {}}, "description": "events `replay`"}})
 async def follow_replay(jobs: Working, job_id: JobId) -> Response:
-    """Follow a replay until it is over. A server-sent event named `replay` comes with each change."""
+    """Follow a replay until it is over. Each change sends a server-sent event named `replay`."""
     job = jobs.get(job_id)
     return StreamingResponse(_told(jobs, job), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 @router.delete("/replays/{job_id}")
 async def cancel_replay(jobs: Working, job_id: JobId) -> Response:
-    """Cancel a replay. What it finished is kept: started again, it goes on from there. One that is over stays as it is."""
+    """Cancel a replay. Its finished parts are kept: started again, it goes on from there. A finished replay stays as it is."""
     return json_response((await jobs.cancel(job_id)).document())
 
 

@@ -1,4 +1,4 @@
-"""GET /api/v1/policies: the policies and bindings that a cluster had in force at some moment, and those that it ever had."""
+"""GET /api/v1/policies: the policies and bindings that a cluster had in force at a moment, and all that it ever had."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET /api/v1/runs/{run_id}/readiness: may the policies of a run go to Deny, and the figures behind the answer."""
+"""GET /api/v1/runs/{run_id}/readiness: whether the policies of a run may go to Deny, and the figures behind the answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rules = Annotated[Names, Query(description="replaces one readiness rule: `days_m
 async def show_readiness(asker: Asking, run_id: RunId, rule: Rules = []) -> Response:  # noqa: B006  # FastAPI copies it
     """Show the readiness report of a finished run, as `hindcast readiness -o json` prints it.
 
-    How far the replay agrees with the record is in it only where the run was started with `calibrate=true`; exemptions and the
-    steps to Deny only where it was started with `exemptions=true`, and under the default rules.
+    The report has the agreement of the replay with the record only if the run was started with `calibrate=true`. It has exemptions
+    and the steps to Deny only if the run was started with `exemptions=true`, and under the default rules.
     """
     return json_response(document(await asker.ask(reads.readiness, run_id, rules_of(rule) if rule else None)))

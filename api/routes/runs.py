@@ -1,4 +1,4 @@
-"""GET /api/v1/runs...: replay runs, whoever made them: what they planned, what they came to, and each verdict."""
+"""GET /api/v1/runs...: replay runs of every source, with their plans, results and single verdicts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _VERDICT["properties"] |= {name: {"anyOf": [{"type": "string"}, {"type": "null"}
 
 @router.get("/runs")
 async def list_runs(asker: Asking) -> Response:
-    """List the runs of the lake, the one that was planned last first, without their summaries."""
+    """List the runs of the lake, the latest planned first, without their summaries."""
     found = await asyncio.to_thread(reads.runs, asker.lake)
     return json_response({"rows": [{**_as_dict(entry), "summary": None} for entry in found]})
 
@@ -45,7 +45,7 @@ async def show_run(asker: Asking, run_id: RunId) -> Response:
 
 @router.delete("/runs/{run_id}")
 async def remove_run(asker: Asking, run_id: RunId) -> Response:
-    """Remove a run with its verdicts. One that a replay or a report uses stays: 409 `in_use`."""
+    """Remove a run with its verdicts. A run that a replay or a report uses stays: 409 `in_use`."""
     removed, kept = await asyncio.to_thread(remove_runs, asker.lake, [run_id])
     if kept:
         raise in_use_error(kept)
@@ -54,7 +54,7 @@ async def remove_run(asker: Asking, run_id: RunId) -> Response:
 
 @router.post("/runs/{run_id}/costs", status_code=202)
 async def count_costs(request: Request, asker: Asking, jobs: Working, run_id: RunId) -> Response:
-    """Start to count what the policies of a run cost over the recorded requests.
+    """Start to count the costs of a run's policies over the recorded requests.
 
     The answer names a replay. Follow and cancel it under `/replays/{job_id}`.
     """
@@ -64,11 +64,11 @@ async def count_costs(request: Request, asker: Asking, jobs: Working, run_id: Ru
 
 @router.get("/runs/{run_id}/costs", response_model=RunCosts)
 async def show_costs(asker: Asking, run_id: RunId) -> Response:
-    """Show what the policies of a run cost, as `hindcast policy cost` counts it, once it was counted.
+    """Show the costs of a run's policies, as `hindcast policy cost` counts them, once they are counted.
 
-    `figures` have the median, the 99th percentile and the most of each expression, and of all that share a budget, with the `limit`
-    of the API server. A cost above its limit is a lower bound. `nearest` are the requests that come nearest to a limit. `grown` and
-    `grown_cost` are estimates for objects whose lists are `growth` times as long.
+    `figures` have the median, the 99th percentile and the maximum of each expression, and of all expressions that share a budget,
+    with the `limit` of the API server. A cost above its limit is a lower bound. `nearest` are the requests that come nearest to a
+    limit. `grown` and `grown_cost` are estimates for objects whose lists are `growth` times as long.
     """
     await asyncio.to_thread(reads.run, asker.lake, run_id)
     found = await asyncio.to_thread(costs_of_run, asker.lake, run_id)
@@ -101,9 +101,9 @@ async def list_verdicts(
 ) -> Response:
     """List the verdicts of a finished run, newest request first.
 
-    There are two kinds of rows. A row whose `expression_index` is null is the verdict as a whole: there is one for each request,
-    pass, policy, binding and param. The other rows are the verdicts of its single expressions. So one denial has at least two rows
-    with `effect=deny`, unless an error of the configuration denied it: to count denials, ask with `grain=request`.
+    There are two kinds of rows. A row whose `expression_index` is null is the verdict as a whole: one for each (request, pass,
+    policy, binding, param). The other rows are the verdicts of its single expressions. So one denial has at least two rows with
+    `effect=deny`, unless an error of the configuration denied it: to count denials, ask with `grain=request`.
     """
     return page_response(request, await asker.ask(reads.verdicts_page, run_id, filters, paging, grain), form)
 

@@ -1,4 +1,4 @@
-"""GET /api/v1/...: the views of the lake, page by page, and single requests with all that is known of them."""
+"""GET /api/v1/...: the views of the lake, page by page, and single requests with all their data."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ async def list_denials(
     filters: Annotated[DenialFilters, Query()],
     paging: Annotated[TimePaging, Query()],
 ) -> Response:
-    """List the requests that a policy, a webhook, a quota or an authorizer refused. `denier=vap` are those of policies."""
+    """List the requests that a policy, a webhook, a quota or an authorizer refused. `denier=vap` selects the denials of
+    policies."""
     return page_response(request, await asker.ask(reads.view_page, "denials", filters, paging), form)
 
 
@@ -129,7 +130,7 @@ async def list_losses(
 async def list_sources(
     request: Request, asker: Asking, form: Form, filters: Annotated[ClusterFilters, Query()], paging: Annotated[Paging, Query()]
 ) -> Response:
-    """List the log files and the webhook, with what each brought."""
+    """List the log files and the webhook, with the events that each brought."""
     return page_response(request, await whole_view(asker, "sources", filters, paging), form)
 
 
@@ -141,9 +142,9 @@ async def show_request(
 ) -> Response:
     """Show the requests of one auditID with their bodies, stages, failures and objects.
 
-    Usually there is one; a client may choose an auditID and repeat it. `judged` holds the object and the old object that validating
-    admission saw, as a replay reconstructs them, with their source, or the reason why they are not known. A request that deletes a
-    collection has several. `why` says why there are none.
+    Usually there is one request; a client may choose an auditID and repeat it. `judged` holds the object and the old object that
+    validating admission saw, as a replay reconstructs them, with their source, or the reason why they are unknown. A request that
+    deletes a collection has several entries. If there is no entry, `why` gives the reason.
     """
     found = await asker.ask(judged_requests, cluster, audit_id)
     if not found:
