@@ -1,6 +1,6 @@
-"""The function libraries that Kubernetes adds to CEL, one file each, with the version that brought them.
+"""The function libraries that Kubernetes adds to CEL, one file each, with the version that added them.
 
-Source: kubernetes/apiserver pkg/cel/environment/base.go. A library stands here once for each time that it changed.
+Source: kubernetes/apiserver pkg/cel/environment/base.go. A library has one entry for each version that changed it.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ LIBRARIES: tuple[Library, ...] = (
     lists_ext.LIBRARY,
 )
 
-# What calls cost where the checker could tell the overload, by its id. It comes before the `cost` of the function.
+# The cost of calls whose overload the checker could resolve, by overload id. It comes before the `cost` of the function.
 OVERLOAD_COSTS: dict[str, Cost] = {**lists_ext.COSTS, **cidr.COSTS}

@@ -1,7 +1,7 @@
 """Authorization checks: apiserver pkg/cel/library/authz.go.
 
-The library only builds the question. Who answers is handed in as `Authorize`: a function from `Attributes` to `Answer`. An answer
-that nobody recorded makes the check `Unknown`, and so every expression that depends on it.
+The library only builds the question. The caller passes `Authorize`, a function from `Attributes` to `Answer`. An answer that was
+not recorded makes the check `Unknown`, and so every expression that depends on it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ CHECK_COST = 350_000
 
 
 class Attributes(NamedTuple):
-    """What is asked: may the user do `verb` to a path, or to a resource?
+    """The question: may the user do `verb` to a path, or to a resource?
 
     `service_account` is (namespace, name) if the question is about a service account and not about the user of the request.
-    Selectors are as the expression spells them; a server ignores one that it cannot parse.
+    Selectors are as the expression spells them; a server ignores a selector that it cannot parse.
     """
 
     verb: str
@@ -57,9 +57,9 @@ class Attributes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an authorizer says. `allowed` is None if nobody knows; `reason` then says why. `error` is empty if there was none.
+    """The answer of an authorizer. `allowed` is None if it is unknown; `reason` then says why. `error` is empty without an error.
 
-    `reason` is None where the decision is known and nobody can tell which of several reasons was given.
+    `reason` is None where the decision is known but several reasons are possible.
     """
 
     allowed: bool | None
@@ -116,7 +116,7 @@ class GroupCheck(_Receiver):
 
 @dataclass(slots=True, eq=False)
 class ResourceCheck(_Receiver):
-    """`authorizer.group(...).resource(...)`, or the variable `authorizer.requestResource`. `attributes` lack the verb."""
+    """`authorizer.group(...).resource(...)`, or the variable `authorizer.requestResource`. Its `attributes` have no verb."""
 
     cel_type: ClassVar[Type] = opaque("kubernetes.authorization.ResourceCheck")
     authorizer: Authorizer
@@ -134,7 +134,7 @@ class Decision(_Receiver):
 def request_resource(
     authorizer: Authorizer, group: str, resource: str, subresource: str = "", namespace: str = "", name: str = ""
 ) -> ResourceCheck:
-    """The variable `authorizer.requestResource`: a check of the resource that the request is about."""
+    """The variable `authorizer.requestResource`: a check of the resource of the request."""
     return ResourceCheck(authorizer, Attributes("", "", group, resource, subresource, namespace, name))
 
 
@@ -179,7 +179,7 @@ def _reason(decision: Decision) -> Value:
 
 
 def _check_cost(arguments: tuple[Value, ...], result: Value) -> int:
-    """One expression can pay for two checks."""
+    """The cost of a check: one expression can pay for two checks."""
     return CHECK_COST
 
 

@@ -1,4 +1,4 @@
-"""Networks in CIDR notation: apiserver pkg/cel/library/cidr.go over Go's net/netip. Bits behind the prefix are allowed."""
+"""Networks in CIDR notation: apiserver pkg/cel/library/cidr.go over Go's net/netip. Bits after the prefix are allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .ip import IP, AddressError
 
 
 class CIDR(Opaque):
-    """An address and how many of its bits name the network."""
+    """An address and the number of its bits that name the network."""
 
     __slots__ = ("address", "prefix_length")
     cel_type: ClassVar[Type] = opaque("net.CIDR")
@@ -28,7 +28,7 @@ class CIDR(Opaque):
 
     @property
     def size(self) -> int:
-        """The prefix in bytes; costs are computed from it."""
+        """The length of the prefix in bytes; costs depend on it."""
         return ceil(self.prefix_length / 8)
 
     def __eq__(self, other: object) -> bool:
@@ -44,7 +44,7 @@ class CIDR(Opaque):
         return f"cidr({str(self)!r})"
 
     def contains(self, address: IP) -> bool:
-        """Whether `address` is of this family and begins with these bits."""
+        """Whether `address` is of the same family and begins with these bits."""
         shift = address.bits - self.prefix_length
         return address.bits == self.address.bits and address.number >> shift == self.address.number >> shift
 
@@ -52,7 +52,7 @@ class CIDR(Opaque):
         return self.prefix_length <= other.prefix_length and self.contains(other.address)
 
     def masked(self) -> CIDR:
-        """The network with nothing behind its prefix."""
+        """The network with all bits after the prefix cleared."""
         shift = self.address.bits - self.prefix_length
         return CIDR(IP(self.address.number >> shift << shift, self.address.bits), self.prefix_length)
 
@@ -85,8 +85,8 @@ def parse_prefix(text: str) -> CIDR:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> CIDR:
-    """The network that `text` spells: no IPv4 in IPv6. Raises CelError. Networks are never changed, so they are kept."""
-    # The prefix is there twice when Go's parser fails: that is upstream's.
+    """The network that `text` spells: no IPv4 in IPv6. Raises CelError. Networks never change, so they are cached."""
+    # As upstream, the message has the prefix twice when Go's parser fails.
     prefix = "network address parse error during conversion from string: "
     try:
         network = parse_prefix(text)
@@ -106,7 +106,7 @@ def is_cidr(text: str) -> bool:
 
 
 def _contains_ip_cost(arguments: tuple[Value, ...], result: Value) -> int:
-    """Both are compared up to the prefix."""
+    """Both addresses are compared up to the prefix."""
     octets = size(arguments[0])
     return ceil((octets + octets) * STRING_FACTOR)
 
@@ -117,7 +117,7 @@ def _contains_network_cost(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 def _and_parsing(comparison: Cost) -> Cost:
-    """The other one is a string that is parsed first."""
+    """The cost of a comparison whose other operand is a string that is parsed first."""
     return lambda arguments, result: comparison(arguments, result) + ceil(size(arguments[1]) * STRING_FACTOR)
 
 
@@ -147,7 +147,7 @@ LIBRARY = Library(
     ),
     introduced=(1, 30),
 )
-# Parsing is charged only where the checker knew that the other one is a string.
+# Parsing is charged only if the checker knew that the other operand is a string.
 COSTS: dict[str, Cost] = {
     "cidr_contains_ip_string": _and_parsing(_contains_ip_cost),
     "cidr_contains_cidr_string": _and_parsing(_contains_network_cost),

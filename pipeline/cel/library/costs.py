@@ -1,4 +1,4 @@
-"""What a call costs at run time, in the units of cel-go's cost tracker.
+"""The cost of a call at run time, in the units of cel-go's cost tracker.
 
 Sources: cel-go interpreter/runtimecost.go and kubernetes/apiserver pkg/cel/library/cost.go.
 """
@@ -19,14 +19,14 @@ STRUCT_BASE = 40
 
 
 def size(value: Value) -> int:
-    """The size that costs are computed from: code points, bytes, entries, address bytes; 1 for every other value."""
+    """The size from which costs are computed: code points, bytes, entries, address bytes; 1 for every other value."""
     if isinstance(value, str | bytes | list | dict | CelMap):
         return len(value)
     return getattr(value, "size", 1)
 
 
 def free(arguments: tuple[Value, ...], result: Value) -> int:
-    """For functions that cel-go turns into control flow."""
+    """The cost of functions that cel-go turns into control flow."""
     return 0
 
 
@@ -41,7 +41,7 @@ def scan_result(factor: float = 1) -> Cost:
 
 
 def traverse(arguments: tuple[Value, ...], result: Value) -> int:
-    """Every element of the first argument is looked at once."""
+    """Every element of the first argument is read once."""
     return traversal(arguments[0])
 
 
@@ -66,7 +66,7 @@ def search(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 def regex_cost(text_size: int, pattern_size: int) -> int:
-    """One is added to the text so that an expensive pattern costs something on an empty string."""
+    """The cost counts one more character of text, so that an expensive pattern costs something on an empty string."""
     return ceil((1.0 + text_size) * STRING_FACTOR) * ceil(pattern_size * REGEX_FACTOR)
 
 
@@ -77,5 +77,5 @@ def selector(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 def allocate(entries: float) -> int:
-    """A call that builds a list of so many entries, or does as much work for it (cel-go ext/lists.go)."""
+    """A call that builds a list of this many entries, or does as much work for it (cel-go ext/lists.go)."""
     return int(entries) + 1 + LIST_BASE

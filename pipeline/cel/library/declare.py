@@ -1,7 +1,7 @@
-"""How libraries declare functions: each overload stands next to the Python function that implements it.
+"""How libraries declare functions: each overload is declared together with the Python function that implements it.
 
-cel-go guards every overload by the types of the arguments it declares: exactly so for scalars and opaque types, and for lists by
-their first element (cel-go common/types/types.go, IsAssignableRuntimeType). What passes no guard is `no such overload`.
+cel-go guards every overload by the types of its declared arguments: exactly for scalars and opaque types, and for lists by their
+first element (cel-go common/types/types.go, IsAssignableRuntimeType). Arguments that pass no guard give `no such overload`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMPARABLE_CLASSES = frozenset(_CLASSES[kind.name] for kind in COMPARABLE)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One overload, the classes its arguments must have (None: any), and what it does."""
+    """One overload, the classes its arguments must have (None: any), and its implementation."""
 
     overload: Overload
     classes: tuple[type | None, ...]
@@ -77,7 +77,7 @@ def function(name: str, *variants: Variant, cost: Cost | None = None) -> Functio
 
 
 def dispatcher(name: str, variants: tuple[Variant, ...]) -> Implementation:
-    """The callable that runs the first variant whose guards the arguments pass; fewer arguments get a faster one."""
+    """The callable that runs the first variant whose guards accept the arguments; fewer arguments get a faster callable."""
     if any(_has_element_guard(variant) for variant in variants):
         return _dispatch_by_guards(name, variants)
     if len(variants) > 1:

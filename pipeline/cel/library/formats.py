@@ -50,12 +50,12 @@ def _described(problem: str, pattern: str, *examples: str) -> str:
 
 
 def _too_long(text: str, bytes_max: int, unit: str = "characters") -> list[str]:
-    """The text is always measured in bytes, whatever the message calls them."""
+    """The limit is always in bytes, although the message may say characters."""
     return [f"must be no more than {bytes_max} {unit}"] if len(text.encode(errors="replace")) > bytes_max else []
 
 
 def dns_label(text: str) -> list[str]:
-    """What is wrong with a DNS-1123 label."""
+    """The errors of a text as a DNS-1123 label."""
     problems = _too_long(text, LABEL_BYTES_MAX)
     if not re.fullmatch(_LABEL, text):
         is_subdomain = re.fullmatch(_SUBDOMAIN, text)
@@ -64,7 +64,7 @@ def dns_label(text: str) -> list[str]:
 
 
 def dns_subdomain(text: str, unit: str = "characters") -> list[str]:
-    """What is wrong with a DNS-1123 subdomain."""
+    """The errors of a text as a DNS-1123 subdomain."""
     problems = _too_long(text, SUBDOMAIN_BYTES_MAX, unit)
     if not re.fullmatch(_SUBDOMAIN, text):
         problems.append(_described(_SUBDOMAIN_PROBLEM, _SUBDOMAIN, "example.com"))
@@ -72,7 +72,7 @@ def dns_subdomain(text: str, unit: str = "characters") -> list[str]:
 
 
 def dns_1035_label(text: str) -> list[str]:
-    """What is wrong with a DNS-1035 label."""
+    """The errors of a text as a DNS-1035 label."""
     problems = _too_long(text, LABEL_BYTES_MAX)
     if not re.fullmatch(_LABEL_1035, text):
         problems.append(_described(_LABEL_1035_PROBLEM, _LABEL_1035, "my-name", "abc-123"))
@@ -81,13 +81,13 @@ def dns_1035_label(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """The checks of label keys and values, whose wording has changed."""
+    """The checks of label keys and values, whose wording differs between versions."""
 
     unit: str
     noun: str
 
     def qualified_name(self, text: str) -> list[str]:
-        """What is wrong with a label key: an optional DNS subdomain and a slash, then a name."""
+        """The errors of a text as a label key: an optional DNS subdomain and a slash, then a name."""
         parts = text.split("/")
         if len(parts) > 2:
             suffix = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -103,7 +103,7 @@ class LabelRules:
         return problems
 
     def label_value(self, text: str) -> list[str]:
-        """What is wrong with the value of a label."""
+        """The errors of a text as a label value."""
         problems = _too_long(text, LABEL_BYTES_MAX, self.unit)
         if not re.fullmatch(_VALUE, text):
             problems.append(_described(_VALUE_PROBLEM, _VALUE, "MyValue", "my_value", "12345"))
@@ -115,7 +115,7 @@ RULES = LabelRules("bytes", "a valid label key")
 
 
 def _prefix(check: Check) -> Check:
-    """The same for the beginning of a generated name, which may end in a dash."""
+    """The same check for the prefix of a generated name, which may end in a dash."""
 
     def check_prefix(text: str) -> list[str]:
         # Upstream replaces the last two characters, not only the dash (apimachinery pkg/api/validation/generic.go).
@@ -144,7 +144,7 @@ _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def is_date(text: str) -> bool:
-    """Whether this is a day of the calendar, year 0 included."""
+    """Whether the text is a day of the calendar, year 0 included."""
     match = _DATE.fullmatch(text)
     if not match:
         return False
@@ -154,14 +154,14 @@ def is_date(text: str) -> bool:
 
 
 def is_datetime(text: str) -> bool:
-    """Whether this is a date, a T and a time of day. What follows another T is not looked at, upstream neither."""
+    """Whether the text is a date, a T and a time of day. As upstream, text after another T is ignored."""
     day, *rest = text.lower().split("t")
     match = _TIME.fullmatch(rest[0]) if rest and is_date(day) else None
     return bool(match) and match[1] <= "23" and match[2] <= "59" and match[3] <= "59" if match else False
 
 
 class Format(Opaque):
-    """A named check of strings. `pattern_size` stands for its regular expression in the cost of `validate`."""
+    """A named check of strings. The cost of `validate` uses `pattern_size` as the size of its regular expression."""
 
     __slots__ = ("check", "name", "pattern_size")
     cel_type: ClassVar[Type] = opaque("kubernetes.NamedFormat")
@@ -181,7 +181,7 @@ class Format(Opaque):
         return f"format.{self.name}()"
 
     def validate(self, text: str) -> Optional:
-        """Nothing if `text` is of this format, else what is wrong with it."""
+        """An empty optional if `text` is of this format, else its errors."""
         problems = self.check(text)
         return Optional(problems) if problems else NONE
 
@@ -207,7 +207,7 @@ def formats(rules: LabelRules) -> dict[str, Format]:
 
 
 def _validate_cost(arguments: tuple[Value, ...], result: Value) -> int:
-    """As if the format's regular expression were run over the text."""
+    """The cost of running the format's regular expression over the text."""
     return regex_cost(size(arguments[1]), arguments[0].pattern_size) if isinstance(arguments[0], Format) else 1
 
 

@@ -1,8 +1,8 @@
 """`string.format`, version 2: cel-go ext/formatting.go with the locale en_US, the only one that Kubernetes uses.
 
 The locale shows in `%f` and `%e`, which Go's golang.org/x/text prints: digits are grouped, infinity is a symbol, and an exponent is
-written as a power of ten (between narrow spaces up to Kubernetes 1.32, whose golang.org/x/text is older than v0.23). What stands
-inside a list or map is printed as a literal of CEL and knows no locale.
+written as a power of ten (between narrow spaces up to Kubernetes 1.32, whose golang.org/x/text is older than v0.23). Contents of a
+list or map are printed as CEL literals, without a locale.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .declare import function, member
 from .gotext import format_float, quote
 
 PRECISION_DEFAULT = 6
-# The printer keeps precisions in 16 and 8 bits; nobody asks for more digits than a double has.
+# The printer keeps precisions in 16 and 8 bits; no format needs more digits than a double has.
 PRECISION_MAX = 2**15 - 1
 FRACTION_DIGITS_KEPT = 2**8
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -30,7 +30,7 @@ _SPECIAL_TEXTS = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One `%` clause: its verb, its precision if it has one, and where the text goes on."""
+    """One `%` clause: its verb, its precision if it has one, and the index of the text after it."""
 
     verb: str
     precision: int | None
@@ -38,7 +38,7 @@ class Clause:
 
 
 def format_string(text: str, arguments: list[Value], times_sign: str = "×") -> str:
-    """`text` with its clauses replaced by the arguments in order; `times_sign` stands in powers of ten.
+    """`text` with its clauses replaced by the arguments in order; powers of ten are written with `times_sign`.
 
     Raises CelError in the words of cel-go. Too many arguments are not an error.
     """
@@ -84,7 +84,7 @@ def parse_clause(text: str, percent: int) -> Clause:
         precision = _parse_precision(text[start + 1 : end], at_end=end >= len(text))
     verb = text[end]
     if verb not in _VERBS:
-        # Upstream reads bytes, so a character beyond ASCII shows as the character that its first byte stands for.
+        # Upstream reads bytes, so a character beyond ASCII shows as the character of its first byte.
         raise CelError(
             f'could not parse formatting clause: unrecognized formatting clause "{chr(verb.encode(errors="replace")[0])}"'
         )
@@ -104,7 +104,7 @@ def _parse_precision(digits: str, at_end: bool) -> int:
 
 
 def format_argument(clause: Clause, argument: Value) -> str:
-    """One argument as its clause wants it. Raises CelError for a type that the clause is not defined for."""
+    """One argument in the form of its clause. Raises CelError for a type that the clause is not defined for."""
     try:
         return _VERBS[clause.verb](argument, clause.precision)
     except _FormatError as reason:
@@ -112,7 +112,7 @@ def format_argument(clause: Clause, argument: Value) -> str:
 
 
 class _FormatError(Exception):
-    """Why an argument cannot be printed by a clause."""
+    """The reason why a clause cannot print an argument."""
 
 
 def _refuse(wanted: str, argument: Value) -> _FormatError:
@@ -159,7 +159,7 @@ _SCALARS: dict[type, Callable[..., str]] = {
 
 
 def _literal(argument: Value) -> str:
-    """An element of a list or a value of a map, as a literal of CEL."""
+    """An element of a list or a value of a map, as a CEL literal."""
     kind = argument.__class__
     if kind is str:
         return quote(argument)
@@ -241,7 +241,7 @@ def _fixed(argument: Value, precision: int | None) -> str:
 
 
 def _scientific(argument: Value, precision: int | None) -> str:
-    """A quirk of version 2: the precision is taken for the width, and six digits are printed whatever it says."""
+    """A quirk of version 2: it takes the precision for the width, and always prints six digits."""
     number = _double("scientific clause can only be used on doubles", argument)
     width = PRECISION_DEFAULT if precision is None else min(precision, PRECISION_MAX)
     text = _special(number)

@@ -1,4 +1,4 @@
-"""Text as Go's standard library renders it, because it ends in error messages."""
+"""Text as Go's standard library renders it, because error messages contain it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def format_float(number: float) -> str:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """A span in seconds, through a double as cel-go does it (common/types/duration.go): `6347s`, `-0.5s`."""
+    """A span in seconds, computed through a double as in cel-go (common/types/duration.go): `6347s`, `-0.5s`."""
     seconds, fraction = divmod(abs(nanoseconds), 10**9)
     text = f"{Decimal(repr(seconds + fraction / 1e9)).normalize():f}"
     return f"{'-' if nanoseconds < 0 else ''}{text}s"

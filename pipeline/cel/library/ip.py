@@ -18,7 +18,7 @@ _HEX_DIGITS = "0123456789abcdefABCDEF"
 
 
 class IP(Opaque):
-    """An address: its bits as a number, and how many they are (32 or 128)."""
+    """An address: its bits as a number, and the number of bits (32 or 128)."""
 
     __slots__ = ("bits", "number")
     cel_type: ClassVar[Type] = opaque("net.IP")
@@ -29,7 +29,7 @@ class IP(Opaque):
 
     @property
     def size(self) -> int:
-        """In bytes; costs are computed from it."""
+        """The size in bytes; costs depend on it."""
         return self.bits // 8
 
     def __eq__(self, other: object) -> bool:
@@ -48,7 +48,7 @@ class IP(Opaque):
 
     @property
     def is_mapped(self) -> bool:
-        """Whether this is an IPv4 address in the clothes of an IPv6 address."""
+        """Whether this is an IPv4 address in IPv6 form."""
         return self.bits == 128 and self.number >> 32 == 0xFFFF
 
     @property
@@ -83,7 +83,7 @@ class AddressError(Exception):
 
 
 def parse_address(text: str) -> tuple[IP, str]:
-    """The address that `text` spells and its zone, '' if it has none. Raises AddressError."""
+    """The address that `text` spells and its zone, '' without a zone. Raises AddressError."""
     kind = next((char for char in text if char in ".:%"), None)
     if kind == ".":
         return IP(_parse_v4(text, text), 32), ""
@@ -97,7 +97,7 @@ def _fail(text: str, problem: str, at: str = "") -> NoReturn:
 
 
 def _parse_v4(whole: str, text: str) -> int:
-    """The number of a dotted address. `whole` is what an error names."""
+    """The number of a dotted address. `whole` is the text that an error names."""
     number, octet, octets, digits = 0, 0, 0, 0
     for index, char in enumerate(text):
         if char in _DIGITS:
@@ -125,7 +125,7 @@ def _parse_v6(whole: str) -> tuple[IP, str]:
     if percent and not zone:
         _fail(whole, "zone must be a non-empty string")
     octets = bytearray()
-    gap = -1  # Where :: stands among the octets.
+    gap = -1  # The index of :: among the octets.
     if text.startswith("::"):
         gap, text = 0, text[2:]
     while (text and len(octets) < 16) or (not octets and gap < 0):
@@ -172,7 +172,7 @@ def _embedded_v4(whole: str, text: str, octets: int, gap: int) -> int:
 
 
 def _after_colon(whole: str, text: str, gap: int) -> tuple[str, bool]:
-    """What follows a field, behind its colon, and whether the colon is doubled."""
+    """The text after a field and its colon, and whether the colon is doubled."""
     if text[0] != ":":
         _fail(whole, "unexpected character, want colon", text)
     if len(text) == 1:
@@ -186,7 +186,7 @@ def _after_colon(whole: str, text: str, gap: int) -> tuple[str, bool]:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> IP:
-    """The address that `text` spells: no zone, no IPv4 in IPv6. Raises CelError. Addresses are never changed, so they are kept."""
+    """The address that `text` spells: no zone, no IPv4 in IPv6. Raises CelError. Addresses never change, so they are cached."""
     try:
         address, zone = parse_address(text)
     except AddressError as problem:

@@ -1,4 +1,4 @@
-"""Lists of Kubernetes: apiserver pkg/cel/library/lists.go. Version 1 came with 1.37 and adds `includes`."""
+"""Lists of Kubernetes: apiserver pkg/cel/library/lists.go. Version 1, of Kubernetes 1.37, adds `includes`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = {DURATION: "duration", TIMESTAMP: "timestamp"}
 
 
 def order(left: Value, right: Value) -> int | None:
-    """-1, 0 or 1; None where the two have no order, which upstream takes for neither less nor greater."""
+    """-1, 0 or 1; None if the two have no order, which upstream treats as neither less nor greater."""
     try:
         return 1 if greater(left, right) else -1 if less(left, right) else 0
     except CelError:
@@ -27,7 +27,7 @@ def order(left: Value, right: Value) -> int | None:
 
 
 def same(left: Value, right: Value) -> bool:
-    """Whether two elements are equal; what cannot be compared is not."""
+    """Whether two elements are equal; elements that cannot be compared are not equal."""
     try:
         return equal(left, right)
     except CelError:
@@ -35,7 +35,7 @@ def same(left: Value, right: Value) -> bool:
 
 
 def _has_order(item: Value) -> Value:
-    """The item, where its type knows an order at all."""
+    """The item, if its type has an order."""
     if item.__class__ not in COMPARABLE_CLASSES:
         raise no_such_overload()
     return item
@@ -56,7 +56,7 @@ def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
 
 
 def _extreme(name: str, replaces: int) -> Callable[[list[Value]], Value]:
-    """The element that none after it beats: `replaces` is how the best so far compares with one that takes its place."""
+    """The smallest or largest element: `replaces` is the order of the best so far to an element that replaces it."""
 
     def best(items: list[Value]) -> Value:
         if not items:
@@ -72,7 +72,7 @@ def _extreme(name: str, replaces: int) -> Callable[[list[Value]], Value]:
 
 def has(items: list[Value], wanted: Value) -> bool:
     """Whether an element is equal to `wanted`."""
-    # A string is equal to nothing but strings, which Python finds faster.
+    # Only a string equals a string, and Python's `in` finds it faster.
     return wanted in items if wanted.__class__ is str else any(same(item, wanted) for item in items)
 
 
@@ -90,7 +90,7 @@ def includes(target: Value, wanted: Value) -> bool:
 
 
 def _per_type(name: str, id_: str, call: Callable[[list[Value]], Value], result: Type | None = None) -> Function:
-    """One overload for each type that has an order; the result is of the element's type if none is given."""
+    """One overload for each type that has an order; without `result`, the result has the element's type."""
     variants: list[Variant] = [
         member(id_.format(_NAMES.get(kind, kind.name)), (list_of(kind),), result or kind, call) for kind in COMPARABLE
     ]

@@ -28,7 +28,7 @@ def slice_(items: list[Value], start: int, end: int) -> list[Value]:
 
 
 def flatten(items: list[Value], depth: int = 1) -> list[Value]:
-    """The lists within the list opened, `depth` levels deep."""
+    """The list with its inner lists expanded, `depth` levels deep."""
     if depth < 0:
         raise CelError("level must be non-negative")
     flat = items
@@ -40,7 +40,7 @@ def flatten(items: list[Value], depth: int = 1) -> list[Value]:
 
 
 def flatten_any(target: Value, *depth: Value) -> list[Value]:
-    """`flatten` of whatever it is called on: cel-go sets no guards before it, so that it also takes a list that is flat."""
+    """`flatten` for every receiver: cel-go has no guards before it, so that it also takes a flat list."""
     if target.__class__ is not list or any(each.__class__ is not int for each in depth):
         kinds = ", ".join(runtime_type(each).name for each in depth)
         raise CelError(f"no such overload: {runtime_type(target).name}.flatten({kinds})")
@@ -48,7 +48,7 @@ def flatten_any(target: Value, *depth: Value) -> list[Value]:
 
 
 def distinct(items: list[Value]) -> list[Value]:
-    """Each element once, where it first occurs."""
+    """Each element once, at its first place."""
     if all(item.__class__ is str for item in items):
         return list(dict.fromkeys(items))
     if len(items) > COMPARED_MAX:
@@ -67,7 +67,7 @@ def sort(items: list[Value]) -> list[Value]:
 def sort_by_keys(items: list[Value], keys: list[Value]) -> list[Value]:
     """`items` in the order of their `keys`, which must be of one type.
 
-    Items of equal keys stay in their order. Upstream promises nothing here and keeps the order for up to twelve items.
+    Items of equal keys keep their order. Upstream promises no order here, but keeps it for up to twelve items.
     """
     if len(items) != len(keys):
         raise CelError(
@@ -106,7 +106,7 @@ def _output_cost(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 def _pairs_cost(of_argument: int) -> Cost:
-    """Every element of that argument is compared with every other."""
+    """The cost of comparing every element of this argument with every other one."""
 
     def cost(arguments: tuple[Value, ...], result: Value) -> int:
         items = arguments[of_argument]
@@ -117,7 +117,7 @@ def _pairs_cost(of_argument: int) -> Cost:
 
 
 def _any_list(variant: Variant) -> Variant:
-    """The variant for lists of anything."""
+    """The variant for lists with any element type."""
     loose = tuple(_LIST if kind.name == "list" else kind for kind in variant.overload.arguments)
     return replace(variant, overload=replace(variant.overload, arguments=loose))
 
@@ -142,14 +142,14 @@ LIBRARY = Library(
         function("reverse", member("list_reverse", (_LIST,), _LIST, lambda items: items[::-1]), cost=_output_cost),
         function("distinct", member("list_distinct", (_LIST,), _LIST, distinct), cost=_pairs_cost(0)),
         function("lists.range", plain("lists_range", (INT,), list_of(INT), range_), cost=_output_cost),
-        # One implementation for all element types, so the elements are looked at by it and not by the guards of the overloads.
+        # One implementation for all element types, so that it checks the elements itself instead of the overloads' guards.
         Function(_SORT, tuple(variant.overload for variant in _SORTED), dispatcher(_SORT, (_any_list(_SORTED[0]),))),
         Function(_SORT_BY, tuple(variant.overload for variant in _SORTED_BY), dispatcher(_SORT_BY, (_any_list(_SORTED_BY[0]),))),
     ),
     introduced=(1, 34),
     macros=frozenset(("sortBy",)),
 )
-# Sorting costs this only where the checker knew the type of the elements, and 1 where it did not, as anywhere in `object`.
+# Sorting costs this only if the checker knew the element type, and 1 otherwise, as everywhere in `object`.
 COSTS: dict[str, Cost] = {
     **{variant.overload.id: _pairs_cost(0) for variant in _SORTED},
     **{variant.overload.id: _pairs_cost(1) for variant in _SORTED_BY},

@@ -1,4 +1,4 @@
-"""Optional values: cel-go cel/library.go and common/types/optional.go. The checker knows `.?`, `[?]` and the macros by itself."""
+"""Optional values: cel-go cel/library.go and common/types/optional.go. The checker handles `.?`, `[?]` and the macros itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _YEAR_ONE_NS = -62135596800 * 10**9
 
 
 def of_non_zero(value: Value) -> Optional:
-    """The value, or nothing if it is null, false, a zero or empty. Library types have no zero."""
+    """The value, or an empty optional if it is null, false, a zero or empty. Library types have no zero."""
     return NONE if _is_zero(value) else Optional(value)
 
 
@@ -34,19 +34,19 @@ def value_of(option: Optional) -> Value:
 
 
 def or_(option: Value, other: Value) -> Value:
-    """The first that holds a value. What is not an optional is returned as it is (cel-go up to v0.27, evalOptionalOr)."""
+    """The first with a value. A receiver that is not an optional is returned unchanged (cel-go up to v0.27, evalOptionalOr)."""
     return other if option.__class__ is Optional and not option.has_value else option
 
 
 def or_value(option: Value, default: Value) -> Value:
-    """What the optional holds, or else `default`. What is not an optional is returned as it is (cel-go up to v0.27)."""
+    """The optional's value, or else `default`. A receiver that is not an optional is returned unchanged (cel-go up to v0.27)."""
     if option.__class__ is not Optional:
         return option
     return option.value if option.has_value else default
 
 
 def _of_optionals_only(call: Implementation) -> Implementation:
-    """`call`, which refuses what is not an optional (since cel-go v0.28, cel/library.go)."""
+    """`call`, which rejects a receiver that is not an optional (since cel-go v0.28, cel/library.go)."""
 
     def run(option: Value, other: Value) -> Value:
         if option.__class__ is not Optional:
@@ -57,7 +57,7 @@ def _of_optionals_only(call: Implementation) -> Implementation:
 
 
 def unwrap(options: list[Value]) -> list[Value]:
-    """What those hold that hold something."""
+    """The values of all optionals that have one."""
     for option in options:
         if option.__class__ is not Optional:
             raise CelError(f"value {printed(option)} is not optional")
@@ -88,7 +88,7 @@ _STRICT_OR = tuple(replace(each, call=_of_optionals_only(each.call)) for each in
 _MACROS = frozenset(("optMap", "optFlatMap"))
 
 # Kubernetes does not version this library: its newer functions came with the cel-go of 1.33, and that of 1.37 checks `or` and
-# `orValue`. The evaluator answers for an optional without a value by itself.
+# `orValue`. The evaluator itself handles an optional without a value.
 LIBRARY_0 = Library("optional", (*_FUNCTIONS, *_OR), introduced=(1, 28), removed=(1, 33), macros=_MACROS)
 LIBRARY_1 = Library("optional 2", (*_FUNCTIONS, *_OR, *_LIST_FUNCTIONS), introduced=(1, 33), removed=(1, 37), macros=_MACROS)
 LIBRARY = Library("optional 2, checked", (*_FUNCTIONS, *_STRICT_OR, *_LIST_FUNCTIONS), introduced=(1, 37), macros=_MACROS)

@@ -1,7 +1,7 @@
-"""Quantities: apiserver pkg/cel/library/quantity.go over apimachinery's resource.Quantity, whose number has a file of its own.
+"""Quantities: apiserver pkg/cel/library/quantity.go over apimachinery's resource.Quantity; its number is in quantity_number.py.
 
-A quantity can change after it was made, which shows where it is used twice, as a variable or an element: comparing an amount with a
-decimal makes a decimal of it, and up to 1.36, adding to a decimal changes it.
+A quantity can change after it was made. This shows where it is used twice, as a variable or an element: comparing an amount with a
+decimal turns it into a decimal, and up to 1.36, adding to a decimal changes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .quantity_number import DECIMAL_EXPONENT, Number
 
 
 class Quantity(Opaque):
-    """A number and the notation it is printed in. `is_computed` marks results of add and sub, which `equals` tells apart."""
+    """A number and the notation it is printed in. `is_computed` marks results of add and sub, which `equals` treats differently."""
 
     __slots__ = ("is_computed", "notation", "number")
     cel_type: ClassVar[Type] = opaque("kubernetes.Quantity")
@@ -36,7 +36,7 @@ class Quantity(Opaque):
         return hash(self.number.key)
 
     def equals(self, other: Value) -> bool:
-        """`==` in CEL. A result of add or sub is a pointer in Go, which upstream refuses to compare with on the right side."""
+        """`==` in CEL. A result of add or sub is a pointer in Go, and upstream rejects a pointer on the right side."""
         if other.__class__ is not Quantity or other.is_computed:
             raise no_such_overload()
         return self == other
@@ -62,7 +62,7 @@ def is_quantity(text: str) -> bool:
 
 
 def compare(left: Quantity, right: Quantity) -> int:
-    """-1, 0 or 1. An amount on the left becomes a decimal where the right one is: upstream's Cmp works in place."""
+    """-1, 0 or 1. An amount on the left becomes a decimal if the right one is a decimal: upstream's Cmp works in place."""
     one, two = left.number, right.number
     if one.is_amount and not two.is_amount:
         one.is_amount = False
@@ -72,13 +72,13 @@ def compare(left: Quantity, right: Quantity) -> int:
 
 
 def add(left: Quantity, right: Quantity, sign: int) -> Quantity:
-    """left + sign * right; zero takes on the notation of what is added to it."""
+    """left + sign * right; a zero takes the notation of the other operand."""
     notation = left.notation if left.number.digits else right.notation
     return Quantity(quantity_number.add(left.number, right.number, sign), notation, is_computed=True)
 
 
 def add_in_place(left: Quantity, right: Quantity, sign: int) -> Quantity:
-    """The same up to 1.36, where a decimal on the left is changed and shares its number with the result."""
+    """The same up to 1.36: a decimal on the left is changed and shares its number with the result."""
     total = add(left, right, sign)
     if not left.number.is_amount:
         left.number.digits, left.number.exponent = total.number.digits, total.number.exponent

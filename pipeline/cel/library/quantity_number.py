@@ -1,8 +1,8 @@
 """The number in a quantity: apimachinery pkg/api/resource/{quantity,amount,math}.go.
 
-It is kept as upstream keeps it, because that shows: either as an amount, a 64-bit integer times a power of ten, or as a decimal of
-any size. Only an amount can be an integer for `asInteger` and `isInteger`: `quantity('1Pi').isInteger()` is false, since upstream's
-parser takes the slow way for 2^50.
+It is kept as upstream keeps it, because the form shows: either an amount, which is a 64-bit integer times a power of ten, or a
+decimal of any size. Only an amount can be an integer for `asInteger` and `isInteger`: `quantity('1Pi').isInteger()` is false,
+because upstream's parser takes the slow path for 2^50.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..values import INT_MAX, INT_MIN, CelError
 
 DECIMAL_SI, DECIMAL_EXPONENT, BINARY_SI = "DecimalSI", "DecimalExponent", "BinarySI"
 NANO = -9
-# Digits that surely fit into 64 bits, and those that leave room for a binary suffix.
+# The number of digits that surely fits into 64 bits, and the number that leaves room for a binary suffix.
 AMOUNT_DIGITS_MAX, BINARY_DIGITS_MAX = 18, 15
-# Upstream would need as many digits as the exponents differ by, that is gigabytes; it would not survive this either.
+# Upstream would need as many digits as the exponents differ by, which takes gigabytes; upstream would fail here too.
 EXPONENT_DIFFERENCE_MAX = 100_000
 
 _DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -52,7 +52,7 @@ class Number:
         return digits, exponent if digits else 0
 
     def as_integer(self) -> int | None:
-        """The value of an amount that is a whole int64 without a fraction in its spelling, else None."""
+        """The value of an amount that is a whole int64 and was spelled without a fraction, else None."""
         if not self.is_amount or self.exponent < 0:
             return None
         if not self.digits:
@@ -63,7 +63,7 @@ class Number:
         return value if INT_MIN <= value <= INT_MAX else None
 
     def as_float(self) -> float:
-        """Digits times a power of ten, rounded twice as upstream does it (AsApproximateFloat64)."""
+        """Digits times a power of ten, rounded twice as in upstream (AsApproximateFloat64)."""
         try:
             base = float(self.digits)
         except OverflowError:
@@ -93,7 +93,7 @@ class Number:
 
 
 def _text(number: int) -> str:
-    """str(), which refuses numbers of more than 4,300 digits."""
+    """str() without its limit: Python refuses numbers of more than 4,300 digits."""
     return f"{Decimal(number):f}"
 
 
@@ -121,7 +121,7 @@ def parse(text: str) -> tuple[Number, str]:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[int, int, bool, str]:
-    """Kept, because policies compare with the same few quantities again and again."""
+    """Cached, because policies often compare with the same few quantities."""
     if not text:
         raise CelError(_FORMAT_WRONG)
     negative, number, numerator, denominator, suffix = _split(text)
@@ -134,7 +134,7 @@ def _parse(text: str) -> tuple[int, int, bool, str]:
 
 
 def _split(text: str) -> tuple[bool, str, str, str, str]:
-    """Sign, text of the number, digits before and after the point, suffix. A text without any digit is a zero upstream too."""
+    """Sign, text of the number, digits before and after the point, suffix. As upstream, a text without digits is a zero."""
     negative = text[0] == "-"
     position = _skip(text, 1 if text[0] in "+-" else 0, "0")
     if position == len(text):
@@ -172,12 +172,12 @@ def _interpret(suffix: str) -> tuple[int, int, str]:
     exponent = int(suffix[1:2].strip(_DIGITS) + (digits.lstrip("0") or "0"))
     if not INT_MIN <= exponent <= INT_MAX:
         raise CelError(_SUFFIX)
-    # Upstream cuts the exponent to 32 bits without a look.
+    # Upstream cuts the exponent to 32 bits without a check.
     return 10, (exponent + 2**31) % 2**32 - 2**31, DECIMAL_EXPONENT
 
 
 def _parse_amount(numerator: str, denominator: str, base: int, exponent: int) -> tuple[int, int] | None:
-    """Digits and exponent if upstream's fast parser would take it, else None."""
+    """Digits and exponent if upstream's fast parser would accept the text, else None."""
     factor = 1
     if base == 10:
         scale = exponent
@@ -195,7 +195,7 @@ def _parse_amount(numerator: str, denominator: str, base: int, exponent: int) ->
 
 
 def _parse_decimal(number: str, base: int, exponent: int, notation: str) -> tuple[int, int, bool, str]:
-    """The slow parser: any size; what is finer than nano is rounded away from zero; binary notation is capped at int64."""
+    """The slow parser: any size; digits below nano are rounded away from zero; binary notation is capped at int64."""
     whole, _, fraction = number.partition(".")
     if not (whole + fraction).strip("+-"):
         raise CelError(_NUMERIC)
@@ -228,7 +228,7 @@ def compare(left: Number, right: Number) -> int:
 def _compare(left: int, left_exponent: int, right: int, right_exponent: int) -> int:
     difference = left_exponent - right_exponent
     if difference and left and right and (left > 0) == (right > 0):
-        # Numbers of very different size are told apart by their lengths, without writing all zeros.
+        # Numbers of very different size are compared by their lengths, without writing all zeros.
         magnitude = (left.bit_length() - right.bit_length()) * math.log10(2) + difference
         if abs(magnitude) > 2:
             return 1 if (magnitude > 0) == (left > 0) else -1
@@ -240,7 +240,7 @@ def _compare(left: int, left_exponent: int, right: int, right_exponent: int) -> 
 
 
 def add(left: Number, right: Number, sign: int) -> Number:
-    """left + sign * right, a new number: an amount as long as both are and the result fits."""
+    """left + sign * right, a new number: an amount while both are amounts and the result fits."""
     if left.is_amount and right.is_amount:
         amount = _add_amounts(left.digits, left.exponent, sign * right.digits, right.exponent)
         if amount is not None:

@@ -15,12 +15,12 @@ from .declare import function, member
 
 
 def find(text: str, pattern: str) -> str:
-    """The first match anywhere, the empty string if there is none. Raises CelError for a bad pattern."""
+    """The first match anywhere, or the empty string. Raises CelError for a bad pattern."""
     return next(_matches(text, pattern), "")
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """The first `limit` matches that do not overlap, all of them if negative. Raises CelError for a bad pattern."""
+    """The first `limit` matches that do not overlap, all matches if it is negative. Raises CelError for a bad pattern."""
     found = _matches(text, pattern)
     matches: list[str] = []
     for match in found if limit < 0 else islice(found, limit):
@@ -30,7 +30,7 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 
 
 def _matches(text: str, pattern: str) -> Iterator[str]:
-    """The matches as Go's regexp finds them: an empty match right behind another match does not count."""
+    """The matches as Go's regexp finds them: an empty match directly after another match does not count."""
     octets = text.encode(errors="replace")
     position, end_of_last = 0, -1
     try:
@@ -45,7 +45,7 @@ def _matches(text: str, pattern: str) -> Iterator[str]:
 
 
 def _width(lead: bytes) -> int:
-    """How many bytes the character has that begins with this one."""
+    """The number of bytes of the character that begins with this one."""
     octet = lead[0] if lead else 0
     return 1 if octet < 0xC0 else 2 if octet < 0xE0 else 3 if octet < 0xF0 else 4
 

@@ -18,7 +18,7 @@ _IDENTIFIER = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS
 
 @total_ordering
 class Semver(Opaque):
-    """A version without its build metadata, which has no place in the order."""
+    """A version without its build metadata, which the order ignores."""
 
     __slots__ = ("key", "major", "minor", "patch", "prerelease")
     cel_type: ClassVar[Type] = opaque("kubernetes.Semver")
@@ -44,7 +44,7 @@ class Semver(Opaque):
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Semver:
-    """The version that `text` spells, strictly; it is kept, for it never changes. Raises CelError as blang/semver does."""
+    """The version that `text` strictly spells. Raises CelError as blang/semver does. Versions never change, so they are cached."""
     if not text:
         raise CelError("Version string empty")
     parts = text.split(".", 2)

@@ -1,4 +1,4 @@
-"""Lists taken as sets: cel-go ext/sets.go."""
+"""Lists used as sets: cel-go ext/sets.go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings 0 and 2: cel-go ext/strings.go, without `format`, which has a file of its own. Indexes are code points."""
+"""Strings 0 and 2: cel-go ext/strings.go, without `format`, which is in formatting.py. Indexes are code points."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def out_of_range(index: int) -> CelError:
 
 
 def char_at(text: str, index: int) -> str:
-    """The character at `index`; the empty string just behind the end."""
+    """The character at `index`; the empty string directly after the end."""
     if not 0 <= index <= len(text):
         raise out_of_range(index)
     return text[index : index + 1]
@@ -34,11 +34,11 @@ def char_at(text: str, index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """indexOf and lastIndexOf, which cel-go has changed at their edges.
+    """indexOf and lastIndexOf, whose edge cases changed between cel-go versions.
 
-    `beyond_is_error`: an offset behind the end is an error, not a search that finds nothing (up to 1.31).
-    `empty_is_error`: lastIndexOf of anything in the empty string is an error (up to 1.33).
-    `empty_keeps_offset`: the empty string is found at any offset, even one that does not exist (up to 1.36).
+    `beyond_is_error`: an offset after the end is an error, not a search that finds nothing (up to 1.31).
+    `empty_is_error`: lastIndexOf of any text in the empty string is an error (up to 1.33).
+    `empty_keeps_offset`: the empty string is found at any offset, even one after the end (up to 1.36).
     """
 
     beyond_is_error: bool = False
@@ -46,7 +46,7 @@ class Search:
     empty_keeps_offset: bool = False
 
     def index_of(self, text: str, part: str, offset: int = 0) -> int:
-        """Where `part` first begins at or after `offset`, or -1."""
+        """The first index of `part` at or after `offset`, or -1."""
         if not part:
             return self._empty(text, offset)
         if not self._is_within(text, offset):
@@ -54,13 +54,13 @@ class Search:
         return text.find(part, offset)
 
     def last_index_of(self, text: str, part: str) -> int:
-        """Where `part` last begins, or -1."""
+        """The last index of `part`, or -1."""
         if part and not text and self.empty_is_error:
             raise out_of_range(-1)
         return text.rfind(part)
 
     def last_index_of_offset(self, text: str, part: str, offset: int) -> int:
-        """Where `part` last begins at or before `offset`, or -1. An offset behind the end finds nothing."""
+        """The last index of `part` at or before `offset`, or -1. An offset after the end finds nothing."""
         if not part:
             return self._empty(text, offset)
         if not self._is_within(text, offset):
@@ -81,16 +81,16 @@ class Search:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
-    """The first `count` occurrences of `old` replaced, all of them if negative."""
+    """The text with the first `count` occurrences of `old` replaced; all occurrences if it is negative."""
     if len(new) > len(old):
-        # An empty text is found before each character and behind the last.
+        # An empty text is found before each character and after the last.
         found = min(text.count(old), count) if count >= 0 else text.count(old)
         check_text(len(text) + found * (len(new) - len(old)))
     return text.replace(old, new, count)
 
 
 def split(text: str, separator: str, count: int = -1) -> list[str]:
-    """At most `count` parts, all of them if negative; an empty separator splits into characters."""
+    """At most `count` parts, all parts if it is negative; an empty separator splits into characters."""
     if count == 0:
         return []
     if separator:
@@ -136,7 +136,7 @@ def upper_ascii(text: str) -> str:
 
 
 def quote(text: str) -> str:
-    """`text` as a literal of CEL, in double quotes."""
+    """`text` as a CEL literal, in double quotes."""
     check_text(len(text))  # it becomes no longer than twice that
     return f'"{text.translate(_QUOTED)}"'
 
@@ -196,7 +196,7 @@ def _searches(search: Search) -> tuple[Function, ...]:
 _SEARCH_1_31 = Search(beyond_is_error=True, empty_is_error=True, empty_keeps_offset=True)
 _SEARCH_1_33 = Search(empty_is_error=True, empty_keeps_offset=True)
 _SEARCH_1_36 = Search(empty_keeps_offset=True)
-# From when on, until when, how it searches, and what version 2 of the library added.
+# The first version, the first version without it, its search rules, and the functions that version 2 of the library added.
 _AGES: tuple[tuple[Version, Version | None, Search, tuple[Function, ...]], ...] = (
     ((1, 0), (1, 29), _SEARCH_1_31, ()),
     ((1, 29), (1, 32), _SEARCH_1_31, (_QUOTE, FORMAT_SPACED)),

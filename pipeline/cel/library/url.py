@@ -1,7 +1,7 @@
 """URLs: apiserver pkg/cel/library/urls.go over Go's net/url, as of Go 1.25.
 
-Go works on bytes, and so does the parser here; what is not UTF-8 after unescaping becomes U+FFFD. Servers built with Go 1.26 also
-refuse a second colon in the host of http and https URLs; this parser does not.
+Go works on bytes, and so does this parser; bytes that are not UTF-8 after unescaping become U+FFFD. Servers built with Go 1.26 also
+reject a second colon in the host of http and https URLs; this parser does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .gotext import quote
 
 _ALPHANUMERIC = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _UNRESERVED = _ALPHANUMERIC | frozenset(b"-_.~")
-# What stands unescaped in each part of a URL (net/url shouldEscape).
+# The characters that stay unescaped in each part of a URL (net/url shouldEscape).
 _SAFE = {
     "path": _UNRESERVED | frozenset(b"$&+,/:;=@"),
     "host": _UNRESERVED | frozenset(b"!$&'()*+,;=:[]<>\""),
@@ -27,7 +27,7 @@ _SAFE = {
     "query": _UNRESERVED,
     "fragment": _UNRESERVED | frozenset(b"$&+,/:;=?@!()*"),
 }
-# Encoded text that is left as it was found although escaping would write it differently (validEncoded).
+# Encoded text that is kept as found, although escaping would write it differently (validEncoded).
 _LEFT_ALONE = frozenset(b"!$&'()*+,;=:@[]%")
 _USERINFO = _UNRESERVED | frozenset(b":!$&'()*+,;=%@")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
@@ -40,9 +40,9 @@ class UrlError(Exception):
 
 
 class URL(Opaque):
-    """A URL in parts. `path` and `fragment` are kept both unescaped and as they were spelled; `user` is None if there is no `@`.
+    """A URL in parts. `path` and `fragment` are kept both unescaped and in their original spelling; `user` is None without an `@`.
 
-    `omit_host` tells `file:/x` from `file:///x`, `force_query` tells `/x?` from `/x`.
+    `omit_host` distinguishes `file:/x` from `file:///x`, `force_query` distinguishes `/x?` from `/x`.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class URL(Opaque):
 
     @property
     def escaped_path(self) -> bytes:
-        """The path as it was spelled if that is a correct way to spell it, else escaped again."""
+        """The path in its original spelling if that spelling is valid, else escaped again."""
         return b"*" if self.path == b"*" else _respelled(self.path, self.path_raw, "path")
 
     @property
@@ -91,7 +91,7 @@ class URL(Opaque):
         return host, port
 
     def query_values(self) -> dict[str, list[str]]:
-        """The parameters of the query; malformed ones are left out, as are those with a semicolon."""
+        """The parameters of the query, without malformed ones and those with a semicolon."""
         values: dict[str, list[str]] = {}
         for setting in self.query.split(b"&"):
             if not setting or b";" in setting:
@@ -145,7 +145,7 @@ def _escape(octets: bytes, part: str) -> bytes:
 
 
 def _unescape(octets: bytes, part: str) -> bytes:
-    """`octets` with its escapes resolved. Raises UrlError for a bad escape, and in a host for a character out of place."""
+    """`octets` with its escapes resolved. Raises UrlError for a bad escape, and for a character that a host may not contain."""
     result = bytearray()
     position = 0
     while position < len(octets):
@@ -166,7 +166,7 @@ def _unescape_one(escape: bytes, part: str) -> int:
     if len(escape) < 3 or not _HEX.issuperset(escape[1:]):
         raise problem
     octet = int(escape[1:], 16)
-    # A host may only escape what is not ASCII; a zone may also escape spaces and what needs no escape.
+    # A host may escape only characters beyond ASCII; a zone may also escape spaces and characters that need no escape.
     if part == "host" and octet < 0x80 and escape != b"%25":
         raise problem
     if part == "zone" and escape != b"%25" and octet != 0x20 and octet not in _SAFE["host"]:
@@ -175,7 +175,7 @@ def _unescape_one(escape: bytes, part: str) -> int:
 
 
 def parse_request_uri(text: str) -> URL:
-    """An absolute URL or an absolute path, whose `#` is nothing special. Raises UrlError."""
+    """An absolute URL or an absolute path, in which `#` has no special meaning. Raises UrlError."""
     try:
         return _parse(text.encode(errors="replace"), via_request=True)
     except UrlError as problem:
@@ -231,7 +231,7 @@ def _parse(raw: bytes, via_request: bool) -> URL:
 
 
 def _split_scheme(raw: bytes) -> tuple[bytes, bytes]:
-    """The scheme in lower case, empty if there is none, and what follows it."""
+    """The scheme in lower case, empty without a scheme, and the text after it."""
     for index, octet in enumerate(raw):
         if octet in _LETTERS:
             continue
@@ -285,7 +285,7 @@ def _check_port(port: bytes) -> None:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> URL:
-    """The URL that `text` spells, a request URI read again for its fragment; it is kept, for it never changes. Raises CelError."""
+    """The URL that `text` spells, a request URI read again for its fragment. Raises CelError. Cached: URLs never change."""
     try:
         parse_request_uri(text)
         return parse_reference(text)
