@@ -2,7 +2,7 @@
 
 A server asks one authorizer after the other until one of them allows or denies. The superuser group is always first
 (kubernetes/apiserver pkg/authorization/authorizerfactory/builtin.go, privilegedGroupAuthorizer). RBAC can be replayed. Of all
-others, a log records only what they allowed. So the rules here are:
+others, a log records only the requests that they allowed. So the rules here are:
 
 - system:masters may do everything, and the reason is empty.
 - What RBAC allows is allowed. A denial by an earlier authorizer is ignored: of all kinds only a webhook can deny it.

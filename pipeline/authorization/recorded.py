@@ -124,7 +124,7 @@ class RecordedRbac:
 
         A snapshot gives this knowledge for any moment, unless the log evidently lacks writes of the resource. The log holds every
         request in question, so it also holds the creates and deletes between the request and the snapshot. A log that shows how the
-        server made its first roles gives it too: before them there were no roles (kubernetes
+        server made its first roles gives it too, because no roles existed before them (kubernetes
         plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
         """
         name = ResourceName(GROUP, resource)

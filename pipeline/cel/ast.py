@@ -1,8 +1,8 @@
 """The abstract syntax tree of a CEL expression.
 
 Macros stay nodes of their own (cel-go expands them into comprehensions), because the code generator and the read-set analysis need
-to recognise `all` and `has`. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`), except the three
-that do not evaluate all of their operands.
+to recognise `all` and `has`. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`). The exceptions
+are the three that do not evaluate all of their operands.
 """
 
 from __future__ import annotations

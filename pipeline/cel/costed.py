@@ -1,9 +1,9 @@
 """The costed tier: the exact tier's closures, with a meter that adds the cost of each step (cel-go interpreter/runtimecost.go).
 
-cel-go observes the steps of its expanded, folded plan. Macros are not expanded here, so each adds the cost of its expansion:
-reading the accumulator and the loop condition, building one-element lists, and so on. Two rules are less obvious. The name at the
-root of a selection is not charged where the selection is a branch of `?:` or an index, because cel-go does not observe it there.
-The cost of a call depends on the overload only if the checker could resolve it; calls whose overload is found at run time cost 1.
+cel-go observes the steps of its expanded, folded plan. Macros are not expanded here, so each adds the cost of its expansion. This
+covers reading the accumulator and the loop condition, building one-element lists, and so on. Two rules are less obvious. First,
+cel-go does not observe the name at the root of a selection that is a branch of `?:` or an index, so this name is free. Second, the
+cost of a call depends on the overload only if the checker could resolve it. Calls whose overload is found at run time cost 1.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The syntax of CEL in a form from which cel-go's syntax error messages follow: its tokens and its rules, as data.
 
-celpy's grammar (grammar.py) decides which texts are CEL. The messages of cel-go also depend on the order of tokens and alternatives
-and on the structure of the rules, so this file has that form. A rule is a list of alternatives. An alternative is a sequence of
-tokens, names of rules and groups. A rule whose alternatives begin with the rule itself is left-recursive; its earlier alternatives
-bind tighter. Sources: the CEL language definition (Syntax); cel-go parser/gen/CEL.g4 for the forms that the definition leaves open.
-Kubernetes 1.33 added identifiers in backquotes.
+celpy's grammar (grammar.py) decides which texts are CEL. The messages of cel-go also depend on the order of tokens and
+alternatives, and on the structure of the rules. This file keeps both. A rule is a list of alternatives. An alternative is a
+sequence of tokens, names of rules and groups. A rule whose alternatives begin with the rule itself is left-recursive; its earlier
+alternatives bind tighter. Sources: the CEL language definition (Syntax); cel-go parser/gen/CEL.g4 for the forms that the definition
+leaves open. Kubernetes 1.33 added identifiers in backquotes.
 """
 
 from __future__ import annotations

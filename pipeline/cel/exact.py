@@ -83,7 +83,7 @@ class Planner:
         return None if name is None else self.slots.get(name)
 
     def dotted(self, node: ast.Expr) -> Run | None:
-        """The declared variable with a dotted name that this chain of selections spells; None if there is none declared."""
+        """The declared variable with a dotted name that this chain of selections spells; None without one."""
         name = self.names.dotted_variable(node)
         return None if name is None or name.partition(".")[0] in self.slots else variable(name)
 

@@ -38,8 +38,9 @@ class Finding:
 
 
 def explain(tree: ast.Expr, activation: Activation, evaluate: Evaluate, arguments_of: ArgumentsOf) -> list[Finding]:
-    """The parts that decided the value of an expression: for `&&` the false term, for `||` all terms, for `all` the first element
-    that failed. Empty where the expression is a constant.
+    """The parts that decided the value: the false term of `&&`, all terms of `||`, the first failed element of `all`.
+
+    Empty where the expression is a constant.
     """
     return _Explainer(evaluate, arguments_of).why(tree, _Scope(activation))
 

@@ -25,7 +25,7 @@ class Overload:
 class Function:
     """A function or operator under one name (`startsWith`, `ip.isCanonical`, `_+_`), global and member forms together.
 
-    `call` takes the evaluated arguments, receiver first, and does its own dispatch by class and number: it returns a value or
+    `call` takes the evaluated arguments, receiver first, and does its own dispatch by class and number. It returns a value or
     raises `CelError` (`no such overload` where no overload fits). It never sees an error or an `Unknown` as argument.
     `cost` takes the arguments and the result and returns the charge of cel-go's runtime cost tracker for this call (1 if None).
     """

@@ -1,9 +1,9 @@
 """celpy's grammar of CEL, extended to the language that kube-apiserver's parser accepts.
 
 celpy ships the grammar as a file for the lark parser generator. It lacks the optional syntax, trailing commas and identifiers in
-backquotes, and its terminals for numbers, strings and `in` accept texts that cel-go's lexer (cel-go parser/gen/CEL.g4) does not.
-Every fragment that this file replaces must occur in celpy's grammar exactly once. With another celpy the first expression raises
-instead of being parsed differently.
+backquotes. Its terminals for numbers, strings and `in` accept texts that cel-go's lexer (cel-go parser/gen/CEL.g4) does not. Every
+fragment that this file replaces must occur in celpy's grammar exactly once. With another celpy the first expression raises instead
+of being parsed differently.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Reads:
         return value
 
     def paths(self, prefix: str) -> Iterator[str]:
-        """Every path below, as `object.spec.containers[*].image`; `{}` marks a path of which only presence or kind is tested."""
+        """Every path below, as `object.spec.containers[*].image`; `{}` marks a path if only its presence or kind is tested."""
         if self.whole:
             yield prefix
             return

@@ -32,8 +32,7 @@ _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__sl
 
 @dataclass(frozen=True)
 class SchemaType:
-    """The declared type of a value: `bytes_min` is its shortest JSON, `elements_max` its longest text or its largest number of
-    elements.
+    """The declared type of a value: `bytes_min` is its shortest JSON, `elements_max` its longest text or most elements.
 
     Objects have `fields`; lists and maps have an `element`, the type of their elements or values.
     """
@@ -162,7 +161,7 @@ def _with_root_fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def escape(name: str) -> str | None:
-    """The name of a property in CEL syntax, None if it has none (apiserver pkg/cel/escaping.go)."""
+    """The name of a property in CEL syntax; None if no such name exists (apiserver pkg/cel/escaping.go)."""
     if not re.fullmatch(r"[A-Za-z_./\-][A-Za-z0-9_./\-]*", name):
         return None
     if name in RESERVED:

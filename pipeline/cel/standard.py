@@ -208,7 +208,7 @@ def _elements(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 # Costs of calls of the standard library above the usual 1, by overload. cel-go's tracker charges them only if the checker could
-# resolve the overload, and 1 if run time must resolve it (cel-go interpreter/runtimecost.go).
+# resolve the overload, and otherwise 1 (cel-go interpreter/runtimecost.go).
 COSTS: dict[str, Cost] = {
     "equals": _equality,
     "not_equals": _smaller,

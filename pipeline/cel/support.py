@@ -1,5 +1,4 @@
-"""The run-time functions of generated programs. They raise for any value that is not plain and known, and the exact tier decides
-instead.
+"""The run-time functions of generated programs. They raise for values that are not plain and known; the exact tier then decides.
 
 This is sound because generated code returns only if nothing on its path is absent, of an unexpected kind, unknown or in error. On
 such a path its steps are the exact tier's steps.

@@ -1,7 +1,7 @@
 """CEL's static types.
 
-A `Type` is a name and its parameters, printed as cel-go prints it (`list(int)`, `map(string, dyn)`, `optional_type(string)`),
-because the text ends in messages that users compare with kube-apiserver's.
+A `Type` is a name and its parameters, printed as cel-go prints it: `list(int)`, `map(string, dyn)`, `optional_type(string)`. The
+text is part of messages that users compare with kube-apiserver's.
 """
 
 from __future__ import annotations

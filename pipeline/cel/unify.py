@@ -1,4 +1,4 @@
-"""How CEL types relate: which types are assignable to which, and what types the type parameters of overloads are bound to.
+"""The relations of CEL types: which types are assignable to which, and the bindings of the type parameters of overloads.
 
 Mirrors cel-go checker/types.go, quirks included, so that it accepts exactly what kube-apiserver accepts. Wrappers, such as
 `wrapper(int)` of google.protobuf.Int64Value, are their inner type or null.
@@ -42,7 +42,7 @@ def is_loose(type_: Type) -> bool:
 
 
 def unwrapped(type_: Type) -> Type:
-    """The type itself, or what a wrapper wraps."""
+    """The type itself, or the inner type of a wrapper."""
     return type_.parameters[0] if type_.name == WRAPPER else type_
 
 

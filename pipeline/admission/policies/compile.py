@@ -129,7 +129,7 @@ class CompiledPolicy:
 
     @cached_property
     def straight(self) -> StraightPath | None:
-        """The straight path through the policy; None if it has none."""
+        """The straight path through the policy; None where `straight_path` finds no such path."""
         from .straight import straight_path  # imported here because that module imports this one
 
         return straight_path(self)

@@ -1,8 +1,9 @@
 """The CEL cost of a policy for one request and one param: per program, and per budget that programs share.
 
-Runs everything that an API server would run, without a budget that ends it: match conditions and, if all are true, the validations,
-every messageExpression and the audit annotations. Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go.
-As there, each program ends at PROGRAM_LIMIT, so a cost above it is a lower bound.
+Runs everything that an API server would run, without a budget that ends it. Match conditions come first. If all are true, the
+validations, every messageExpression and the audit annotations follow. Follows kubernetes/apiserver
+pkg/admission/plugin/policy/validating/validator.go. As there, each program ends at PROGRAM_LIMIT, so a cost above it is a lower
+bound.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Rows = tuple[PolicyVerdict, ...]
 
 
 class Subject:
-    """The policy, the binding (None where there is no binding) and the param names that rows are made for."""
+    """The policy, the binding (None without a binding) and the param names for which rows are made."""
 
     __slots__ = ("actions", "binding", "failure_policy", "names")
 

@@ -1,7 +1,7 @@
 """The declarations of kube-apiserver for expressions of a policy: the variables, their types, and the fields of those types.
 
-Follows kubernetes/apiserver pkg/admission/plugin/cel/{compile,composition}.go. The declarations are stricter than the data: an
-expression that reads a field that is not listed here does not compile, even if the request has the field.
+Follows kubernetes/apiserver pkg/admission/plugin/cel/{compile,composition}.go. The declarations are stricter than the data. An
+expression that reads a field not listed here does not compile, even if the request has the field.
 """
 
 from __future__ import annotations

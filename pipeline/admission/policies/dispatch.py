@@ -1,7 +1,7 @@
 """One request through all policies. Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/dispatcher.go (Dispatch).
 
-This is the hot path of a replay. CompiledPolicy computes once whatever depends on the policy alone. Results that depend on the
-target, namespace and state of the cluster are computed once per combination of these (`due.py`). Rows that say `admit` are made
+This is the hot path of a replay. CompiledPolicy computes once the results that depend on the policy alone. Results that depend on
+the target, namespace and state of the cluster are computed once per combination of these (`due.py`). Rows that say `admit` are made
 once per (policy, binding).
 """
 
@@ -265,7 +265,7 @@ class _Run:
         if whole is Grade.EXACT:
             # Then every part of the evaluation is exact too.
             return policy.even_grades[floor]
-        # Where one outcome stands for all, there are no other outcomes.
+        # Where one outcome stands for all, no other outcomes exist.
         read = (
             denied if outcome.decision is Decision.DENY else checked
             for outcome, checked, denied in zip(

@@ -1,4 +1,5 @@
-"""Rejects what the API server would reject. Follows kubernetes pkg/apis/admissionregistration/validation/validation.go.
+"""Rejects the policies and bindings that the API server would reject. Follows kubernetes
+pkg/apis/admissionregistration/validation/validation.go.
 
 Expressions are not compiled here. A policy whose expression does not compile can be in force, because an older version wrote it;
 its decision is then a matter of evaluation.

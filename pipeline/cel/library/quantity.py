@@ -1,7 +1,7 @@
 """Quantities: apiserver pkg/cel/library/quantity.go over apimachinery's resource.Quantity; its number is in quantity_number.py.
 
-A quantity can change after it was made. This shows where it is used twice, as a variable or an element: comparing an amount with a
-decimal turns it into a decimal, and up to 1.36, adding to a decimal changes it.
+A quantity can change after it was made. This shows where it is used twice, as a variable or an element. Comparing an amount with a
+decimal turns it into a decimal. Up to 1.36, adding to a decimal changes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The number in a quantity: apimachinery pkg/api/resource/{quantity,amount,math}.go.
 
-It is kept as upstream keeps it, because the form shows: either an amount, which is a 64-bit integer times a power of ten, or a
-decimal of any size. Only an amount can be an integer for `asInteger` and `isInteger`: `quantity('1Pi').isInteger()` is false,
+It is kept as upstream keeps it, because the form shows. It is either an amount, which is a 64-bit integer times a power of ten, or
+a decimal of any size. Only an amount can be an integer for `asInteger` and `isInteger`: `quantity('1Pi').isInteger()` is false,
 because upstream's parser takes the slow path for 2^50.
 """
 
