@@ -5,7 +5,7 @@ A server asks one authorizer after the other until one of them allows or denies.
 others, a log records only the requests that they allowed. So the rules here are:
 
 - system:masters may do everything, and the reason is empty.
-- What RBAC allows is allowed. A denial by an earlier authorizer is ignored: of all kinds only a webhook can deny it.
+- What RBAC allows is allowed. Denials by other authorizers are ignored: of all kinds, only a webhook could deny such a request.
 - If RBAC has no opinion, the request is denied if no other authorizer could have allowed it, and unknown otherwise.
 - Where RBAC is unknown, the answer is unknown.
 """
@@ -57,7 +57,7 @@ def others_of(recorded: Iterable[RecordedDecisions]) -> Mapping[str, OtherAuthor
     """The other authorizers of each cluster, as its log shows them.
 
     If RBAC, Node and the superuser group allowed every allowed request of a log, the cluster is taken to have no others. A log
-    without any decision says nothing; a cluster that is not mentioned may have any.
+    without any decision says nothing; a cluster without an entry may have any.
     """
     return {
         each.cluster: OtherAuthorizers.NODE if each.decisions and not each.by_others else OtherAuthorizers.ANY for each in recorded

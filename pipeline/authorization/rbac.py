@@ -117,7 +117,7 @@ class Bindings:
     """The ClusterRoleBindings of a cluster, or the RoleBindings of a namespace, by subject."""
 
     def __init__(self, bindings: Iterable[Versions[Binding]], missing: str = "") -> None:
-        """`missing` says why there may be further bindings; empty if there are none."""
+        """`missing` says why there may be further bindings; empty if all are known."""
         bindings = tuple(bindings)
         self.missing = missing
         self._every = bindings
@@ -136,7 +136,7 @@ class Bindings:
         return self._every
 
     def of(self, keys: frozenset[tuple[str, str]]) -> Sequence[Versions[Binding]]:
-        """The bindings that may be for a user with these keys, each once."""
+        """The bindings that may match a user with these keys, each once."""
         found = {id(versions): versions for key in keys for versions in self._by_key.get(key, ())}
         return [*found.values(), *self._for_anyone]
 

@@ -60,7 +60,7 @@ def adaptive_decisions(atn: ATN) -> frozenset[int]:
 def _first_tokens(start: Any) -> set[int] | None:
     """The tokens that can come next at a state, for all uses of its rule; None where they depend on a precedence.
 
-    No rule matches the empty text, so a rule that is entered is never left without a token.
+    No rule matches the empty text, so every rule consumes a token.
     """
     tokens: set[int] = set()
     waiting, seen = [start], {start}

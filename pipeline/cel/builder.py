@@ -32,7 +32,7 @@ class TooDeepError(Exception):
 
 
 class Builder:
-    """Makes a node of every completed rule. Its methods bear the names of the grammar's rules."""
+    """Makes a node of every completed rule. Its methods have the names of the grammar's rules."""
 
     def begin(self, macros: frozenset[str], quoted_identifiers: bool) -> None:
         self.macros = macros

@@ -35,7 +35,7 @@ class Complaints:
         return len(self.issues)
 
     def repeat(self, start: int, end: int) -> None:
-        """Repeats the issues between two counts, up to the number that messages show."""
+        """Repeats the issues between two counts, unless there are REPEATED_MAX issues already."""
         if self.count < REPEATED_MAX:
             self.issues += self.issues[start:end]
 

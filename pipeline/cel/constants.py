@@ -31,7 +31,7 @@ class Constants:
         self.known: dict[int, tuple[bool, Value]] = {}
 
     def of(self, node: ast.Expr) -> tuple[bool, Value]:
-        """Whether a node is constant, and its value. Raises ProgramError where a constant conversion fails."""
+        """Whether a node is constant, and its value. Raises ProgramError if a constant conversion fails."""
         answer = self.known.get(node.id)
         if answer is None:
             answer = self.known[node.id] = self._fold(node)

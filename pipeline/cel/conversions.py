@@ -33,7 +33,7 @@ _HEXADECIMAL = re.compile(r"[+-]?0[xX]_?[0-9a-fA-F_]*+\.?[0-9a-fA-F_]*+[pP][+-]?
 
 
 def _parse_double(text: str) -> float | None:
-    """Go's strconv.ParseFloat: None where it reports an error, a value out of range included."""
+    """Go's strconv.ParseFloat: None where it reports an error, also for a value out of range."""
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     word = _FLOAT_WORDS.get(unsigned.lower())
     if word is not None:

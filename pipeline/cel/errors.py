@@ -10,7 +10,7 @@ from .types import Type
 # cel-go common/error.go: longer lines are not shown, and issues beyond the limit are only counted.
 SNIPPET_BYTES_MAX = 16384
 ISSUES_MAX = 100
-# An expression that comes out of a parser this deep cannot be evaluated by kube-apiserver either (cel-go parser/options.go).
+# kube-apiserver cannot evaluate an expression that nests deeper than this either (cel-go parser/options.go).
 RECURSION_MAX = 250
 CODE_POINTS_MAX = 100_000
 

@@ -149,7 +149,7 @@ class Generator:
         return Code(f"index({operand.text}, {self.code(node.key).text})")
 
     def logical(self, terms: tuple[ast.Expr, ...], word: str) -> Code:
-        """`and` and `or`. The first term is needed in any case, so its statements may stand in this block."""
+        """`and` and `or`. The first term is always evaluated, so its statements may be written to this block."""
         return Code(f"({self.joined([self.truth(terms[0])], terms[1:], word)})", "bool")
 
     def joined(self, done: list[str], rest: tuple[ast.Expr, ...], word: str) -> str:

@@ -131,7 +131,7 @@ class Program:
         return on_fresh_stack(lambda: Bounds(self.ast, self._names, self._constants))
 
     def cost_bound(self, sizes: Mapping[str, int]) -> int | None:
-        """An upper bound on the cost over variables whose JSON has at most so many bytes, or None (the rule is in `bounds.py`)."""
+        """An upper bound on the cost over variables whose JSON has at most these sizes in bytes, or None (see `bounds.py`)."""
         return self._bounds.cost(sizes)
 
     def size_bound(self, sizes: Mapping[str, int]) -> int | None:

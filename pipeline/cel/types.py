@@ -67,7 +67,7 @@ def parameter(name: str) -> Type:
 
 
 def opaque(name: str, *parameters: Type) -> Type:
-    """A type that only functions can look into, such as `kubernetes.Quantity`."""
+    """A type whose values only functions can read, such as `kubernetes.Quantity`."""
     return Type(name, parameters)
 
 

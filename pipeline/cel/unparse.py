@@ -1,4 +1,4 @@
-"""An expression as text again, from any node of its tree: how explanations quote a part of it."""
+"""Turns any node of a tree back into text, so that explanations can quote it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _literal_argument(function: str, test: Callable[[Value], object]) -> Callabl
 
 
 def _same_types(node: ast.Expr, checked: _Facts, complaints: Complaints) -> None:
-    """Elements of a literal must be of one type, and dyn is a type of its own here."""
+    """Elements of a literal must be of one type; dyn counts as a separate type here."""
     match node:
         case ast.ListLiteral(elements=elements, optional=optional):
             _agree([(each, _held(checked.types[each.id], at in optional)) for at, each in enumerate(elements)], complaints, 1)

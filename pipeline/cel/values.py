@@ -34,7 +34,7 @@ Value: TypeAlias = Any
 
 
 class CelError(Exception):
-    """A runtime error of CEL, worded as cel-go words it. It is a result, not a failure of the program."""
+    """A runtime error of CEL, in cel-go's words. It is a result, not a failure of the program."""
 
     @property
     def message(self) -> str:

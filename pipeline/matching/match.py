@@ -1,4 +1,4 @@
-"""One MatchResources against one request. Follows kubernetes/apiserver pkg/admission/plugin/policy/matching/matching.go.
+"""Matches one request with one MatchResources. Follows kubernetes/apiserver pkg/admission/plugin/policy/matching/matching.go.
 
 Upstream evaluates the selectors first, then the rules; an error of a selector counts only if the rules match. This module evaluates
 the rules first: the outcome is the same, and it skips the lookups for selectors that do not matter.

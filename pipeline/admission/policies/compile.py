@@ -182,7 +182,7 @@ def _reads(variables: Mapping[str, Program], expressions: Iterable[CompiledExpre
 
 
 class _Compiler:
-    """Compiles variables in order: each sees the variables before it, with the types that they turned out to have."""
+    """Compiles variables in order: each sees the earlier variables, with the types of their expressions."""
 
     def __init__(self, policy: Policy, version: Version) -> None:
         self._policy = policy

@@ -1,4 +1,6 @@
-"""One request through all policies. Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/dispatcher.go (Dispatch).
+"""Evaluates one request with all policies.
+
+Follows kubernetes/apiserver pkg/admission/plugin/policy/validating/dispatcher.go (Dispatch).
 
 This is the hot path of a replay. CompiledPolicy computes once the results that depend on the policy alone. Results that depend on
 the target, namespace and state of the cluster are computed once per combination of these (`due.py`). Rows that say `admit` are made

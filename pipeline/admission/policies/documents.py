@@ -34,7 +34,7 @@ class Document:
         return self.source
 
     def below(self, path: Path, value: Any) -> Document:
-        """The part of this document at `path` as a document of its own (an item of a List)."""
+        """The part of this document at `path` as a separate document (an item of a List)."""
         size = len(path)
         return Document(value, self.source, {key[size:]: line for key, line in self.lines.items() if key[:size] == path})
 

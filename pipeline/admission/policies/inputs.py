@@ -69,7 +69,7 @@ class Inputs:
         self._namespace: Evidence[Object | None] | None = None
 
     def of(self, request: AdmissionRequest) -> Inputs:
-        """The values of another request in the same place: the same state of the cluster, and the same authorizer."""
+        """The values of another request, with the same state of the cluster and the same authorizer."""
         return Inputs(request, self.world, self._authorize, managed_fields=self._managed_fields)
 
     def plain(self, names: frozenset[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Whether a policy could exceed a cost limit over data of some size, found without evaluating anything.
+"""Decides, without an evaluation, whether a policy could exceed a cost limit over data of some size.
 
 Counting costs makes evaluation several times slower, and few policies come near a limit. So this module asks upper bounds first,
 from the cheapest to the dearest. They use the size of each variable, then the sizes of its fields, then its longest list and
@@ -71,7 +71,7 @@ class Measured:
         return Extent(_rounded_up(longest), _rounded_up(self._text.count(b",") + 1))
 
     def extent(self, skipped: str) -> Extent:
-        """The longest list or map and the longest string, rounded up to four steps in every doubling."""
+        """The longest list or map and the longest string, each rounded up to one of four steps per doubling."""
         found = self._extents.get(skipped)
         if found is None:
             length, entries = extent_of(self._value, skipped)

@@ -63,7 +63,7 @@ def cut_annotation(value: str) -> str:
 
 
 def code_of(reason: str) -> int:
-    """The HTTP status of a denial with this reason (Invalid if it has none)."""
+    """The HTTP status of a denial with this reason; an empty reason counts as Invalid."""
     return CODES.get(reason or REASON_INVALID, 422)
 
 
@@ -135,7 +135,7 @@ def warnings(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
 
 
 def audited(verdicts: Iterable[PolicyVerdict]) -> Iterator[PolicyVerdict]:
-    """The verdicts that the audit event would carry if it could carry all."""
+    """The verdicts that an audit event without a size limit would carry."""
     return (verdict for verdict in _failures(verdicts) if Action.AUDIT in verdict.actions)
 
 

@@ -71,7 +71,7 @@ Authorize: TypeAlias = Callable[[Attributes], Answer]
 
 
 class _Receiver(Opaque):
-    """Upstream cannot compare any of these, not even with themselves."""
+    """Upstream rejects every comparison of these values, even with themselves."""
 
     __slots__ = ()
 

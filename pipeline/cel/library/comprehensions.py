@@ -1,4 +1,4 @@
-"""Comprehensions over two variables: cel-go ext/comprehensions.go. They are macros of the language, so there is nothing to call."""
+"""Comprehensions over two variables: cel-go ext/comprehensions.go. They are macros, so this library has no functions."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def search(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 def regex_cost(text_size: int, pattern_size: int) -> int:
-    """The cost counts one more character of text, so that an expensive pattern costs something on an empty string."""
+    """The cost counts the text as one longer, so that an expensive pattern costs something on an empty string."""
     return ceil((1.0 + text_size) * STRING_FACTOR) * ceil(pattern_size * REGEX_FACTOR)
 
 

@@ -1,8 +1,8 @@
 """`string.format`, version 2: cel-go ext/formatting.go with the locale en_US, the only one that Kubernetes uses.
 
 The locale shows in `%f` and `%e`, which Go's golang.org/x/text prints: digits are grouped, infinity is a symbol, and an exponent is
-a power of ten. Up to Kubernetes 1.32, whose golang.org/x/text is older than v0.23, narrow spaces surround it. Contents of a list or
-map are printed as CEL literals, without a locale.
+a power of ten. Up to Kubernetes 1.32, whose golang.org/x/text is older than v0.23, the times sign stands between narrow spaces.
+Contents of a list or map are printed as CEL literals, without a locale.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def last_index_of(items: list[Value], wanted: Value) -> int:
 
 
 def includes(target: Value, wanted: Value) -> bool:
-    """Whether a list has an element, or whether anything else is equal to it."""
+    """Whether a list contains `wanted`; a value that is not a list is compared with it."""
     return has(target, wanted) if target.__class__ is list else same(target, wanted)
 
 

@@ -123,7 +123,7 @@ def compare(left: Semver, right: Semver) -> int:
 
 
 def _int(number: int) -> int:
-    """The numbers are unsigned upstream and converted without a check."""
+    """Upstream converts the unsigned numbers to signed ones without a check."""
     return number if number <= INT_MAX else number - 2**64
 
 
