@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .admission.policies import PolicySet, load_policy_set, parse_policy_set
     from .replay import ReplayPlan, RunSummary, Window, compare_with_log, plan_replay, plan_replay_from_log, run_replay
 
-# Loaded when asked for: the CEL room stands alone and must not bring in the lake.
+# Loaded on first use: the CEL room stands alone and must not import the lake.
 _PUBLIC = {
     "PolicySet": ".admission.policies",
     "ReplayPlan": ".replay",

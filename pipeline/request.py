@@ -1,6 +1,6 @@
 """The admission request: the noun that every room of the pipeline shares.
 
-Follows kubernetes/apiserver pkg/admission/interfaces.go (Attributes), with one difference: whatever an audit log may fail to tell
+Follows kubernetes/apiserver pkg/admission/interfaces.go (Attributes), with one difference. Every value that an audit log may lack
 is `Known(value, source)` or `Unknown(reason)`, and stays so until the verdict.
 """
 
@@ -20,13 +20,13 @@ Object: TypeAlias = dict[str, Any]
 class Grade(StrEnum):
     """How good a piece of evidence is; a verdict is as good as the worst piece that it read."""
 
-    EXACT = "exact"  # what the server itself recorded of this request
+    EXACT = "exact"  # the server itself recorded it for this request
     INFERRED = "inferred"  # follows from other recorded requests by the server's own rules
-    PARTIAL = "partial"  # the best that is known; parts of it may differ from what the server saw
+    PARTIAL = "partial"  # the best evidence there is; parts of it may differ from the server's input
 
 
 def worst(*grades: Grade) -> Grade:
-    """The weakest of some grades; EXACT if there are none."""
+    """The weakest of some grades; EXACT without grades."""
     found = Grade.EXACT
     for grade in grades:
         if grade is Grade.PARTIAL:
@@ -38,7 +38,7 @@ def worst(*grades: Grade) -> Grade:
 
 @dataclass(frozen=True, slots=True)
 class Known(Generic[T_co]):
-    """A value and where it was taken from, such as `responseObject` or `snapshot namespaces.json`."""
+    """A value and its source, such as `responseObject` or `snapshot namespaces.json`."""
 
     value: T_co
     source: str
@@ -47,7 +47,7 @@ class Known(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody recorded it. `reason` says what was missing, in words that a report can print."""
+    """A value that is not recorded. `reason` says which record is missing, in words that a report can print."""
 
     reason: str
 
@@ -80,7 +80,7 @@ class GroupVersionResource:
 class UserInfo:
     """The effective user: the impersonated one if the request impersonated.
 
-    `is_whole` is false where no more than the name was recorded, or not even that: then what is empty is unknown.
+    `is_whole` is false if the record holds at most the name: then empty fields are unknown.
     """
 
     username: str = ""
@@ -92,12 +92,12 @@ class UserInfo:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """One pass of validating admission: what a policy was, or would have been, given.
+    """One pass of validating admission: the input that a policy had, or would have had.
 
-    `kind` is the kind of the object in the request (Scale for `deployments/scale`, PodExecOptions for `pods/exec`); Unknown where
-    neither a body nor the table of built-in resources tells. `object` is Known(None) where the API server passes null (DELETE),
-    `old_object` likewise (CREATE, CONNECT). `name` is as validating admission saw it, that is with a generated name resolved.
-    `dry_run` is unknown with the options that say so: those of a delete come in its body.
+    `kind` is the kind of the object in the request (Scale for `deployments/scale`, PodExecOptions for `pods/exec`). It is Unknown
+    if neither a body nor the table of built-in resources says it. `object` is Known(None) if the API server passes null (DELETE),
+    `old_object` likewise (CREATE, CONNECT). `name` is as validating admission saw it: the server has resolved a generated name.
+    `dry_run` is unknown if the options are unknown: those of a delete come in its body.
     """
 
     cluster: str

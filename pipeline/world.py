@@ -1,4 +1,4 @@
-"""The state of the cluster as of one moment: what a policy evaluation looks up in addition to the request itself."""
+"""The state of the cluster as of one moment: the objects that a policy evaluation looks up in addition to the request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .request import Evidence, Object
 
 
 class World(Protocol):
-    """As of one moment. Known(None) means that the object did not exist then; Unknown that nobody can tell."""
+    """The cluster as of one moment. Known(None) means that the object did not exist then; Unknown means that no record says."""
 
     def namespace(self, name: str) -> Evidence[Object | None]:
-        """The whole Namespace object (labels are what most callers want)."""
+        """The whole Namespace object (most callers want its labels)."""
         ...
 
     def param(self, api_version: str, kind: str, namespace: str, name: str) -> Evidence[Object | None]:

@@ -1,4 +1,4 @@
-"""What admission was given, and what the cluster was at the time: recorded audit events turned back into admission requests.
+"""The input of admission and the state of the cluster at the time: recorded audit events turned back into admission requests.
 
 rows of events -> record() -> LogVersions ---+
                                              +-> admission_requests() -> AdmissionRequest | NotReplayed

@@ -1,4 +1,4 @@
-"""Who and what a request was: kind, name and namespace as validating admission saw them."""
+"""The attributes of a request: kind, name and namespace as validating admission saw them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DENIED_NAME = re.compile(r'^\S+ "([^"]+)" is forbidden: ')
 
 
 class Discovery(Protocol):
-    """What the cluster served at a time, beyond the built-in resources."""
+    """The custom resources that the cluster served at a time."""
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
         """The kind of a custom resource, or None if no CRD is known for it."""
@@ -28,7 +28,7 @@ class Discovery(Protocol):
 
 
 def kind_of_request(event: Event, discovery: Discovery | None) -> Evidence[GroupVersionKind]:
-    """The kind of the object in the request: of a built-in resource by the table, else by a body or a definition."""
+    """The kind of the object in the request: from the table for a built-in resource, else from a body or a definition."""
     kind = kind_of(event.resource, event.subresource)
     if kind is not None:
         return Known(kind, "built-in resources")
@@ -54,7 +54,7 @@ def scale_paths_of(event: Event, discovery: Discovery | None) -> Evidence[ScaleP
 
 
 def name_of_request(event: Event) -> Evidence[str]:
-    """The name; a generated one is resolved before validating admission, and stands in the response or in the words of a denial."""
+    """The name. The server resolves a generated one before validating admission; the response or a denial's message shows it."""
     if event.name:
         return Known(event.name, "objectRef")
     response = event.response_head
@@ -67,7 +67,7 @@ def name_of_request(event: Event) -> Evidence[str]:
 
 
 def namespace_of_request(event: Event) -> str:
-    """A request for a Namespace has its own name for a namespace, unless that is to be generated."""
+    """The namespace. A request for a Namespace has that object's own name here, unless the server generates the name."""
     if event.resource.resource == "namespaces" and not event.resource.group:
         return event.namespace or event.name
     return event.namespace

@@ -1,7 +1,7 @@
-"""What the server makes of an object on its way to validating admission, as far as it does not depend on the cluster.
+"""The changes that the server makes to an object before validating admission, as far as they do not depend on the cluster.
 
-For objects of refused requests, which no response shows. Left out, because they cannot be known: the uid, the random
-name of a pod's token volume, priorities and limits that other objects of the cluster define, allocated addresses.
+They are needed for objects of refused requests, which no response shows. Some values cannot be known and are left out: the uid,
+the random name of a pod's token volume, priorities and limits that other objects of the cluster define, allocated addresses.
 """
 
 from __future__ import annotations
@@ -106,18 +106,18 @@ _POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def has_defaults(resource: GroupVersionResource) -> bool:
-    """Whether the API may add fields to an object that leaves them out. Schemas of custom resources are not looked at."""
+    """Whether the API may add fields to an object that leaves them out. It does not read schemas of custom resources."""
     place = (resource.group, resource.resource)
     return by_resource(*place) is not None and place not in _WITHOUT_DEFAULTS
 
 
 def keeps_status(resource: GroupVersionResource) -> bool:
-    """Whether a write of the main resource cannot change `status`. Of custom resources this depends on their definition: False."""
+    """Whether a write of the main resource cannot change `status`. False for custom resources: it depends on their definition."""
     return (resource.group, resource.resource) in _FIRST_STATUS or resource.resource in ("pods", "nodes")
 
 
 def prepare_for_create(value: Object, resource: GroupVersionResource) -> None:
-    """Do to a new object what its strategy and the in-tree admission plugins always do."""
+    """Apply to a new object the changes that its strategy and the in-tree admission plugins always make."""
     place = (resource.group, resource.resource)
     metadata = value.setdefault("metadata", {})
     metadata.pop("resourceVersion", None)
@@ -178,7 +178,7 @@ def _default_container(container: Object) -> None:
 
 
 def leave_out_empty(value: Object, resource: GroupVersionResource) -> None:
-    """Drop what Go does not write when it is empty: a patched built-in object has passed through its Go type."""
+    """Drop empty fields that Go does not write: a patched built-in object has passed through its Go type."""
     metadata = value.get("metadata", {})
     for name in _OMITTED_WHEN_EMPTY:
         if name in metadata and not metadata[name] and by_resource(resource.group, resource.resource):
@@ -192,7 +192,7 @@ def _prepare_namespace(value: Object) -> None:
 
 
 def as_stored_namespace(value: Object) -> None:
-    """Give a Namespace as it was sent the parts that its strategy sets and no client does (registry/core/namespace/strategy.go)."""
+    """Add to a Namespace, as a client sent it, the parts that its strategy sets (registry/core/namespace/strategy.go)."""
     _prepare_namespace(value)
     is_ending = "deletionTimestamp" in value["metadata"]
     value["status"] = (value.get("status") or {}) | {"phase": "Terminating" if is_ending else "Active"}

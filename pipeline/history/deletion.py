@@ -1,4 +1,4 @@
-"""DeleteOptions as policies see them: what the client sent, and what the store adds before it asks."""
+"""DeleteOptions as policies see them: the client's options, plus the fields that the store adds before admission."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .writes import keeps_bodies
 def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode) -> Evidence[Object | None]:
     """The options of one delete. A deletecollection passes on a copy for each object, as sent.
 
-    For a pod the grace period is settled before admission, for a Namespace the uid becomes a precondition.
+    Before admission, the server settles the grace period for a pod, and makes the uid a precondition for a Namespace.
     """
     if event.request_raw is None and not keeps_bodies(event):
         return Unknown(f"options of a delete come in its body, and no body was recorded: {why_no_request(event)}")
@@ -32,9 +32,10 @@ def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode
 
 
 def is_pending(event: Event, met: Met, decode: Decode) -> bool:
-    """Whether a pod was being deleted already and this request does not hurry it: then the store answers without admission.
+    """Whether a pod was being deleted already, and this request does not shorten that: then the store answers without admission.
 
-    Only a recorded body of the version that was met tells; see BeforeDelete in kubernetes/apiserver pkg/registry/rest/delete.go.
+    Only a recorded body of the version that the request met shows this; see BeforeDelete in kubernetes/apiserver
+    pkg/registry/rest/delete.go.
     """
     version = met.version
     if event.resource.resource != "pods" or event.resource.group or not event.succeeded or met.grade is Grade.PARTIAL:

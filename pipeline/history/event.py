@@ -16,15 +16,15 @@ Raw: TypeAlias = str | bytes
 Decode: TypeAlias = Callable[[Raw], Json]
 Row: TypeAlias = Mapping[str, Any]
 
-# With the numbers that the API server reads: whoever looks at a whole object must see what a lane sees of it.
+# Reads numbers as the API server does, so that a reader of a whole object sees the same values as a lane.
 decode_json: Decode = decode
 
-# Why an object is unknown that was recorded, and that nobody could read.
+# The reason for an object that was recorded but could not be read.
 TOO_DEEP = "an object nests deeper than can be read"
 
 
 class BodyKind(StrEnum):
-    """What a recorded body is. Only OBJECT and LIST are objects of the resource that the request names."""
+    """The kind of a recorded body. Only OBJECT and LIST are objects of the resource that the request names."""
 
     NONE = "none"
     OBJECT = "object"
@@ -36,7 +36,7 @@ class BodyKind(StrEnum):
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
-    """The few fields of metadata that tell which object and which version a body is."""
+    """The few fields of metadata that say which object and which version a body is."""
 
     name: str = ""
     namespace: str = ""
@@ -70,7 +70,7 @@ _NO_HEAD = Head()
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """A time as Kubernetes writes it in objects; None for what is not a time, or one without its zone."""
+    """A time as Kubernetes writes it in objects; None if the text is not a time, or lacks a zone."""
     try:
         moment = datetime.fromisoformat(text) if text else None
     except ValueError:
@@ -79,7 +79,7 @@ def moment_of(text: str | None) -> datetime | None:
 
 
 def head_of(raw: Raw | None) -> Head:
-    """The identifying part of a body; an empty Head for none, patch operations, ill-typed metadata, and what nests too deep."""
+    """The identifying part of a body; an empty Head for no body, patch operations, ill-typed metadata, or too deep nesting."""
     if raw is None:
         return _NO_HEAD
     try:
@@ -89,7 +89,7 @@ def head_of(raw: Raw | None) -> Head:
 
 
 def body_kind(head: Head, raw: Raw | None) -> BodyKind:
-    """Classify a body. Clients that asked for a Table or PartialObjectMetadata leave that in responseObject, not the object."""
+    """Classify a body. For clients that asked for a Table or PartialObjectMetadata, responseObject holds that, not the object."""
     if raw is None:
         return BodyKind.NONE
     if not head.kind or not head.api_version:
@@ -105,7 +105,7 @@ def body_kind(head: Head, raw: Raw | None) -> BodyKind:
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A row of `events`, with nulls as empty strings where the API server cannot tell the two apart either."""
+    """A row of `events`, with nulls as empty strings where the API server treats both alike."""
 
     cluster: str
     audit_id: str
@@ -128,7 +128,7 @@ class Event(msgspec.Struct, frozen=True):
     request_raw: Raw | None
     response_raw: Raw | None
     flags: frozenset[str]
-    _heads: dict[str, Head] = {}  # filled at the first look
+    _heads: dict[str, Head] = {}  # filled at the first read
 
     @classmethod
     def from_row(cls, row: Row) -> Event:
@@ -174,7 +174,7 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def response_kind(self) -> BodyKind:
-        """What responseObject is."""
+        """The kind of responseObject."""
         return body_kind(self.response_head, self.response_raw)
 
     @property
@@ -183,7 +183,7 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def write_id(self) -> tuple[str, datetime]:
-        """Which request: clients choose auditIDs, and may give several requests the same one."""
+        """The identity of the request: clients choose auditIDs, and may give several requests the same one."""
         return self.audit_id, self.stage_ts
 
     @property
@@ -194,7 +194,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def effective_user(row: Row) -> UserInfo:
-    """The impersonated user if the request impersonated, else the authenticated one: that is what policies see."""
+    """The user that policies see: the impersonated user if the request impersonated, else the authenticated one."""
     if row["impersonated_user"]:
         user = decode_json(row["impersonated_user"])
         return UserInfo(
@@ -207,5 +207,5 @@ def effective_user(row: Row) -> UserInfo:
 
 
 def _extra(told: Mapping[str, Any] | None) -> dict[str, Any]:
-    """With the lists that Go writes as null because they are empty."""
+    """The extra values, with empty lists in place of the nulls that Go writes for them."""
     return {name: values or [] for name, values in (told or {}).items()}

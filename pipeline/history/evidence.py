@@ -1,4 +1,4 @@
-"""A known value that is computed when somebody reads it."""
+"""A known value that is computed when it is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNREAD: Any = object()
 
 
 class LazyKnown(Known[T_co]):
-    """A Known whose value is computed at the first read: most bodies of a replay are never looked into.
+    """A Known whose value is computed at the first read: a replay never reads most bodies.
 
     Equality, matching and pickling behave as for Known; pickling reads the value.
     """

@@ -1,4 +1,4 @@
-"""Whether recorded bodies are objects at all. An API server records none that are not; who writes or changes logs elsewhere may."""
+"""Whether recorded bodies are objects. An API server records only objects; other writers or editors of logs may not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .reconstruct import NotReplayed, admission_requests
 from .versions import Versions
 
 
-# A null stands for nothing at all, as in Go; clients send many.
+# A null means that the field is absent, as in Go; clients send many.
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str | UnsetType | None = UNSET
     namespace: str | UnsetType | None = UNSET
@@ -53,7 +53,7 @@ def shows_objects(event: Event) -> bool:
 
 
 def unfit_body(event: Event) -> str:
-    """Why a body of an event is none of Kubernetes; empty if all are."""
+    """Why a body of an event is not an object of Kubernetes; empty if all bodies are."""
     for name, raw in (("requestObject", event.request_raw), ("responseObject", event.response_raw)):
         is_patch = event.verb == "patch" and name == "requestObject"
         if raw is not None and (problem := _problem(raw, is_patch)):
@@ -62,7 +62,7 @@ def unfit_body(event: Event) -> str:
 
 
 def is_fit(value: Object) -> bool:
-    """Whether an object, or the part of one that was decoded, is one of Kubernetes as far as it goes."""
+    """Whether an object, or its decoded part, has the types that Kubernetes requires."""
     try:
         msgspec.convert(value, _Object)
     except msgspec.ValidationError:
@@ -71,8 +71,8 @@ def is_fit(value: Object) -> bool:
 
 
 def fit_requests(event: Event, versions: Versions, discovery: Discovery | None = None) -> list[AdmissionRequest] | NotReplayed:
-    """What admission_requests makes of an event; of one with a body that is not an object only that it is not replayed, and why."""
-    # Bodies are decoded when they are first read, which is too late for a reason.
+    """The result of admission_requests for an event. If a body is not an object, it says only that and why it is not replayed."""
+    # Bodies are decoded at their first read, which is too late to give a reason.
     if problem := unfit_body(event):
         return NotReplayed(problem, Admission.UNKNOWN)
     return admission_requests(event, versions, discovery)

@@ -1,6 +1,6 @@
 """Which policies, bindings and other configuration the server enforced at a moment.
 
-A written policy is not in force at once: the server rebuilds what it enforces once a second from what its informers have seen
+A written policy is not in force at once: once a second, the server rebuilds its policies from its informers' objects
 (kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_source.go). Requests within that span may have met either version.
 """
 
@@ -26,8 +26,9 @@ _ABSENT: Known[Object | None] = Known(None, "not created yet")
 class InForce:
     """One policy, binding or other object of configuration as of a moment.
 
-    `object` is the version that had settled; Known(None) if there was none. `others` are versions that may have been in force
-    instead, because they were written just then: empty at most moments. Versions that say the same as the settled one are left out.
+    `object` is the version that had settled; Known(None) if the object did not exist. `others` are versions that may have been in
+    force instead, because they were written just then: empty at most moments. Versions equal in content to the settled one are left
+    out.
     """
 
     name: str
@@ -52,7 +53,7 @@ class PolicyTimeline:
         self._boundaries = sorted({moment for version in changes for moment in (version.began, version.since + delay)})
 
     def epoch(self, ts: datetime) -> int:
-        """A number that two moments share only if policies_at and bindings_at are the same for both."""
+        """A number that is the same for two moments only if policies_at and bindings_at are too."""
         return bisect_right(self._boundaries, ts)
 
     def policies_at(self, ts: datetime) -> Sequence[InForce]:
@@ -64,7 +65,7 @@ class PolicyTimeline:
         return self._at(BINDINGS, ts)
 
     def settling(self, ts: datetime) -> datetime | None:
-        """From when on all policies and bindings that a request received at `ts` may have met only in part are in force."""
+        """The time from which all policies and bindings are in force that were in flight for a request received at `ts`."""
         keys = [*self._history.keys(self._cluster, POLICIES), *self._history.keys(self._cluster, BINDINGS)]
         changes = [version.since for key in keys for version in _in_flight(self._history, key, ts, self._delay)]
         return max(changes) + self._delay if changes else None
@@ -76,7 +77,7 @@ class PolicyTimeline:
 
 
 def in_force(history: LogHistory, key: ObjectKey, ts: datetime, delay: timedelta) -> InForce | None:
-    """One object of configuration as a request received at `ts` met it, if it was there. Changes take up to `delay`."""
+    """One object of configuration as a request received at `ts` met it, if it existed. Changes take up to `delay`."""
     settled = _settled(history, key, ts - delay)
     others = [history.object_of(version) for version in _in_flight(history, key, ts, delay)]
     kept = tuple(other for other in others if not _say_the_same(settled, other))
@@ -90,7 +91,7 @@ def _settled(history: LogHistory, key: ObjectKey, moment: datetime) -> Evidence[
     if version is not None:
         return history.object_of(version)
     found = history.object_at(key, moment)
-    # The first thing that the log says of a policy is often its creation; before that there was none.
+    # The first event of a policy in the log is often its creation; before that the policy did not exist.
     return _ABSENT if isinstance(found, Known) else found
 
 
@@ -109,5 +110,5 @@ def _say_the_same(left: Evidence[Object | None], right: Evidence[Object | None])
 
 
 def _said(value: Object) -> Object:
-    """What an object says, apart from who it is and how it fares."""
+    """The content of an object, apart from its identity and its status."""
     return {name: part for name, part in value.items() if name not in ("apiVersion", "metadata", "status")}

@@ -1,8 +1,8 @@
-"""The object of a request whose response is not that object: what the client asked for, taken as far as the record allows.
+"""The object of a request whose response is not that object: the client's object, with the recorded changes of the server.
 
-A refused create is its body with the recorded webhook patches; a refused update has in addition what the server copies from the
-stored object; a refused patch is the stored object, patched. An answer that shows metadata alone replaces the metadata. What
-in-tree admission plugins and the defaulting of patched parts would have changed is not recorded, so that all of this is PARTIAL.
+A refused create is its body with the recorded webhook patches. A refused update has in addition the fields that the server
+copies from the stored object. A refused patch is the stored object, patched. An answer that shows metadata alone replaces the
+metadata. Changes by in-tree admission plugins and the defaulting of patched parts are not recorded, so all of these are PARTIAL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .writes import answered_metadata, why_no_body, why_not_kept
 _PARTS = ("metadata", "spec", "status")
 _PATCH_ANNOTATION = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$")
 
-# What an update keeps of the stored metadata, whatever the client sends (kubernetes/apiserver pkg/registry/rest/update.go).
+# Stored metadata that an update keeps, regardless of the client's values (kubernetes/apiserver pkg/registry/rest/update.go).
 _KEPT_METADATA = (
     "namespace",
     "uid",
@@ -38,7 +38,7 @@ _KEPT_METADATA = (
     "selfLink",
 )
 
-# What a create takes from no client (kubernetes/apiserver pkg/registry/rest/meta.go, WipeObjectMetaSystemFields).
+# Metadata that a create never takes from a client (kubernetes/apiserver pkg/registry/rest/meta.go, WipeObjectMetaSystemFields).
 _NOT_FROM_CLIENTS = ("namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -106,7 +106,7 @@ def patched_object(event: Event, old: Evidence[Object | None], decode: Decode) -
 
 
 def is_apply(event: Event) -> bool:
-    """Whether a request is an apply, which may create what it names."""
+    """Whether a request is an apply, which may create the object that it names."""
     if event.verb != "patch":
         return False
     if event.request_raw is None:
@@ -116,7 +116,7 @@ def is_apply(event: Event) -> bool:
 
 
 def replace_metadata(value: Object, metadata: Object, resource_version: str) -> None:
-    """Put metadata that an answer showed in the place of an object's own, with the resourceVersion that admission saw."""
+    """Replace an object's metadata with that of an answer, with the resourceVersion that admission saw."""
     kept = {name: entry for name, entry in metadata.items() if name not in ("managedFields", "resourceVersion")}
     value["metadata"] = {**kept, **({"resourceVersion": resource_version} if resource_version else {})}
 
@@ -142,14 +142,14 @@ def webhook_patches(annotations: Mapping[str, str]) -> Iterator[list[dict[str, A
 
 
 def why_no_request(event: Event) -> str:
-    """In words for a report: why there is no requestObject."""
+    """Why an event lacks a requestObject, in words for a report."""
     return why_not_kept(event) if event.level in ("Metadata", "None") else why_no_body(event)
 
 
 def _sent(event: Event, raw: Raw, decode: Decode) -> Callable[[], Object] | Unknown:
     """Reads what the client sent, with the patches of webhooks; Unknown where one of them does not fit.
 
-    Only with patches is it read at once, and whole: what `decode` leaves out may be what a patch changes.
+    With patches it is read at once, and whole, because a patch may change a part that `decode` leaves out.
     """
     if not any(map(_PATCH_ANNOTATION.match, event.annotations)):
         return lambda: decode(raw)
@@ -160,7 +160,7 @@ def _sent(event: Event, raw: Raw, decode: Decode) -> Callable[[], Object] | Unkn
 def _with_webhook_patches(value: Object, annotations: Mapping[str, str]) -> Object | Unknown:
     """An object after the recorded patches of webhooks.
 
-    They fit what the API server recorded. They may not fit what is left of it: redaction takes values and whole Secrets out.
+    They fit the body that the API server recorded. They may not fit a redacted body, which lacks values or a whole Secret.
     """
     try:
         for operations in webhook_patches(annotations):
@@ -173,7 +173,7 @@ def _with_webhook_patches(value: Object, annotations: Mapping[str, str]) -> Obje
 
 
 def _prepared(value: Object, old: Object, event: Event) -> Object:
-    """What strategies and BeforeUpdate do to an object, as webhooks left it, that is to replace a stored one."""
+    """An object that replaces a stored one, after webhooks, strategies and BeforeUpdate."""
     if event.subresource in ("status", "approval", "finalize"):
         value = _only_subresource(value, old, event.subresource)
     metadata, stored = value.setdefault("metadata", {}), old.get("metadata", {})

@@ -1,8 +1,8 @@
-"""Which kind a built-in resource has, and whether it is namespaced.
+"""The kind of each built-in resource, and whether it is namespaced.
 
-An audit event names the resource (`deployments`) and a policy speaks of the kind (`Deployment`); only discovery joins the two, and
-no event records discovery. So this table holds what kube-apiserver serves. A kind does not change with the version of its API, so
-rows carry no version; that a version was served at all follows from the request having been answered.
+An audit event names the resource (`deployments`) and a policy names the kind (`Deployment`). Only discovery joins the two, and
+events do not record discovery, so this table holds the resources that kube-apiserver serves. A kind is the same in all versions
+of its API, so rows carry no version. A version was served if the server answered the request.
 Source: kubernetes/kubernetes pkg/registry/*/rest/storage_*.go and kubernetes/api, releases 1.30 to 1.37.
 """
 
@@ -125,7 +125,7 @@ def by_kind(group: str, kind: str) -> Resource | None:
 
 
 def subresource_kind(group: str, resource: str, subresource: str) -> GroupVersionKind | None:
-    """The kind of a subresource whose object is not its parent (Scale, Eviction, PodExecOptions); None where it is the parent."""
+    """The kind of a subresource whose object is not its parent (Scale, Eviction, PodExecOptions); None if it is the parent."""
     return _SUBRESOURCES.get((group, resource, subresource)) or _SUBRESOURCES.get(("*", "*", subresource))
 
 

@@ -1,9 +1,9 @@
-"""Whether an object that is not mentioned was absent at a moment, as the lists of snapshots and the log together tell.
+"""Whether an object without a record was absent at a moment, from the lists of snapshots and the log together.
 
-A list speaks for the time after it, because the log tells what was written since. A later list speaks for the time before it, too:
-what it shows was there once it had been created, and the log tells what was deleted or changed since. That holds only as far as the
-log records the writes of a resource. The audit policy itself is not in the lake, so the log and the lists are held against each
-other: one write that should be recorded and is not, and a later list says nothing of the time before.
+A list is evidence for the time after it, because the log records later writes. A later list is evidence for the time before it
+too: a listed object existed since its creation, and the log records deletions and changes. That holds only if the log records the
+writes of a resource. The audit policy itself is not in the lake, so the log and the lists are compared: after one missing write, a
+later list is not evidence for the time before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LISTING_TIME = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
 _EVER = datetime.min.replace(tzinfo=UTC)
 _NEVER = datetime.max.replace(tzinfo=UTC)
-# A list may be this much later than the last event, or as much as the log is long. Later, it says too little of the log's time.
+# A list may be this much later than the last event, or as much as the log is long. An even later list says too little of its time.
 _GAP_MAX = timedelta(hours=1)
 _NAMESPACES = ResourceName("", "namespaces")
 # Kubernetes puts one of each into every namespace (kube-root-ca.crt, default), so a list of all namespaces shows several.
@@ -53,7 +53,7 @@ class Listings:
         spans: Mapping[str, Span] | None = None,
         refused: Iterable[Disturbance] = (),
     ) -> None:
-        """`keys` gives every object of a resource that was ever mentioned; without `spans` the recorded writes tell them.
+        """`keys` gives every recorded object of a resource. Without `spans` they follow from the recorded writes.
 
         `refused` are deletecollections that were refused halfway, after they had deleted some objects.
         """
@@ -67,7 +67,7 @@ class Listings:
         self._unrecorded: dict[tuple[str, ResourceName, ObjectList], str] = {}
 
     def times(self) -> Iterator[tuple[str, datetime]]:
-        """The cluster and the moment of each list, and of each deletion that may change what a later list says."""
+        """The cluster and the moment of each list, and of each deletion that may change the evidence of a later list."""
         yield from ((cluster, found.taken) for (cluster, _), lists in self._lists.items() for found in lists)
         yield from ((cluster, found.version.since) for (cluster, _), several in self._nameless.items() for found in several)
 
@@ -77,9 +77,10 @@ class Listings:
         return next((found for found in lists if self._covers(cluster, name, found, namespace)), None)
 
     def complete(self, cluster: str, name: ResourceName, moment: datetime, namespace: str | None) -> Evidence[ObjectList] | None:
-        """The list from which the objects of a resource at a moment follow, and how surely; None if no list speaks of them.
+        """The list from which the objects of a resource at a moment follow, with its grade; None if no list covers them.
 
-        `namespace` is the one that matters, or None where all do. Unknown tells why a later list says nothing of that moment.
+        `namespace` limits the question to one namespace; None asks about all. Unknown says why a later list is no evidence for that
+        moment.
         """
         first = self.first(cluster, name, namespace)
         if first is None:
@@ -97,7 +98,7 @@ class Listings:
         return Known(first, f"{first.source}, and the log of the time before", Grade.INFERRED)
 
     def unrecorded(self, cluster: str, name: ResourceName, found: ObjectList) -> str:
-        """A write of a resource that the log lacks, as a list or the log itself shows; empty if there is no sign of any."""
+        """A write of a resource that the log lacks, as a list or the log itself shows; empty without a sign of one."""
         place = (cluster, name, found)
         if place not in self._unrecorded:
             problems = (problem for key in self._keys(cluster, name) if (problem := self._unrecorded_of(key, name, found)))
@@ -105,15 +106,15 @@ class Listings:
         return self._unrecorded[place]
 
     def lost_collection(self, cluster: str, name: ResourceName, found: ObjectList, namespace: str | None) -> Version | None:
-        """The last deletecollection before a list that named no object, where there may have been some that nothing else names.
+        """The last deletecollection before a list whose answer did not name the objects; it may have deleted otherwise unknown ones.
 
-        In a namespace that was created in the log, every object was too.
+        A namespace created in the log cannot hold such objects, because each of them was created in the log too.
         """
         lost = [version for version in self._nameless_deletions(cluster, name, namespace) if version.began <= found.taken]
         return max(lost, key=lambda version: version.since, default=None)
 
     def removed_before(self, key: ObjectKey, moment: datetime, created: datetime) -> Version | None:
-        """A deletecollection that named no object, and may have removed one of this name between a moment and its creation."""
+        """A deletecollection that named no object, and may have removed one with this name between a moment and its creation."""
         name = ResourceName(key.group, key.resource)
         found = self._nameless_deletions(key.cluster, name, key.namespace)
         return next((version for version in found if moment < version.since and version.began < created), None)
@@ -153,7 +154,7 @@ class Listings:
         return _unremoved(key, timeline)
 
     def _unmade(self, key: ObjectKey, shown: Version, timeline: Sequence[Version]) -> str:
-        """Whether a list shows an object at a version that the log should tell of and does not."""
+        """Whether a list shows an object at a version that the log should record and does not."""
         written = [version for version in timeline if version.audit_id]
         if any(version.resource_version_number is None for version in written):
             return ""  # any of these may have made it
@@ -172,7 +173,7 @@ class Listings:
         return ""
 
     def _is_missed(self, key: ObjectKey, timeline: Sequence[Version], found: ObjectList) -> bool:
-        """Whether a list should show an object and does not: the log says that it was there, and nothing that it went."""
+        """Whether a list should show an object and does not: the log records the object, and does not record its deletion."""
         written = [version for version in timeline if version.audit_id]
         if not written or any(version.form in _MAY_REMOVE for version in written) or _is_marked(written[-1]):
             return False
@@ -180,7 +181,7 @@ class Listings:
         return bool(before) and before[-1].form in _STAYS
 
     def _covers(self, cluster: str, name: ResourceName, found: ObjectList, namespace: str | None) -> bool:
-        """Whether a list is one of all namespaces, or of the one that matters; a list itself does not tell that."""
+        """Whether a list covers all namespaces, or the given one; a list itself does not say this."""
         only = found.only_namespace
         return only is None or only == namespace or not self._is_of_one_namespace(cluster, name, found, only)
 
@@ -193,7 +194,7 @@ class Listings:
         return any(self._was_there(key, found.taken) for key in others)
 
     def _was_there(self, key: ObjectKey, moment: datetime) -> bool:
-        """Whether an object is seen before a moment, and nothing that may have removed it until then."""
+        """Whether an object is seen before a moment, without a possible deletion until then."""
         timeline = self._versions.timeline(key)
         before = [version for version in timeline if version.since + _LISTING_TIME < moment or not version.audit_id]
         last = before[-1] if before else None
@@ -202,7 +203,7 @@ class Listings:
     def _lost_namespace(self, cluster: str, name: ResourceName, found: ObjectList, moment: datetime, namespace: str | None) -> str:
         """Why the objects of a namespace that was deleted before a list are not known; empty if they are.
 
-        Whoever deletes a namespace deletes the collection of each resource in it, also of those that have no objects
+        The namespace controller deletes the collection of each resource in the namespace, also of resources without objects
         (kubernetes pkg/controller/namespace/deletion/namespaced_resources_deleter.go).
         """
         if not namespace:
@@ -226,7 +227,7 @@ class Listings:
 
 
 def _unremoved(key: ObjectKey, timeline: Sequence[Version]) -> str:
-    """Whether an object is another one than before, although nothing is recorded that may have removed it."""
+    """Whether an object is another one than before, although no possible deletion is recorded."""
     before: Version | None = None
     for version in timeline:
         if version.form in _MAY_REMOVE or _is_marked(version):

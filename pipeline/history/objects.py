@@ -13,12 +13,12 @@ from .evidence import LazyKnown
 from .patching import PatchError, PatchType, apply_patch
 from .versions import Form, Version
 
-# Longer chains of changes without any whole body between them are not worth believing.
+# Longer chains of changes without a whole body between them are not reliable.
 _CHAIN_LENGTH_MAX = 64
 
 
 def object_of(version: Version, decode: Decode = decode_json) -> Evidence[Object | None]:
-    """The object of a version, decoded when somebody reads it. Known(None) for a deleted one, Unknown where no body leads to it."""
+    """The object of a version, decoded when it is read. Known(None) for a deleted object, Unknown if no body leads to it."""
     chain: list[Version] = []
     step: Version | None = version
     while step is not None and step.form not in _GROUNDS:
@@ -41,7 +41,7 @@ def object_of(version: Version, decode: Decode = decode_json) -> Evidence[Object
 
 
 def api_version_of(version: Version) -> str:
-    """The apiVersion in which the body behind a version was recorded; empty where there is none."""
+    """The apiVersion in which the body behind a version was recorded; empty without a body."""
     step: Version | None = version
     while step is not None and step.form not in _GROUNDS:
         step = step.previous
@@ -64,9 +64,9 @@ def _read(ground: Version, changes: list[Version], decode: Decode) -> Object:
 
 
 def _unmark(value: Object, found: Version) -> None:
-    """Take back what a deletion wrote (kubernetes/apiserver pkg/registry/rest/delete.go); its answer has its own resourceVersion.
+    """Undo the marks of a deletion (kubernetes/apiserver pkg/registry/rest/delete.go); its answer has its own resourceVersion.
 
-    A namespace tells in its phase, too, that it is deleted (kubernetes pkg/registry/core/namespace/storage/storage.go).
+    The phase of a namespace is such a mark too (kubernetes pkg/registry/core/namespace/storage/storage.go).
     """
     metadata = value.setdefault("metadata", {})
     metadata.pop("resourceVersion", None)
@@ -82,15 +82,15 @@ def _unmark(value: Object, found: Version) -> None:
 
 
 def with_metadata(value: Object, metadata: Object) -> None:
-    """Put metadata in the place of an object's own; managedFields stay out, as they do in every body of the log."""
+    """Replace an object's metadata, without managedFields, which every body of the log leaves out."""
     value["metadata"] = {key: entry for key, entry in metadata.items() if key != "managedFields"}
 
 
 def _apply_metadata(value: Object, change: Version) -> Object:
-    """A patch that was answered with metadata alone: the garbage collector's, which changes nothing else, or any other."""
+    """Apply a patch whose answer shows metadata alone: the garbage collector's, which changes metadata only, or another one."""
     assert change.metadata is not None
     if change.body is not None and change.patch:
-        # Where it does not apply, the body known before is not the one that the server met; metadata is still as answered.
+        # If the patch does not apply, the earlier body differs from the server's. The metadata is still as answered.
         with suppress(PatchError):
             value = apply_patch(PatchType(change.patch), value, decode_json(change.body))
     with_metadata(value, decode_json(change.metadata)["metadata"])
@@ -112,7 +112,7 @@ def _apply_scale(value: Object, change: Version) -> Object:
 
 
 def _apply_binding(value: Object, change: Version) -> Object:
-    """What a binding writes into its pod (kubernetes pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata)."""
+    """Apply a binding to its pod (kubernetes pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata)."""
     assert change.body is not None
     binding = decode_json(change.body)
     value.setdefault("spec", {})["nodeName"] = binding["target"]["name"]
@@ -128,7 +128,7 @@ def _apply_binding(value: Object, change: Version) -> Object:
 
 
 def _apply_mark(value: Object, change: Version) -> Object:
-    """What BeforeDelete writes (kubernetes/apiserver pkg/registry/rest/delete.go)."""
+    """Write the marks of BeforeDelete (kubernetes/apiserver pkg/registry/rest/delete.go)."""
     metadata = value.setdefault("metadata", {})
     metadata.pop("resourceVersion", None)
     if "deletionTimestamp" in metadata:

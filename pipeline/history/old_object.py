@@ -1,7 +1,7 @@
-"""Which stored object a request met: `oldObject`.
+"""The stored object that a request met: `oldObject`.
 
-An update is recorded with the new object only. The old one is an earlier version of the same object, found through the order of
-resourceVersions; where a body is missing in that order the answer is Unknown, never the next older body.
+An update's event holds the new object only. The old one is an earlier version of the same object, found through the order of
+resourceVersions. If a body is missing in that order, the answer is Unknown, never the next older body.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_STORED_OBJECT: Known[Object | None] = Known(None, "the operation has no old o
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The version that a write replaced, or that a refused one would have, and how sure that is. `key` is of the object."""
+    """The version that a write replaced, or that a refused write would have replaced, with its grade; `key` names the object."""
 
     key: ObjectKey
     version: Version | None
@@ -39,8 +39,8 @@ class Met:
 def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     """The version of its object that a write met.
 
-    An update tells the version by the resourceVersion in its body. Other successful writes are found in the order of versions,
-    unless they crossed a write of unknown resourceVersion; refused ones by time, unless another write was under way.
+    An update names the version by the resourceVersion in its body. For other successful writes the order of versions gives it,
+    unless they crossed a write of unknown resourceVersion. For refused writes time gives it, unless another write was under way.
     """
     body = event.request_head
     sent = body.meta.resource_version if event.verb == "update" and body.meta.resource_version != "0" else ""
@@ -50,10 +50,10 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
         crossed = versions.changed_between(key, event.ts, event.stage_ts, but=event.write_id, numbered=False)
         found = versions.before_write(key, event.write_id)
         if sent and found and found.resource_version:
-            found = None  # the client said which version it met, and that one was not recorded
+            found = None  # the client named the version that it met, and that version was not recorded
         answered = event.response_head.meta.resource_version
         if found and not found.audit_id and answered and found.resource_version == answered:
-            # The lists of a snapshot are not of one moment: it may show what this write made, unless the write changed nothing.
+            # A snapshot is not taken at one moment: it may show the result of this write, unless the write changed nothing.
             return Met(key, found.previous, Grade.PARTIAL)
         return Met(key, found, Grade.PARTIAL if crossed else Grade.INFERRED)
     contended = versions.changed_between(key, event.ts, event.stage_ts, but=event.write_id)
@@ -62,14 +62,14 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
 
 
 def was_absent(event: Event, met: Met, versions: Versions) -> bool:
-    """Whether a refused apply was to create its object: it had been deleted before, or is seen to be created later."""
+    """Whether a refused apply would have created its object: the object had been deleted, or its creation is recorded later."""
     if met.grade is Grade.PARTIAL:
         return False
     return versions.absent_before(met.key, event.ts) if met.version is None else met.version.form is Form.GONE
 
 
 def _undisturbed(event: Event, version: Version) -> Version:
-    """The version before a deletecollection refused halfway, if this request found the object and nothing can have marked it."""
+    """The version before a deletecollection refused halfway, if this request found the object and no request can have marked it."""
     before = version.previous
     if version.form is not Form.DISTURBED or version.waits or before is None or before.form is not Form.WHOLE:
         return version
@@ -139,7 +139,7 @@ def old_scale_of(parent: Evidence[Object | None], paths: Evidence[ScalePaths]) -
 
 
 def deleted_object_of(event: Event, met: Met, decode: Decode) -> Evidence[Object | None]:
-    """The stored object of a delete: an earlier version, or else what the response returned, without the marks of this deletion."""
+    """The stored object of a delete: an earlier version, else the object in the response without the marks of this deletion."""
     found = old_object_of(event, met, decode)
     if isinstance(found, Known) and found.grade is not Grade.PARTIAL:
         return found
@@ -176,7 +176,7 @@ def _in_request_version(event: Event, found: Known[Object | None], recorded: str
 
 
 def _without_marks(value: Object, before: Evidence[Object | None]) -> Object:
-    """A deleted object as it was stored: with the marks that it had before, and without a resourceVersion, which nobody told."""
+    """A deleted object as it was stored: with its earlier marks, and without a resourceVersion, which is not recorded."""
     metadata = value.get("metadata", {})
     metadata.pop("resourceVersion", None)
     earlier = (before.value or {}).get("metadata", {}) if isinstance(before, Known) else {}

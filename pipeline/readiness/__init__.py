@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .rules import ReadinessRules
     from .verdict import decide_again
 
-# Loaded when asked for: the renderers need this room's model, and it must not bring in the lake.
+# Loaded on first use: the renderers need this room's model, which must not import the lake.
 _PUBLIC = {
     "ReadinessRules": ".rules",
     "decide_again": ".verdict",

@@ -1,4 +1,4 @@
-"""What readiness says of one (policy, binding): the figures, and the verdict that the rules make of them.
+"""The readiness of one (policy, binding): the figures, and the verdict that the rules make of them.
 
 A unit is a root owner: the top of the chain of controllers of the object in the request (Pod -> ReplicaSet -> Deployment), or the
 object itself. Units and users are what rates are computed on; requests of one unit are not independent of each other.
@@ -26,7 +26,7 @@ class Status(StrEnum):
     NEW_DENIALS = "NEW DENIALS"
 
 
-# What a reader must see first, first.
+# The order in which readers should see verdicts: the most urgent first.
 _URGENCY = (
     Status.NOT_READY,
     Status.NEW_DENIALS,
@@ -48,7 +48,7 @@ class Identity(StrEnum):
 
 
 class CriticalKind(StrEnum):
-    """Whom a denial hurts most; a request counts under the first kind that fits, in this order."""
+    """The subjects whom a denial hurts most; a request counts under the first kind that fits, in this order."""
 
     SINK = "our own sink"
     BREAK_GLASS = "break-glass user"
@@ -79,9 +79,9 @@ class Exposure:
     # distinct content other than metadata and status. A release cycle is a step from one release of a unit to its next.
     releases: int = 0
     release_cycles: int = 0
-    resources: tuple[str, ...] = ()  # `deployments.apps`, `pods/exec`: what the matched requests are about
+    resources: tuple[str, ...] = ()  # `deployments.apps`, `pods/exec`: the resources of the matched requests
     requests_excused: int = 0  # judged, and let pass by `failurePolicy: Ignore` because evaluation failed
-    requests_over_cost: int = 0  # whose evaluation a CEL cost limit of the API server ended, whatever failurePolicy made of it
+    requests_over_cost: int = 0  # whose evaluation a CEL cost limit of the API server ended, under any failurePolicy
 
     @property
     def unknown_share(self) -> float:
@@ -155,18 +155,18 @@ class Fidelity:
     agreed: int = 0
     own_compared: int = 0
     own_agreed: int = 0
-    unknown: int = 0  # recorded outcomes of which the replay does not say
+    unknown: int = 0  # recorded outcomes whose replay is unknown
     by_resource: tuple[ResourceAgreement, ...] = ()
     is_compared: bool = True  # False where the comparison with the record was skipped
 
     @property
     def agreement(self) -> float | None:
-        """None where nothing was compared, or the log recorded nothing to compare with: fidelity is then unknown, not perfect."""
+        """The share agreed; None if no outcome was compared: fidelity is then unknown, not perfect."""
         return self.agreed / self.compared if self.compared else None
 
     @property
     def own_agreement(self) -> float | None:
-        """Of the policy of this name alone; None where the log recorded nothing of it."""
+        """The share agreed for the policy of this name alone; None if the log recorded nothing of it."""
         return self.own_agreed / self.own_compared if self.own_compared else None
 
 
@@ -188,10 +188,10 @@ class Owner:
     team_source: str = ""  # where the label was found, as `Deployment/web: team`
     identity: Identity = Identity.USER
     tool: str = ""  # the GitOps tool's name, and
-    tool_source: str = ""  # what gave it away: user, userAgent, managedFields or label
+    tool_source: str = ""  # the evidence for it: user, userAgent, managedFields or label
     user_agent: str = ""
     difference: str = ""  # the smallest change that makes the example pass; empty where it was not computed
-    expression_index: int | None = None  # which of the policy's validations denied the example; None: no single one
+    expression_index: int | None = None  # the policy's validation that denied the example; None: no single one
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class LatentViolation:
     source: str  # where the version that was judged was recorded
     version_ts: datetime
     evidence: str
-    notes: tuple[str, ...] = ()  # what the real request may have that the assumed one has not
+    notes: tuple[str, ...] = ()  # how the real request may differ from the assumed one
     fate: str = ""  # against a version before: see change.Fate
 
 
@@ -247,7 +247,7 @@ class TemplateProjection:
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """What exists without having been written in the window. The lists hold no more than a report shows, the counts are whole."""
+    """Existing objects that were not written in the window. The lists hold as many as a report shows; the counts are whole."""
 
     objects: int = 0
     objects_denied: int = 0
@@ -258,13 +258,13 @@ class Latent:
     violations: tuple[LatentViolation, ...] = ()
     projections: tuple[TemplateProjection, ...] = ()
     not_looked_at: int = 0  # objects beyond the number that is judged
-    is_assessed: bool = False  # False: nobody looked, so zeros mean nothing
-    fates: Mapping[str, int] = field(default_factory=dict)  # against a version before: what would be denied, by change.Fate
+    is_assessed: bool = False  # False: objects were not judged, so zeros mean nothing
+    fates: Mapping[str, int] = field(default_factory=dict)  # against a version before: would-be denials by change.Fate
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenDenial:
-    """Requests that this policy would have denied and that somebody else really denied first: the record is silent of it."""
+    """Requests that this policy would have denied, but another policy or webhook denied first, so that the record lacks it."""
 
     denier: str  # as in the view `denials`: vap, webhook, quota ...
     name: str  # of that policy or webhook
@@ -278,7 +278,7 @@ class HiddenDenial:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """One recorded request that would be denied, fit to be shown: `object` is what the denial depends on, without credentials."""
+    """One recorded request that would be denied: `object` is the part that the denial depends on, without credentials."""
 
     ts: datetime
     cluster: str
@@ -315,7 +315,7 @@ class NamespaceCount:
 
 @dataclass(frozen=True, slots=True)
 class PolicyReadiness:
-    """Everything a reader needs to check the verdict on one (policy, binding); binding is None for a policy tried without one."""
+    """All figures needed to check the verdict on one (policy, binding); binding is None for a policy tried without one."""
 
     policy: str
     binding: str | None
@@ -336,7 +336,7 @@ class PolicyReadiness:
     exemptions: tuple[Exemption, ...] = ()
     rollout: tuple[RolloutStep, ...] = ()
     counterexamples: tuple[Counterexample, ...] = ()
-    later: LaterTrial | None = None  # of the exemptions; None where none were looked for
+    later: LaterTrial | None = None  # of the exemptions; None if the report did not look for them
     change: Change | None = None  # against a version before; then `status` is the verdict on the change
 
 

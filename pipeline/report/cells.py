@@ -1,4 +1,4 @@
-"""Texts of the log in what people open: clients choose names and messages, which must not act on a terminal or a spreadsheet."""
+"""Texts from the log, made safe to open: clients choose names and messages, which must not act on terminals or spreadsheets."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-# What moves a terminal's cursor, ends a line within a text, or turns the direction of writing (Unicode TR 36, 3.3), and a lone half
-# of a surrogate pair, which UTF-8 cannot hold. Line feeds and tabs are text.
+# Characters that move a terminal's cursor, end a line within a text, or turn the direction of writing (Unicode TR 36, 3.3). Also
+# a lone half of a surrogate pair, which UTF-8 cannot hold. Line feeds and tabs are text.
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # A spreadsheet takes such a cell for a formula (OWASP, CSV Injection); not a number, which has nothing to run.
 _FORMULA = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
@@ -25,14 +25,14 @@ def visible(text: str) -> str:
 
 
 def visible_value(value: object) -> object:
-    """The same for what a template prints; markup stays markup, and other values stay what they are."""
+    """The same for a value that a template prints; markup stays markup, and other values are unchanged."""
     if not isinstance(value, str) or not _ACTING.search(value):
         return value
     return Markup(visible(value)) if isinstance(value, Markup) else visible(value)  # safe: escapes hold no markup
 
 
 def spreadsheet_text(text: str) -> str:
-    """The text as a cell of CSV: with an apostrophe before what a spreadsheet would run as a formula. Numbers stay as they are."""
+    """The text as a CSV cell: an apostrophe stands before text that a spreadsheet would run as a formula. Numbers are unchanged."""
     return f"'{text}" if text[:1] in _FORMULA_START and not _IS_NUMBER.fullmatch(text) else text
 
 

@@ -18,9 +18,9 @@ from pipeline.readiness.model import DayCount, Owner, PolicyReadiness
 from .words import policy_name
 
 WIDE, NARROW = 860, 318
-# A heat map or a list of owners with more rows is a wall; the tables have them all.
+# A heat map or a list of owners with more rows is hard to read; the tables have all rows.
 ROWS_MAX = 24
-# Vega wants colours it can read; each stands for the variable of the page that replaces it.
+# Vega needs real colours; each stands for the variable of the page that replaces it.
 _VARIABLES = {
     "#000001": "var(--soft)",
     "#000002": "var(--line)",
@@ -117,7 +117,7 @@ def _day_axis(days: int, ticks_max: int) -> dict[str, Any]:
 
 
 def heat_map(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) -> str:
-    """Would-be denied requests by namespace and policy, the stronger the larger their share of what matched; empty without any."""
+    """Would-be denied requests by namespace and policy, coloured by their share of the matched requests; empty without any."""
     cells = list(_cells(policies))
     totals = Counter[str]()
     for cell in cells:
@@ -178,7 +178,7 @@ def _grid(rows: list[str], columns: list[str], step: int, width: int) -> dict[st
 
 
 def exposure(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) -> str:
-    """What became of the matched requests of each policy, as shares of them; empty where nothing matched."""
+    """The outcomes of the matched requests of each policy, as shares; empty if nothing matched."""
     values = []
     for entry in policies:
         admitted = entry.exposure.requests_judged - entry.denials.requests
@@ -249,13 +249,13 @@ def owners(name: str, found: Sequence[Owner], width: int = WIDE) -> str:
 
 
 def _label(text: str) -> str:
-    """A name as a chart can hold it: Vega takes no line separators, and nobody reads a line of signs."""
+    """A name as a chart can hold it: Vega rejects line separators, and a very long name cannot be read."""
     shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text[:_LABEL_MAX])
     return shown if len(text) <= _LABEL_MAX else f"{shown}…"
 
 
 def _drawn(name: str, spec: dict[str, Any]) -> str:
-    """The SVG of a chart. vl-convert counts identifiers through the life of the process; here they begin anew with each chart."""
+    """The SVG of a chart. vl-convert counts identifiers through the life of the process; here they start again with each chart."""
     svg: str = vl_convert.vegalite_to_svg({"background": None, "config": _CONFIG, **spec})
     svg = _DECIMALS.sub(r"\1", svg)
     numbers = {found: f"{name}-{number}" for number, found in enumerate(dict.fromkeys(_ID.findall(svg)))}

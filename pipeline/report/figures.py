@@ -1,7 +1,7 @@
-"""The figures that every report prints of a policy, and the queries that recompute whatever a report says.
+"""The figures that every report prints of a policy, and the queries that recompute them.
 
-A query over a figure is an expression over the table `outcomes`: one row per request that the policy matched, with who sent it and
-which workload it is about. `pipeline.readiness.outcomes_of` makes that table from a run's verdicts and the lake's views, and
+The query of a figure is an expression over the table `outcomes`: one row per request that the policy matched, with its user and
+its workload. `pipeline.readiness.outcomes_of` makes that table from a run's verdicts and the lake's views, and
 `hindcast readiness --export` writes it next to the report's tables.
 """
 
@@ -24,7 +24,7 @@ OWNERS_MAX = 100  # of one policy in the list of owners; all of them are counted
 
 
 class Group(StrEnum):
-    """What a figure is about, as reports head it."""
+    """The subject of a figure, as a heading in reports."""
 
     EXPOSURE = "What it was tried on"
     DENIALS = "What would be denied"
@@ -53,7 +53,7 @@ class Figure:
 
     @property
     def query(self) -> Query:
-        """What recomputes it."""
+        """The query that recomputes it."""
         text = _file(self.file) if self.file else SELECT.format(sql=self.sql)
         return Query(self.label, f"policies.{self.path}", text, self.file, self.note)
 
@@ -170,7 +170,7 @@ FIGURES: tuple[Figure, ...] = (
     ),
 )
 
-# What a report lists next to its figures: label, where the model has it, file of the query, note.
+# The lists of a report: label, path in the model, file of the query, note.
 _LISTS = (
     ("what the lake holds", "events", "extent", "events, requests, clusters and times of the whole report"),
     ("what the cluster recorded", "recorded", "recorded", ""),
@@ -188,7 +188,7 @@ _LOSSES = "SELECT kind, sum(count)::BIGINT AS count FROM losses GROUP BY kind OR
 
 
 def queries() -> tuple[Query, ...]:
-    """The query of everything that a report says and that a query can say: its figures, then its lists."""
+    """The queries of everything in a report that a query can compute: its figures, then its lists."""
     return (*(figure.query for figure in FIGURES), *_lists())
 
 
@@ -199,5 +199,5 @@ def _lists() -> Iterator[Query]:
 
 
 def figures_by_group(entry: PolicyReadiness) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Every figure with its value in words, under what it is about."""
+    """Every figure with its value in words, by subject."""
     return [(str(group), [(figure.label, figure.show(entry)) for figure in FIGURES if figure.group is group]) for group in Group]

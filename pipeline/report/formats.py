@@ -35,6 +35,6 @@ TEXT_FORMATS: dict[str, TextFormat] = {
 
 
 def format_of(file_name: str) -> str | None:
-    """The format that a file's name asks for by its ending, the longest first; None where none does."""
+    """The format that a file's name asks for by its ending, the longest first; None if no format has that ending."""
     endings = {ending: name for name, found in TEXT_FORMATS.items() for ending in found.endings}
     return next((endings[ending] for ending in sorted(endings, key=len, reverse=True) if file_name.endswith(ending)), None)

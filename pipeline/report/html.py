@@ -61,7 +61,7 @@ def to_html(report: Report) -> str:
 
 
 def _drawing(name: str, draw: Callable[[str, Any, int], str], data: Any) -> Drawing:
-    # Safe: an SVG that was made from data by Vega, which escapes the text in it.
+    # Safe: Vega made this SVG from data, and escapes the text in it.
     return Drawing(Markup(draw(f"{name}-wide", data, charts.WIDE)), Markup(draw(f"{name}-narrow", data, charts.NARROW)))
 
 

@@ -20,7 +20,7 @@ from .model import Report
 from .outcomes import OUTCOMES, findings
 from .words import fate_count, fates, policy_name, workload
 
-# What XML 1.0 cannot hold, even escaped (its production `Char`).
+# Characters that XML 1.0 cannot hold, even escaped (its production `Char`).
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -1,4 +1,4 @@
-"""The report as Markdown, fit for a pull request: verdicts and reasons in sight, the detail folded away."""
+"""The report as Markdown for a pull request: it shows verdicts and reasons, and folds the detail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .words import answer, day, exemptions_title, fate_count, policy_name, step,
 
 
 def to_markdown(report: Report) -> str:
-    """The whole report: one line per policy, then why and what next for each, with tables that fold."""
+    """The whole report: one line per policy, then the reasons and next steps of each, with tables that fold."""
     lines = [
         f"# {_text(report.title)}",
         "",
@@ -98,7 +98,7 @@ def _details(entry: PolicyReadiness) -> Iterator[tuple[str, Sequence[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A table that folds. Of its rows no more than `rows_max` are shown."""
+    """A table that folds and shows at most `rows_max` rows."""
 
     title: str
     columns: tuple[str, ...]
@@ -176,7 +176,7 @@ def _code(target: str, patch: object) -> Iterator[str]:
 
 
 def _indented(value: object) -> Iterator[str]:
-    # Indented, not fenced: whatever the value holds, it cannot end the block.
+    # Indented, not fenced, so that the value cannot end the block.
     yield from (f"    {line}" for line in yaml.safe_dump(value, sort_keys=False, allow_unicode=True).splitlines())
     yield ""
 
@@ -200,7 +200,7 @@ def _folded(title: str, body: Iterable[str]) -> Iterator[str]:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: int | None = None, code: int | None = None) -> list[str]:
-    """The lines of a table. Columns from `right` on are numbers; column `code` is not escaped, being our own."""
+    """The lines of a table. Columns from `right` on are numbers; column `code` is our own text and is not escaped."""
     marks = ["---:" if right is not None and number >= right else "---" for number in range(len(columns))]
     lines = ["| " + " | ".join(columns) + " |", "| " + " | ".join(marks) + " |"]
     for row in rows:

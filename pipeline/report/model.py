@@ -14,7 +14,7 @@ MODEL_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class RecordedPolicy:
-    """What the cluster itself recorded of one (policy, binding) in the window."""
+    """The outcomes that the cluster itself recorded of one (policy, binding) in the window."""
 
     policy: str
     binding: str
@@ -48,9 +48,9 @@ class PolicySource:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What recomputes one figure or list of a report: DuckDB's SQL over the lake's views and the table `outcomes`.
+    """The query that recomputes one figure or list of a report: DuckDB's SQL over the lake's views and the table `outcomes`.
 
-    `of` is where the report's data has it; `file` names the query in `pipeline/readiness/sql/`, where it stands in one.
+    `of` is the path in the report's data; `file` names the query in `pipeline/readiness/sql/` if it has a file there.
     """
 
     label: str

@@ -1,8 +1,8 @@
 """The report as Kubernetes objects that policy dashboards read: OpenReports, and the PolicyReport that it came from.
 
 Both have the same fields (`config/crd` of openreports/reports-api, `policy-report/crd/v1alpha2` of wg-policy-prototypes), but only
-an OpenReports object names its source as a whole. A verdict is a result of the cluster's report; what would be denied in a
-namespace is in that namespace's own report.
+an OpenReports object names its source as a whole. A verdict is a result of the cluster's report. A namespace's would-be denials
+are in its own report.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _documents(report: Report, dialect: _Dialect) -> str:
     for entry in report.policies:
         for each in findings(entry):
             owner = each.owner
-            # A report can only be put into a namespace that there can be; a refused request may name another.
+            # A report needs a namespace with a valid name; a rejected request may name an invalid one.
             home = owner.namespace if _NAMESPACE.fullmatch(owner.namespace) else ""
             found.setdefault(home, []).append(_denied(entry, each))
     objects = [_object(report, dialect, namespace, results) for namespace, results in sorted(found.items())]
@@ -97,7 +97,7 @@ def _denied(entry: PolicyReadiness, found: Finding) -> dict[str, Any]:
     kind, _, name = owner.unit.partition("/")
     subject = {"name": name or kind, "namespace": owner.namespace}
     if name and kind[0].isupper():
-        # A root owner is named by its kind; an object without one by its resource, which is not a kind.
+        # A root owner has a kind. An object without an owner has a resource only, which is not a kind.
         subject["kind"] = kind
     words = found.words if found.fate else f"{owner.requests:,} requests of {owner.user} would have been denied: {owner.message}"
     figures = {

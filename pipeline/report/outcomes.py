@@ -1,4 +1,4 @@
-"""What each verdict is called in the formats of other tools, in one table, so that no two formats disagree."""
+"""The name of each verdict in the formats of other tools, in one table, so that no two formats disagree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .model import PolicySource, Report
 class Outcome:
     """`mark` and `tone` (a class of colour) are HTML's, `sign` is Markdown's, `slug` names a rule, `sarif` is a level.
 
-    `junit` is the element in a test case, none where it passes.
+    `junit` is the element in a test case, and empty if it passes.
     `reports` and `severity` are OpenReports'. `denials` is the element in the test case of one workload that would be denied.
     """
 
@@ -115,7 +115,7 @@ OUTCOMES: dict[Status, Outcome] = {
 
 
 def source_of(report: Report, entry: PolicyReadiness) -> PolicySource | None:
-    """Where the policy was written; None where that is not known, as for one that was taken from the log."""
+    """The place where the policy was written; None if unknown, as for a policy from the log."""
     return next((source for source in report.sources if source.policy == entry.policy), None)
 
 
@@ -130,7 +130,7 @@ class Finding:
 
 
 def findings(entry: PolicyReadiness) -> list[Finding]:
-    """Whom would-be denials hit; against a version before, whose denials are new, perhaps new, kept and gone."""
+    """The would-be denials by workload and user; against a version before, the new, perhaps new, kept and gone ones."""
     if entry.change is None:
         fails = OUTCOMES[entry.status].denials == "failure"
         return [

@@ -96,12 +96,12 @@ def _result(rule: str, level: str, text: str, name: str, source: PolicySource | 
     return {
         "ruleId": rule,
         "ruleIndex": _RULE_INDEX[rule],
-        # Section 3.27.10: a result that is not a failure has the level none, and only such a one has it.
+        # Section 3.27.10: a result has the level none if, and only if, it is not a failure.
         "kind": "pass" if level == "none" else "fail",
         "level": level,
         "message": {"text": text},
         "locations": [location],
-        # GitHub follows a finding by the first, whatever happens to the lines of the file; others by ours.
+        # GitHub tracks a finding by the first fingerprint, even when the file's lines move; other tools use ours.
         "partialFingerprints": {"primaryLocationLineHash": name, "hindcast/v1": name},
     }
 

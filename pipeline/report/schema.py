@@ -28,7 +28,7 @@ _SIMPLE: dict[Any, dict[str, Any]] = {
 
 
 def report_schema() -> dict[str, Any]:
-    """The schema (2020-12) that the package ships, as data; validate what `-o json` prints against it."""
+    """The schema (2020-12) that the package ships, as data; validate the output of `-o json` against it."""
     text = files("pipeline.report").joinpath("schema", f"report-v{MODEL_VERSION}.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema

@@ -1,4 +1,4 @@
-"""What a class of the report holds, read from the class itself: so data, schema and tables follow the model and each other."""
+"""The members of the report's classes, read from the classes themselves, so that data, schema and tables follow the model."""
 
 from __future__ import annotations
 

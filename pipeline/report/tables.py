@@ -58,7 +58,7 @@ def export_tables(report: Report, folder: Path) -> list[Path]:
 
 
 def _collect(tables: dict[str, Columns], name: str, cls: type, keys: tuple[str, ...], rows: list[tuple[Keys, Any]]) -> None:
-    """Put `rows` of one class, each with the names of what it belongs to, into table `name`; their lists into further ones."""
+    """Put `rows` of one class, each with the names of its parents, into table `name`, and their lists into further tables."""
     columns = tables.setdefault(name, {})
     for index, key in enumerate(keys):
         columns[key] = (pa.string(), [of[index] for of, _ in rows])

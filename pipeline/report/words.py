@@ -17,7 +17,7 @@ def day(ts: datetime | None) -> str:
 
 
 def percent(share: float) -> str:
-    """`99.4 %`; never rounds up to 100 % nor down to 0 %, because the last request is the one that matters."""
+    """`99.4 %`; never rounds up to 100 % nor down to 0 %, because a single request may matter."""
     if 0.999 <= share < 1.0:
         return "> 99.9 %"
     if 0.0 < share < 0.001:
@@ -38,7 +38,7 @@ def workload(owner: Owner | ChangedUnit) -> str:
 
 
 def answer(report: Report) -> str:
-    """The report in one sentence: how many of its policies may go to Deny, or how many make new denials."""
+    """The report in one sentence: how many policies may go to Deny, or how many make new denials."""
     if not report.policies:
         return "No policy was replayed."
     if any(entry.change is not None for entry in report.policies):
@@ -70,7 +70,7 @@ def fate_count(count: FateCount) -> str:
 
 
 def fates(change: Change) -> list[tuple[Fate, FateCount]]:
-    """New, kept and gone denials, and of the other fates those that occur."""
+    """New, kept and gone denials, then the other fates that occur."""
     always = (Fate.NEW, Fate.KEPT, Fate.GONE)
     return [
         (fate, change.count(fate))
@@ -95,7 +95,7 @@ _OTHERS = {
 
 
 def exemptions_title(entry: PolicyReadiness) -> str:
-    """What the exemptions of a policy are. Only those with which it is ready were all replayed and found to suffice."""
+    """The title of a policy's exemptions. Only if it is ready with them were all replayed and found to suffice."""
     is_ready = entry.status is Status.READY_WITH_EXEMPTIONS
     return "Exemptions with which the replay denies nothing" if is_ready else "Exemptions that it would take"
 
