@@ -106,7 +106,7 @@ class Listings:
         return self._unrecorded[place]
 
     def lost_collection(self, cluster: str, name: ResourceName, found: ObjectList, namespace: str | None) -> Version | None:
-        """The last deletecollection before a list whose answer did not name the objects; it may have deleted otherwise unknown ones.
+        """The last deletecollection before a list whose answer named no object: it may have deleted unrecorded ones.
 
         A namespace created in the log cannot hold such objects, because each of them was created in the log too.
         """

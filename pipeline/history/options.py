@@ -20,7 +20,7 @@ _Type: TypeAlias = Literal["string", "strings", "bool", "int", "ints"]
 
 _WRITE_FIELDS: tuple[tuple[str, _Type], ...] = (("dryRun", "strings"), ("fieldManager", "string"), ("fieldValidation", "string"))
 
-# In the order of the Go struct. `preconditions` is a struct and has no form in a query.
+# In the order of the Go struct. `preconditions` is a struct, which a query cannot hold.
 _DELETE_FIELDS: tuple[tuple[str, _Type], ...] = (
     ("gracePeriodSeconds", "int"),
     ("orphanDependents", "bool"),
@@ -67,7 +67,7 @@ def write_options(operation: Operation, query: _Query) -> Object:
 def delete_options(query: _Query, body: Any) -> Object:
     """DeleteOptions as sent. The server logs a body under its internal version; policies see `meta.k8s.io/v1`.
 
-    What the server adds afterwards (the grace period of a pod) depends on the deleted object: see `deletion.py`.
+    The fields that the server adds afterwards (the grace period of a pod) depend on the deleted object: see `deletion.py`.
     """
     if isinstance(body, dict):
         options = {key: value for key, value in body.items() if key not in ("kind", "apiVersion")}
@@ -90,7 +90,7 @@ def connect_object(kind: GroupVersionKind, event: Event) -> Object:
 
 
 def _proxied_path(event: Event) -> str:
-    """What follows `/proxy` in the path, which the server takes for the `path` option whatever the query says."""
+    """The rest of the path after `/proxy`, which the server takes as the `path` option regardless of the query."""
     path = unquote(urlsplit(event.request_uri).path)
     head, found, tail = path.partition(f"/{event.resource.resource}/{event.name}/proxy")
     return tail if found and head else ""

@@ -21,7 +21,7 @@ Admission: TypeAlias = Answer
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the record says about validating admission, and why."""
+    """The recorded outcome of validating admission, and the reason for it."""
 
     admission: Admission
     reason: str
@@ -46,10 +46,10 @@ def reach_of_event(event: Event) -> Reach:
 
 
 def outcome_of(event: Event) -> Outcome:
-    """What the record says about validating admission of one request.
+    """The recorded outcome of validating admission for one request.
 
-    A resource that policies are never asked about is not told from others here: matching leaves it out, except for policies from
-    static manifests.
+    It does not single out resources that policies never judge: matching leaves these out, except for policies from static
+    manifests.
     """
     reach = reach_of_event(event)
     return Outcome(reach.at("policies"), reach.admission_why)
@@ -65,7 +65,7 @@ class _List(msgspec.Struct):
 
 
 def _listed(event: Event) -> str:
-    """Which objects the answer to a deletecollection shows: some (empty), none, or that is not recorded."""
+    """Why the answer to a deletecollection shows no objects: it lists none, or it is not recorded. Empty if it shows some."""
     head = event.response_head
     if not head.kind.endswith("List") or head.api_version.startswith("meta.k8s.io/"):
         return UNRECORDED

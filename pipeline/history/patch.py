@@ -18,9 +18,9 @@ class PatchError(HindcastError):
 def apply_json_patch(document: Json, operations: Sequence[Mapping[str, Any]]) -> Json:
     """Apply a JSON Patch and return the new document; the given one stays as it was.
 
-    Raises PatchError if a path does not exist or a test fails. The habits of the server's library (evanphx/json-patch v4, as
-    kubernetes/apiserver pkg/endpoints/handlers/patch.go sets it up) are kept: a negative array index counts from the end, replacing
-    a member that is not there adds it, to a test it is null, and removing it is an error.
+    Raises PatchError if a path does not exist or a test fails. It behaves like the server's library (evanphx/json-patch v4, as
+    kubernetes/apiserver pkg/endpoints/handlers/patch.go sets it up). A negative array index counts from the end. Replacing a
+    missing member adds it, a test sees it as null, and removing it is an error.
     """
     result = deepcopy(document)
     for index, operation in enumerate(operations):

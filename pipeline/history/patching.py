@@ -1,4 +1,4 @@
-"""Which of the four patch types a recorded patch is, and the patched object.
+"""The patch type of a recorded patch, one of four, and the patched object.
 
 The content type of a patch is not recorded, so the type follows from the body, the query and the resource.
 """
@@ -27,9 +27,9 @@ class PatchType(StrEnum):
 def patch_type(patch: Json, uri: str, resource: GroupVersionResource, subresource: str) -> PatchType:
     """The type of a patch body.
 
-    Only apply takes `force`, and it needs a field manager and a whole object. Strategic merge patch does not exist for custom
-    resources and for Scale of those. What remains open for built-in kinds, strategic or merge, is taken for strategic, which
-    kubectl and controllers send; the two differ only in lists.
+    Only apply takes `force`, and it needs a field manager and a whole object. Custom resources, and Scale of those, do not take a
+    strategic merge patch. For built-in kinds a patch that may be strategic or merge counts as strategic, because kubectl and
+    controllers send that. The two differ only in lists.
     """
     if isinstance(patch, list):
         return PatchType.JSON

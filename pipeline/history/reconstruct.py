@@ -1,8 +1,8 @@
 """From a recorded audit event to the admission requests that validating admission saw.
 
-One event is one request for most verbs, one per deleted object for deletecollection, and none where admission was not reached.
-Every input carries where it was taken from and how good that is. The rules follow kubernetes/apiserver pkg/endpoints/handlers and
-pkg/registry/generic/registry/store.go; what they make of a log is tested against recorded AdmissionReviews.
+One event gives one request for most verbs, one per deleted object for deletecollection, and no request if admission was not
+reached. Every input carries its source and grade. The rules follow kubernetes/apiserver pkg/endpoints/handlers and
+pkg/registry/generic/registry/store.go. Tests compare their results with recorded AdmissionReviews.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created"]
 _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
 _NO_OPTIONS: Known[Object | None] = Known(None, "CONNECT has no options")
 
-# The store first looks at a cached copy, which may be older than the last write (apiserver pkg/storage/cacher). A write that was
-# answered this long before a request is taken to have been seen by it; on a live 1.36 control plane none was missed after 10 ms.
+# The store first reads a cached copy, which may be older than the last write (apiserver pkg/storage/cacher). A request is assumed
+# to see writes that were answered this long before it. On a live 1.36 control plane no write was missed after 10 ms.
 _CACHE_LAG_MAX = timedelta(milliseconds=50)
 
 
@@ -37,7 +37,7 @@ _CACHE_LAG_MAX = timedelta(milliseconds=50)
 class NotReplayed:
     """A request that gives no admission request, and why.
 
-    `admission` is NOT_REACHED where policies were not asked, UNKNOWN where nobody can tell.
+    `admission` is NOT_REACHED if policies were not evaluated, UNKNOWN if the log cannot tell.
     """
 
     reason: str
@@ -47,7 +47,7 @@ class NotReplayed:
 def admission_requests(
     row: Row | Event, versions: Versions, discovery: Discovery | None = None, decode: Decode = decode_json
 ) -> list[AdmissionRequest] | NotReplayed:
-    """The admission requests of one row of `events`, or why there are none.
+    """The admission requests of one row of `events`, or the reason why it gives none.
 
     `versions` gives older bodies of the same object and `discovery` the kinds of custom resources (without it they are taken from
     bodies). `decode` turns raw JSON of an object into a dict that this room may change; it is called when a value is first read.
@@ -64,7 +64,7 @@ def admission_requests(
 
 
 def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome:
-    """What an earlier version adds: whether the version that the client sent was stale, which is found before policies run."""
+    """The outcome corrected by an earlier version: a client's stale version is rejected before policies run."""
     if event.code != 409 or event.verb != "update" or outcome.admission is not Admission.UNKNOWN:
         return outcome
     key = key_of(event, event.response_head)
@@ -76,7 +76,7 @@ def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome
 
 
 def _number_at_least(version: Version | None) -> int:
-    """What the resourceVersion of a stored object had reached: that of the last version that told one."""
+    """A lower bound on the resourceVersion of a stored object: that of the last version with a known one."""
     while version is not None and version.resource_version_number is None:
         version = version.previous
     return (version.resource_version_number or 0) if version else 0
@@ -167,7 +167,7 @@ class _Reconstruction:
         raw = self.event.request_raw
         if raw is None:
             return Unknown(f"the requested object was not recorded: {why_not_kept(self.event)}")
-        # No body shows the labels that admission gives a Binding, nor the audiences that the server gives a token without any.
+        # No body shows the labels that admission adds to a Binding, nor the default audiences that the server adds to a token.
         grade = Grade.PARTIAL if self.event.subresource in ("binding", "token") else Grade.EXACT
         complete = _with_account if self.event.subresource == "token" else _as_it_is
         return LazyKnown(lambda: complete(self.decode(raw), self.event), "requestObject", self._grade(grade))
@@ -201,7 +201,7 @@ class _Reconstruction:
         return raw if self.event.succeeded and body_kind(head_of(raw), raw) is BodyKind.OBJECT else None
 
     def _grade(self, grade: Grade) -> Grade:
-        """Nothing of a redacted event is better than partial."""
+        """The grade, at most PARTIAL for a redacted event."""
         return Grade.PARTIAL if "redacted" in self.event.flags else grade
 
     def _write_options(self, operation: Operation) -> Evidence[Object | None]:
@@ -258,7 +258,7 @@ def as_created(value: Object) -> Object:
 
 
 def _with_version(value: Object, version: str) -> Object:
-    """A stored object as validating admission saw it at its update: with the resourceVersion of what it replaced."""
+    """A stored object as validating admission saw it at its update: with the resourceVersion of the version that it replaced."""
     metadata = value.get("metadata", {})
     metadata.pop("resourceVersion", None)
     if version:

@@ -1,4 +1,4 @@
-"""Which objects went with a deletecollection that named none of them, as a later list shows that lacks them."""
+"""Objects that a deletecollection removed without naming them: a later list lacks them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UNTOUCHED = frozenset({Form.GONE, Form.MARKED, Form.OPAQUE})
 def record_removals(
     versions: LogVersions, refused: Iterable[Disturbance], lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]]
 ) -> None:
-    """Enter the deletions that lists show: what was there is not listed later, and only a deletecollection may have removed it.
+    """Enter the deletions that lists show: an object is missing from a later list, and only a deletecollection may have removed it.
 
-    `refused` are deletecollections that were refused halfway, after they had deleted some objects. Of objects that no list lacks
-    they say nothing. Of several only the last one is known to have left no such object.
+    `refused` are deletecollections that were refused halfway, after they had deleted some objects. They do not prove a deletion
+    without a list that lacks the object. Of several deletecollections, only the last one is known to have left no such object.
     """
     by_place: dict[tuple[str, str, str, str], list[Version]] = {}
     for disturbance in (*refused, *versions.disturbances()):

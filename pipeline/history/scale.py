@@ -18,7 +18,7 @@ _OPERATORS = {"In": "in", "NotIn": "notin"}
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a resource keeps what a Scale shows, as dotted paths; `selector` may be None."""
+    """The dotted paths at which a resource keeps the fields of a Scale; `selector` may be None."""
 
     replicas: str = "spec.replicas"
     status_replicas: str = "status.replicas"
@@ -29,7 +29,7 @@ BUILT_IN_PATHS = ScalePaths()
 
 
 def paths_of(definition: Object, version: str) -> ScalePaths | None:
-    """Where a CustomResourceDefinition keeps the scale of one of its versions; None if it serves none there."""
+    """The scale paths of one version of a CustomResourceDefinition; None if that version does not serve Scale."""
     for served in definition["spec"].get("versions") or ():
         scale = (served.get("subresources") or {}).get("scale")
         if served.get("name") == version and scale:
@@ -42,7 +42,7 @@ def paths_of(definition: Object, version: str) -> ScalePaths | None:
 
 
 def scale_from(parent: Object, paths: ScalePaths = BUILT_IN_PATHS) -> Object:
-    """The Scale of an object, with the fields that Go leaves out when they are empty left out."""
+    """The Scale of an object, without the empty fields that Go leaves out."""
     metadata = parent.get("metadata", {})
     scale: Object = {
         "kind": "Scale",

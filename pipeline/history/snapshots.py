@@ -1,4 +1,4 @@
-"""Objects of a snapshot as versions: what `kubectl get -A -o json` printed at some moment."""
+"""Objects of a snapshot as versions: the output of `kubectl get -A -o json` at some moment."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ResourceOf: TypeAlias = Callable[[str, str], ResourceName | None]
 def snapshot_versions(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> Iterator[tuple[ObjectKey, Version]]:
     """The versions in rows of the lake's `objects` table.
 
-    `resource_of` tells the resources of custom kinds; without it they come from the CustomResourceDefinitions among the rows.
-    Objects of a kind that neither tells are left out.
+    `resource_of` gives the resources of custom kinds; without it they come from the CustomResourceDefinitions among the rows.
+    Objects of a kind without a known resource are left out.
     """
     kept = list(rows)
     find = resource_of or custom_resources(kept)

@@ -20,7 +20,7 @@ _DELETE = "$deleteFromPrimitiveList/"
 
 # Lists that merge instead of being replaced: the end of the path to the list -> the merge key ("" for a list of scalars).
 # A path that begins with a kind holds for that kind alone, and goes before a shorter one; None says that the list is replaced.
-# Everything that is not here is replaced as a whole.
+# All other lists are replaced as a whole.
 _MERGE_LISTS: dict[tuple[str, ...], str | None] = {
     ("metadata", "finalizers"): "",
     ("metadata", "ownerReferences"): "uid",
@@ -87,7 +87,7 @@ def merge_key_of(path: tuple[str, ...]) -> str | None:
 
 
 def has_directives(patch: Json) -> bool:
-    """Whether a patch holds a directive, and so is a strategic merge patch and no JSON merge patch."""
+    """Whether a patch holds a directive, and so is a strategic merge patch and not a JSON merge patch."""
     if isinstance(patch, dict):
         return any(_is_directive(key) or has_directives(value) for key, value in patch.items())
     return isinstance(patch, list) and any(has_directives(item) for item in patch)
@@ -143,7 +143,7 @@ def _retain_keys(original: Object, patch: Object) -> None:
 
 
 def _merge_ordered_lists(original: Object, patch: Object, path: tuple[str, ...]) -> None:
-    """Lists with a $setElementOrder directive: merge first, then put what the client knows into the client's order."""
+    """Lists with a $setElementOrder directive: merge first, then put the client's entries into the client's order."""
     for directive in [key for key in patch if key.startswith(_ORDER)]:
         order = patch.pop(directive)
         field = directive.removeprefix(_ORDER)
@@ -193,12 +193,12 @@ def _in_order(merged: list[Json], client_order: list[Json], server_order: list[J
 
 
 def _is_special(value: Json) -> bool:
-    """Whether a value is an instruction, and not what is to stand in the document."""
+    """Whether a value is a directive, and not content of the document."""
     return isinstance(value, dict) and _DIRECTIVE in value
 
 
 def _as_new(value: Json) -> Json:
-    """What a patch says where the document says nothing: without instructions and without nulls (removeDirectives,
+    """The value of a patch where the document has no value: without directives and without nulls (removeDirectives,
     discardNullValuesFromPatch).
     """
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""The versions of every object that the log and snapshots speak of, and which of them a request met.
+"""The versions of every object in the log and the snapshots, and the version that a request met.
 
-One object's versions are ordered by resourceVersion, which is one counter for the whole store. Writes whose answer does not tell
-the resourceVersion (a binding, an eviction) take their place by time. A write at which nobody recorded a body still has its entry:
-it says that the object changed, so that an older body is not taken for the current one.
+One object's versions are ordered by resourceVersion, which is one counter for the whole store. Writes whose answer lacks the
+resourceVersion (a binding, an eviction) are ordered by time. A write without a recorded body still has an entry: it says that the
+object changed, so that an older body does not count as the current one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STORED_AS = {
 
 
 class ObjectKey(NamedTuple):
-    """Which object, apart from its uid: a name may be used again."""
+    """The identity of an object apart from its uid: a name may be used again."""
 
     cluster: str
     group: str
@@ -48,21 +48,21 @@ def object_key(cluster: str, group: str, resource: str, namespace: str, name: st
 
 
 class Form(StrEnum):
-    """What an entry knows of its version."""
+    """The content that an entry has of its version."""
 
     WHOLE = "whole"  # the body is the object
     METADATA = "metadata"  # the body is metadata alone; the rest is the version before
-    CREATED = "created"  # the body is what a client asked to create; `metadata` is what the answer told
+    CREATED = "created"  # the body is the client's object to create; `metadata` is that of the answer
     SCALE = "scale"  # the body is a Scale
     BINDING = "binding"  # the body is a Binding: the pod before, with a node
     MARKED = "marked"  # the version before, marked for deletion; no body
-    OPAQUE = "opaque"  # changed in a way that nobody recorded
-    DISTURBED = "disturbed"  # perhaps changed, by a request that spoke of many objects and answered for none
+    OPAQUE = "opaque"  # changed in a way that is not recorded
+    DISTURBED = "disturbed"  # perhaps changed, by a request on many objects whose answer named none of them
     FOUND = "found"  # the body is the object that a deletion met, perhaps with the marks of this deletion
     GONE = "gone"  # deleted
 
 
-# Which recorded write: clients choose auditIDs, and may give several requests the same one.
+# The identity of a recorded write: clients choose auditIDs, and may give several requests the same one.
 WriteId: TypeAlias = tuple[str, datetime]
 
 
@@ -86,11 +86,11 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     creates: bool = False  # the object did not exist before
     created: datetime | None = None  # of a snapshot, a read or a deletion that shows the object: its creationTimestamp
     found: Raw | None = None  # of a deletion: the object that it met, as the answer shows it
-    waits: bool = False  # of DISTURBED: what was deleted may have stayed, marked, whatever its finalizers were
+    waits: bool = False  # of DISTURBED: a deleted object may have stayed, marked, regardless of its finalizers
 
     @property
     def write_id(self) -> WriteId:
-        """Equal to that of the event that tells of this version."""
+        """Equal to that of the event that records this version."""
         return self.audit_id, self.since
 
     @property
@@ -100,14 +100,14 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Versions(Protocol):
-    """How reconstruction asks for versions. None means that nothing at all is known of the object at that point."""
+    """The queries of reconstruction for versions. None means that the object is not recorded at that point."""
 
     def before_write(self, key: ObjectKey, write: WriteId) -> Version | None:
         """The version that a recorded, successful write replaced."""
         ...
 
     def at(self, key: ObjectKey, resource_version: str, *, but: WriteId | None = None) -> Version | None:
-        """The version with this resourceVersion, `but` not as one event tells it."""
+        """The version with this resourceVersion; `but` excludes the record of one event."""
         ...
 
     def current(self, key: ObjectKey, moment: datetime) -> Version | None:
@@ -115,7 +115,7 @@ class Versions(Protocol):
         ...
 
     def absent_before(self, key: ObjectKey, moment: datetime) -> bool:
-        """Whether the first thing known of an object is that it came into being after a moment."""
+        """Whether the first record of an object is its creation after a moment."""
         ...
 
     def changed_between(
@@ -123,13 +123,13 @@ class Versions(Protocol):
     ) -> bool:
         """Whether a write of the object was answered after the one moment and received before the other.
 
-        `but` leaves out one event, `numbered=False` the writes whose place in the order a resourceVersion tells.
+        `but` leaves out one event; `numbered=False` leaves out the writes that a resourceVersion orders.
         """
         ...
 
 
 class Disturbance(NamedTuple):
-    """A request that may have changed any object of a resource in a namespace, and nobody knows which."""
+    """A request that may have changed any object of a resource in a namespace; the log does not say which."""
 
     cluster: str
     group: str
@@ -157,7 +157,7 @@ class LogVersions:
         self._clocks.pop(key.cluster, None)
 
     def sweep(self, place: ObjectKey, since: datetime) -> None:
-        """Add that a deletecollection in a namespace was answered, whatever was in there. The name in `place` does not matter."""
+        """Add that a deletecollection in a namespace was answered, even if it had no objects. The name in `place` is ignored."""
         self._swept.setdefault(place[:4], []).append(since)
 
     def swept(self, place: ObjectKey) -> Sequence[datetime]:
@@ -181,7 +181,7 @@ class LogVersions:
         return (Disturbance(*place, version) for place, found in self._disturbances.items() for version in found)
 
     def objects(self) -> Iterable[ObjectKey]:
-        """Every object of which something is known, in the order of first mention."""
+        """Every object with an entry, in the order of first mention."""
         return self._entries.keys()
 
     def timeline(self, key: ObjectKey) -> Timeline:
@@ -205,14 +205,14 @@ class LogVersions:
         return next(iter(whole or found), None)
 
     def current(self, key: ObjectKey, moment: datetime) -> Version | None:
-        """See Versions. A snapshot taken later speaks for earlier moments too, as far as nothing was written in between."""
+        """See Versions. A later snapshot also shows the state of earlier moments, as far as no write came in between."""
         version = self.timeline(key).current(moment)
         return None if version is not None and self.written_unseen(key, version, moment) else version
 
     def written_unseen(self, key: ObjectKey, version: Version, moment: datetime) -> bool:
-        """Whether a snapshot taken later shows what was written after a moment, by a write that is not recorded.
+        """Whether a later snapshot shows a change that an unrecorded write made after a moment.
 
-        resourceVersions are one counter for the whole store: what has a higher one than a write that began later was written later.
+        resourceVersions are one counter for the whole store: a higher one than that of a write that began later was written later.
         """
         number = version.resource_version_number
         if version.audit_id or version.since <= moment or number is None or key.resource == "events":
@@ -221,7 +221,7 @@ class LogVersions:
         return not any(other.audit_id for other in made) and self._clock(key.cluster).had_not_reached(number, moment)
 
     def was_written_in_log(self, key: ObjectKey, version: Version) -> bool:
-        """Whether the write that made a version began after another one of the log, so that the log should tell of it."""
+        """Whether the write that made a version began after another write of the log, so that the log should record it."""
         number = version.resource_version_number
         return number is not None and self._clock(key.cluster).had_not_reached(number, None)
 
@@ -255,7 +255,7 @@ class LogVersions:
 
 
 class WriteClock:
-    """How far the counter of resourceVersions of a cluster had come, as its recorded writes tell."""
+    """The progress of a cluster's resourceVersion counter, from its recorded writes."""
 
     def __init__(self, versions: Iterable[Version]) -> None:
         told = sorted(
@@ -284,7 +284,7 @@ class Timeline:
             self.by_write_id.setdefault(version.write_id, version)
             self.by_resource_version.setdefault(version.resource_version, []).append(version)
         self._found: dict[WriteId, Version] = {}
-        # The order is not quite that of time. These are, so that a moment can be looked up by halving.
+        # The entries are not quite in order of time. These values are, so that bisection can look up a moment.
         self._latest_so_far = list(accumulate((version.since for version in self.entries), max))
         self._earliest_to_come = list(accumulate((version.since for version in reversed(self.entries)), min))[::-1]
 
@@ -294,15 +294,15 @@ class Timeline:
     def current(self, moment: datetime) -> Version | None:
         """The last entry that was answered at a moment.
 
-        Before the first entry, and where the last one has no body, a snapshot or a deletion that comes next shows the object, if it
-        was there already.
+        Before the first entry, and after an entry without a body, a snapshot or deletion that comes next shows the object, if it
+        existed already.
         """
         count = bisect_right(self._earliest_to_come, moment)
         last = self.entries[count - 1] if count else None
         following = self.entries[count] if count < len(self.entries) else None
         if (last is None or last.form is Form.OPAQUE) and following and following.created and following.created <= moment:
             shown = following if following.found is None else self._as_found(following)
-            # Of an object without a body only the uid tells whether it is the same one.
+            # Without a body, only the uid shows whether it is the same object.
             if last is None or not last.uid or not shown.uid or last.uid == shown.uid:
                 return shown
         return last
@@ -326,12 +326,12 @@ class Timeline:
         return version
 
     def since_after(self, moment: datetime) -> list[Version]:
-        """The tail of the entries in which every one answered after a moment is found."""
+        """The tail of the entries, which holds every entry answered after a moment."""
         return self.entries[bisect_right(self._latest_so_far, moment) :]
 
 
 def _ordered(entries: list[Version]) -> list[Version]:
-    """By time, and where both tell it by resourceVersion: responses of concurrent writes may be recorded in any order."""
+    """By time, and by resourceVersion where both have one: responses of concurrent writes may be recorded in any order."""
     by_time = sorted(entries, key=_moment)
     numbered = [version for version in by_time if version.resource_version_number is not None]
     in_order = iter(sorted(numbered, key=lambda version: _order(version, numbered)))
@@ -339,7 +339,7 @@ def _ordered(entries: list[Version]) -> list[Version]:
 
 
 def _moment(version: Version) -> tuple[datetime, datetime, bool, str]:
-    """Of one moment, recorded writes come first, in an order that does not depend on how they were read."""
+    """A sort key. Recorded writes come first within a moment, in an order that does not depend on the order of reading."""
     return (version.since, version.began, not version.audit_id, version.audit_id)
 
 
@@ -363,7 +363,7 @@ def _linked(entries: list[Version]) -> list[Version]:
         if version.form is Form.DISTURBED and (
             previous is None or previous.form is Form.GONE or _lives_on(previous, entries[index + 1 :])
         ):
-            continue  # there was nothing to disturb, or it was not disturbed
+            continue  # the object did not exist, or was not disturbed
         linked.append(_after(version, previous))
     return linked
 
@@ -371,8 +371,8 @@ def _linked(entries: list[Version]) -> list[Version]:
 def _after(version: Version, previous: Version | None) -> Version:
     """The version with a link to the one before it.
 
-    A disturbance stands in the timelines of many objects. Every other version is of one object, and is linked where it is: copying
-    each would take longer than everything else that is done with it.
+    A disturbance is in the timelines of many objects, so it is copied. Every other version is of one object, and is linked in
+    place: copying it would take longer than all other work on it.
     """
     if version.form is Form.DISTURBED:
         return msgspec.structs.replace(version, previous=previous)
@@ -381,7 +381,7 @@ def _after(version: Version, previous: Version | None) -> Version:
 
 
 def _lives_on(version: Version, later: Iterable[Version]) -> bool:
-    """Whether the same object is seen later without a mark of deletion: a deletion is never taken back."""
+    """Whether the same object is seen later without a mark of deletion: a deletion is never undone."""
     for other in later:
         if other.form is Form.GONE:
             return False

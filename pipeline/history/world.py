@@ -1,4 +1,4 @@
-"""The state of the cluster at any moment, as the log and snapshots tell it."""
+"""The state of the cluster at any moment, from the log and snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
-# What a history needs in addition to the params of its policies. RBAC is kept for whoever answers `authorizer`.
+# The resources that a history needs in addition to the params of its policies. RBAC serves the evaluation of `authorizer`.
 NEEDED = (
     NAMESPACES,
     CRDS,
@@ -84,11 +84,11 @@ class LogHistory:
         return LogWorld(self, cluster, ts)
 
     def keys(self, cluster: str, name: ResourceName) -> Sequence[ObjectKey]:
-        """Every object of a resource that was ever mentioned."""
+        """Every recorded object of a resource."""
         return self._by_resource.get((cluster, name), ())
 
     def object_at(self, key: ObjectKey, moment: datetime) -> Evidence[Object | None]:
-        """One object as of a moment. Known(None) where it is known not to have existed."""
+        """One object as of a moment. Known(None) if it did not exist."""
         version = self.versions.current(key, moment)
         if version is not None:
             return self.object_of(version)
@@ -109,7 +109,7 @@ class LogHistory:
         return Unknown(f"{nothing}; {listing.reason}" if isinstance(listing, Unknown) else nothing)
 
     def _unlisted(self, key: ObjectKey, moment: datetime, listing: Known[datetime]) -> Evidence[Object | None]:
-        """An object of which nothing is known up to a moment, where a list tells of all that were there."""
+        """An object without a record up to a moment, where a list shows all objects that existed."""
         first = next(iter(self.versions.timeline(key)), None)
         if first is None or listing.value <= moment:
             return Known(None, "not in the snapshot", listing.grade)
@@ -127,10 +127,11 @@ class LogHistory:
     def listing(
         self, cluster: str, name: ResourceName, moment: datetime, namespace: str | None = None
     ) -> Evidence[datetime] | None:
-        """Since when all objects of a resource are known by name, if that is so at a moment; absence means something then.
+        """Since when all objects of a resource are known by name, if they are at a moment; an object without a record is then absent.
 
-        That is so where they were listed, or where their kind was itself defined in the log. None if no list speaks of them,
-        Unknown if a later one does and says nothing of that moment. `namespace` is the one that matters, or None where all do.
+        They are known if they were listed, or if their kind was itself defined in the log. None if no list covers them. Unknown if
+        a later list covers them but is not evidence for that moment. `namespace` limits the question to one namespace; None asks
+        about all.
         """
         found = self.listings.complete(cluster, name, moment, namespace)
         if isinstance(found, Known) and found.value.taken <= moment:
@@ -167,9 +168,9 @@ class LogWorld:
     _crds: dict[tuple[str, str], Evidence[Object | None]] = field(default_factory=dict, compare=False, repr=False)
 
     def namespace(self, name: str) -> Evidence[Object | None]:
-        """See World. The label with the namespace's own name is always there: the server sets it.
+        """See World. The label with the namespace's own name is always present: the server sets it.
 
-        Controllers put objects into a new namespace before whoever created it has the answer.
+        Controllers put objects into a new namespace before its creator has the answer.
         """
         key = object_key(self.cluster, *NAMESPACES, "", name)
         found = self.history.object_at(key, self.ts)
@@ -192,7 +193,7 @@ class LogWorld:
         return in_version(self.history.object_at(key, self.ts), api_version)
 
     def params(self, api_version: str, kind: str, namespace: str) -> Evidence[Sequence[Object]]:
-        """See World. Unknown as soon as one of the objects is, or where there may be others that nobody listed."""
+        """See World. Unknown if one of the objects is, or if there may be others that were not listed."""
         resource = self.resource_of(api_version, kind)
         if isinstance(resource, Unknown):
             return resource
@@ -229,7 +230,7 @@ class LogWorld:
     def _once_served(self, api_version: str, kind: str) -> Known[bool | None] | None:
         """The scope of a kind that was served before.
 
-        A server that has begun to watch the params of a policy does not ask again whether their kind is served: there are none then
+        A server that watches the params of a policy does not check again whether their kind is served: it finds no params then
         (kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_source.go, ensureParamsForPolicyLocked).
         """
         for key in self.history.keys(self.cluster, CRDS):
@@ -255,7 +256,7 @@ class LogWorld:
         return Known(values, f"all recorded {name.resource}", listing.grade)
 
     def resource_of(self, api_version: str, kind: str) -> Evidence[ResourceName | None]:
-        """The resource that serves a kind; Known(None) if the cluster served none."""
+        """The resource that serves a kind; Known(None) if the cluster did not serve the kind."""
         group = api_version.rpartition("/")[0]
         row = by_kind(group, kind)
         if row is not None:
@@ -268,7 +269,7 @@ class LogWorld:
         return Known(ResourceName(group, found.value["spec"]["names"]["plural"]), found.source, found.grade)
 
     def custom_resource(self, group: str, kind: str) -> Evidence[Object | None]:
-        """The CustomResourceDefinition of a kind as of this moment; Known(None) if there was none."""
+        """The CustomResourceDefinition of a kind as of this moment; Known(None) if it did not exist."""
         if (group, kind) not in self._crds:
             self._crds[group, kind] = self._find_crd(group, kind)
         return self._crds[group, kind]

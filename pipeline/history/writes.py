@@ -1,4 +1,4 @@
-"""What one recorded write says about the versions of the object it wrote."""
+"""The versions that one recorded write gives of its object."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Eviction(msgspec.Struct, rename="camel"):
 
 
 def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
-    """The versions that a successful write left behind or a read showed; nothing for refusals, dry runs and unfinished stages."""
+    """The versions that a successful write made or a read showed; empty for refusals, dry runs and unfinished stages."""
     final = event.succeeded and event.stage == "ResponseComplete" and event.resource.resource
     if final and event.verb == "get" and not event.subresource:
         yield from _read_version(event)
@@ -63,7 +63,7 @@ def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     elif event.subresource == "scale":
         version = _version(event, Form.SCALE if kind is BodyKind.OBJECT else Form.OPAQUE, head, body=event.response_raw)
         is_built_in = by_resource(event.resource.group, event.resource.resource) is not None
-        # Where a custom resource keeps its replicas is said by its definition, which is not looked up here.
+        # A custom resource's definition says where it keeps its replicas; it is not looked up here.
         yield key, version if is_built_in else replace(version, grade=Grade.PARTIAL)
     else:
         version = _written(event, head, kind)
@@ -73,7 +73,7 @@ def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
 
 
 def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
-    """A recorded read is a version as well, though nobody wrote it then; as such it has no audit_id."""
+    """The version that a recorded read shows. It has no audit_id, because this request did not write it."""
     head = event.response_head
     if body_kind(head, event.response_raw) is BodyKind.OBJECT:
         version = _version(event, Form.WHOLE, head, body=event.response_raw)
@@ -81,7 +81,7 @@ def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
 
 
 def asks_for_dry_run(event: Event) -> bool:
-    """`request.dryRun`: of a delete with a body the DeleteOptions in it, of anything else the query.
+    """`request.dryRun`: from the DeleteOptions in the body of a delete, else from the query.
 
     The DeleteOptions inside an Eviction are those of the deletion to come, not of this request (kubernetes/apiserver
     pkg/endpoints/handlers/{create,delete}.go).
@@ -153,7 +153,7 @@ def answered_metadata(event: Event) -> Object | None:
 
 
 def disturbance_of(event: Event) -> Disturbance | None:
-    """What a deletecollection may have done of which no list tells: one refused halfway, or recorded without its answer."""
+    """The possible changes of a deletecollection that no list shows: it was refused halfway, or recorded without its answer."""
     if event.verb != "deletecollection" or event.stage != "ResponseComplete" or event.subresource or was_dry_run(event):
         return None
     admission = outcome_of(event).admission
@@ -180,7 +180,7 @@ def _asks_for_finalizers(event: Event) -> bool:
 
 
 def record(event: Event, versions: LogVersions) -> None:
-    """Enter what one event says about object versions. A body that nests too deep to be read was written all the same."""
+    """Enter the object versions of one event. A body that nests too deep to be read was written all the same."""
     try:
         found, disturbance = list(versions_of(event)), disturbance_of(event)
     except RecursionError:
@@ -205,7 +205,7 @@ def is_truncated(event: Event) -> bool:
 
 
 def why_no_body(event: Event) -> str:
-    """In words for a report: why the response of a write is not the object."""
+    """Why the response of a write is not the object, in words for a report."""
     if is_truncated(event):
         return "the event was truncated"
     if event.response_raw is None:
@@ -214,7 +214,7 @@ def why_no_body(event: Event) -> str:
 
 
 def why_not_kept(event: Event) -> str:
-    """In words for a report: why an event has no bodies."""
+    """Why an event has no bodies, in words for a report."""
     if "objects_expired" in event.flags:
         return "its bodies were dropped when their retention ended"
     return f"the audit level was {event.level}"
@@ -304,13 +304,13 @@ def _deleted_items(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
 
 
 def _with_kind(raw: Raw, kind: str, api_version: str) -> Raw:
-    """An item of a built-in list, which leaves out what the list itself says."""
+    """An item of a built-in list, with the kind and apiVersion that only the list itself has."""
     fields = msgspec.json.decode(raw)
     return msgspec.json.encode({"kind": kind, "apiVersion": api_version, **fields}) if isinstance(fields, dict) else raw
 
 
 def _pod_write(event: Event, key: ObjectKey) -> tuple[ObjectKey, Version]:
-    """Binding and eviction answer with a Status: the new resourceVersion of the pod is not told."""
+    """Binding and eviction answer with a Status, without the new resourceVersion of the pod."""
     request = event.request_head
     form = Form.MARKED if event.subresource == "eviction" else Form.BINDING
     if form is Form.BINDING and event.request_raw is None:
