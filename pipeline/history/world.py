@@ -127,7 +127,7 @@ class LogHistory:
     def listing(
         self, cluster: str, name: ResourceName, moment: datetime, namespace: str | None = None
     ) -> Evidence[datetime] | None:
-        """Since when all objects of a resource are known by name, if they are at a moment; an object without a record is then absent.
+        """Since when all objects of a resource are known by name, if they are at a moment; one without a record is then absent.
 
         They are known if they were listed, or if their kind was itself defined in the log. None if no list covers them. Unknown if
         a later list covers them but is not evidence for that moment. `namespace` limits the question to one namespace; None asks
