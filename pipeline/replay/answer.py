@@ -1,8 +1,8 @@
-"""What the server answered to one request, and what that proves about its policies where the inputs of admission were not recorded.
+"""The server's answer to one request, as proof about its policies where the inputs of admission were not recorded.
 
-A request that was admitted was rejected by no binding with Deny; one without a recorded failure failed no binding with Audit; one
-that was denied names who denied it. A row that rests on this has the evidence RECORDED: it is what the server itself said, so it is
-no prediction, and calibration does not count it as one.
+If the request was admitted, no binding with Deny rejected it. If no failure is recorded, no binding with Audit failed. A denial
+names the binding that denied. A row that rests on this has the evidence RECORDED: it repeats the server's own record, so it is not
+a prediction, and calibration does not count it as one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _DENIAL = re.compile(
     r"denied request: (?P<message>.*)$",
     re.DOTALL,
 )
-# How an error of an expression is worded (kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go); a validation
-# that was false can say so only through its messageExpression.
+# The wording of an expression's error (kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go). A false
+# validation can have these words only from its messageExpression.
 _ERROR = re.compile(r"expression '.*' resulted in error: |compilation error: |failed messageExpression: ", re.DOTALL)
 
 
@@ -67,12 +67,12 @@ class Answer:
 
     @cached_property
     def is_admitted(self) -> bool:
-        """Whether validating policies let it pass."""
+        """Whether validating policies admitted the request."""
         return outcome_of(self.event).admission is Admission.ADMITTED
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether it tells of one pass of admission, and tells all: a deletecollection has one for each object."""
+        """Whether the answer covers a single pass of admission as a whole: a deletecollection has a pass for each object."""
         return self.event.verb != "deletecollection" and "redacted" not in self.event.flags
 
     @cached_property
@@ -90,7 +90,7 @@ class Answer:
 
     @cached_property
     def denial(self) -> re.Match[str] | None:
-        """Who denied it, in which words."""
+        """The policy and binding that denied the request, and the message."""
         return _DENIAL.search(self.event.message)
 
     def failures_of(self, policy: str, binding: str | None) -> list[Failure]:
@@ -103,7 +103,7 @@ class Answer:
         return found["message"] if found and (found["policy"], found["binding"]) == (policy, binding) else None
 
     def shows_no_failure(self, row: PolicyVerdict) -> bool:
-        """Whether a failure of this row's binding would have left a trace, and left none."""
+        """Whether a failure of this row's binding would have been recorded, and was not."""
         if not self.is_admitted and self.denial is None:
             return False
         if Action.DENY in row.actions and self.is_admitted:
@@ -113,7 +113,7 @@ class Answer:
         return not self.failures or (self.version >= ALL_FAILURES_SINCE and len(self.failures) < RECORDED_FAILURES_MAX)
 
     def contradicts(self, rows: Sequence[PolicyVerdict], policy: str) -> bool:
-        """Whether these rows, all of one policy, cannot be what the server found."""
+        """Whether these rows, all of one policy, contradict the server's answer."""
         by_binding = {name: list(group) for name, group in groupby(_sorted(rows), key=lambda row: row.binding)}
         if any(self._contradicts(group) for group in by_binding.values()):
             return True
@@ -129,7 +129,7 @@ class Answer:
         prefix = f"{policy}/"
         recorded = {key: value for key, value in self.event.annotations.items() if key.startswith(prefix)}
         wanted = policy_annotations(rows)
-        # What a redaction took out of a value is not a contradiction; that the value was there is recorded.
+        # A redacted value is not a contradiction: the record still shows that a value existed.
         return wanted != {key: wanted.get(key) if is_withheld(value) else value for key, value in recorded.items()}
 
     def _contradicts(self, rows: list[PolicyVerdict]) -> bool:
@@ -150,12 +150,12 @@ class Answer:
 
 
 def needs_answer(rows: Iterable[PolicyVerdict]) -> bool:
-    """Whether something is left open that the answer to the request may settle."""
+    """Whether a row is unknown that the answer to the request may settle."""
     return any(row.decision is Decision.UNKNOWN or "auditAnnotation " in row.why for row in rows)
 
 
 def settled(rows: Iterable[PolicyVerdict], policy: CompiledPolicy, answer: Answer) -> list[PolicyVerdict]:
-    """The rows of one policy, with what the answer proves in the place of what is not known."""
+    """The rows of one policy; rows that the answer proves replace unknown ones."""
     found = list(rows)
     if not needs_answer(found):
         return found
@@ -170,9 +170,9 @@ def _settled(
 ) -> Iterator[PolicyVerdict]:
     """The rows of one (policy, binding, param): that of the whole, then one for each validation."""
     whole, singles = rows[0], rows[1:]
-    # Of params that are not known nobody knows either whether there were any, and how many.
+    # If params are not known, their number is not known either; there may have been none.
     lacks_params = any("params: " in row.why for row in rows)
-    # A defect is not hidden behind what the server said.
+    # The server's answer must not hide a defect.
     if lacks_params or any(row.is_defect for row in rows):
         yield from rows
         return
@@ -204,7 +204,7 @@ def _single(
     if denial is not None and not own and not any(other is not row and _may_fail(other) for other in rows):
         return _failed(row, denial, policy)
     if policy.policy.failure_policy is not FailurePolicy.FAIL:
-        return row  # an error would leave no trace
+        return row  # an error would not be recorded
     # Failures are recorded in the order of the validations.
     precedes = any((row.expression_index or 0) < failure.expression_index for failure in own[:1])
     if precedes or answer.shows_no_failure(row):
@@ -237,7 +237,7 @@ def _annotated(
     answer: Answer,
     all_rows: Sequence[PolicyVerdict],
 ) -> PolicyVerdict:
-    """The row of the whole with recorded audit annotations. What is not recorded was empty: an error would have denied."""
+    """The row of the whole with recorded audit annotations. Unrecorded ones were empty: an error would have denied."""
     recorded = answer.event.annotations
     several = len({(row.binding, row.param_namespace, row.param_name) for row in all_rows if _was_evaluated(row)}) > 1
     values = dict(whole.audit_annotations)

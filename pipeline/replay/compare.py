@@ -1,4 +1,4 @@
-"""How far the replay of what was in force agrees with what the log recorded: the honest measure of a prediction on this cluster."""
+"""Agreement between the replay of the policies in force and the log's record: it measures how good predictions are here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RECORDS_ALL_FAILURES = (1, 37)
 class Agreement:
     """One (policy, binding): requests whose record could be compared, and how they compare.
 
-    `unknown` are requests of which the replay says nothing, `silent` those of which the log could have recorded nothing.
+    `unknown` are requests without a replayed outcome, `silent` those whose outcome the log could not have recorded.
     Audit annotations are compared by policy; their counts are repeated for each of its bindings.
     """
 
@@ -38,24 +38,24 @@ class Agreement:
 
     @property
     def compared(self) -> int:
-        """Requests of which both the record and the replay say something."""
+        """Requests with both a recorded and a replayed outcome."""
         return self.agreed + self.disagreed
 
 
 class Outcome(StrEnum):
-    """What one binding came to in one request."""
+    """The outcome of one binding in one request."""
 
     DENY = "deny"  # it rejected the request
     FAILURE = "failure"  # a validation failed, and the request was not rejected for it
     NONE = "none"  # nothing failed
-    UNKNOWN = "unknown"  # the log cannot have recorded it, or the replay does not say
+    UNKNOWN = "unknown"  # the log cannot have recorded it, or the replay could not judge
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """One (policy, resource): requests by what is recorded and what is replayed of each binding.
+    """One (policy, resource): requests by the recorded and the replayed outcome of each binding.
 
-    A cluster reports one denial per request: of a second binding that denied it the record has a failure, or nothing.
+    A cluster reports one denial per request. If a second binding denied it too, the record has its failure, or nothing.
     """
 
     policy: str
@@ -79,7 +79,7 @@ def compare_with_log(reader: LakeReader, verdicts: Path, kubernetes_version: tup
 
 
 def version_hint(reader: LakeReader, kubernetes_version: tuple[int, int]) -> str:
-    """Why the record of the last comparison seems to be of another version of Kubernetes; empty if it does not."""
+    """Why the record of the last comparison seems to be from another version of Kubernetes; empty if it does not."""
     several, missing = reader.connection.execute(statement("failures_per_request")).fetchall()[0]
     if several and kubernetes_version < _RECORDS_ALL_FAILURES:
         return (
@@ -100,7 +100,7 @@ def _agreement(row: tuple[Any, ...], annotations: Mapping[str, tuple[int, int]])
 
 
 def confusion(reader: LakeReader) -> tuple[Confusion, ...]:
-    """The last comparison by policy and resource: how often each recorded outcome was replayed as which."""
+    """The last comparison by policy and resource: how often each recorded outcome had each replayed one."""
     rows = reader.connection.execute(statement("confusion")).fetchall()
     counts = {(row[0], row[1]): dict.fromkeys(product(Outcome, Outcome), 0) for row in rows}
     for policy, resource, recorded, replayed, requests in rows:
@@ -109,5 +109,5 @@ def confusion(reader: LakeReader) -> tuple[Confusion, ...]:
 
 
 def disagreements(reader: LakeReader) -> duckdb.DuckDBPyRelation:
-    """The rows of the last comparison that disagree, with what was replayed and what was recorded."""
+    """The rows of the last comparison that disagree, with the replayed and the recorded outcome."""
     return reader.sql("SELECT * EXCLUDE (result) FROM compared WHERE result = 'disagreed' ORDER BY policy, binding, ts, audit_id")

@@ -1,7 +1,7 @@
-"""What policies cost over recorded requests: figures per expression, the requests that come nearest to a limit, and growth.
+"""The costs of policies over recorded requests: figures per expression, the requests nearest to a limit, and growth.
 
-A cost is counted once for each request, policy and param. Requests that are alike in all that a policy reads are evaluated once
-and counted each.
+A cost is counted once for each request, policy and param. Requests that are equal in every field that a policy reads are evaluated
+once, and each is counted.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ..admission.policies.cost import CaseCost, cost_of
 from ..admission.policies.evaluate import Case
 from ..request import AdmissionRequest, Evidence, Known
 
-# The requests that come nearest, per policy; the same are evaluated again with grown objects.
+# How many nearest requests are kept per policy; these are evaluated again with grown objects.
 NEAREST: Final = 5
 GROWTH: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class CostFigure:
-    """The cost of one program, or of all that share a budget, over what ran it. A cost above `limit` is a lower bound."""
+    """The cost of one program, or of all that share a budget, over its evaluations. A cost above `limit` is a lower bound."""
 
     policy: str
     what: str
@@ -34,7 +34,7 @@ class CostFigure:
     p99: int
     most: int
     over: int  # evaluations above the limit
-    grown: int | None  # the most over the nearest requests with grown objects; None where none of them ran it
+    grown: int | None  # the most over the nearest requests with grown objects; None if they did not run it
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NearRequest:
     resource: str
     namespace: str
     name: str
-    what: str  # what takes the largest share of its limit
+    what: str  # the program or group that takes the largest share of its limit
     cost: int
     limit: int
     alike: int
@@ -58,7 +58,7 @@ class NearRequest:
 
 @dataclass(frozen=True, slots=True)
 class PolicyCost:
-    """One policy over all recorded requests. `unknown` counts evaluations whose costs are lower bounds; no figure has them."""
+    """One policy over all recorded requests. `unknown` counts evaluations whose costs are lower bounds; no figure includes them."""
 
     policy: str
     evaluations: int
@@ -83,11 +83,11 @@ class Book:
 
     policy: str
     profiles: dict[CaseCost, _Profile] = field(default_factory=dict)
-    # The cases of the largest shares, smallest first: what is grown in the end. The number tells equal shares apart.
+    # The cases of the largest shares, smallest first; their objects are grown at the end. The number orders equal shares.
     _cases: list[tuple[float, int, CaseCost, Case]] = field(default_factory=list)
 
     def learn(self, case: Case, cost: CaseCost) -> CaseCost:
-        """Keep what costs like this look like, and return the one object that stands for them."""
+        """Keep an example of these costs, and return the one object that stands for equal costs."""
         profile = self.profiles.get(cost)
         if profile is None:
             profile = self.profiles[cost] = _Profile(cost, case.inputs.request)
@@ -141,7 +141,7 @@ class Book:
 
 
 def _name_of(request: AdmissionRequest) -> str:
-    """The name; empty where nothing that was read says it."""
+    """The name; empty if the recorded fields that were read do not say it."""
     return (request.name.value or "") if isinstance(request.name, Known) else ""
 
 
@@ -179,7 +179,7 @@ def quantile(counts: Counter[int], share: Fraction) -> int:
 
 
 def grown_lists(value: Any, times: int = GROWTH) -> Any:
-    """A value in which every list that lies in no other list is repeated: what an object holds in lists grows so many times."""
+    """A value in which every outermost list is repeated, so that the content of lists grows so many times."""
     if value.__class__ is list:
         return value * times
     if isinstance(value, dict):

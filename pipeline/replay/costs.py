@@ -1,4 +1,4 @@
-"""What given policies cost over recorded requests: the walk of a replay, with costs in place of the table of verdicts."""
+"""The costs of given policies over recorded requests: the walk of a replay, with costs in place of the table of verdicts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from .readers import open_for_replay
 from .tasks import walk_all
 from .worker import Replayer
 
-# The costs of one request: of which policy, and how much. One entry for each param.
+# The costs of one request: pairs of policy and cost, one for each param.
 Costs: TypeAlias = tuple[tuple[str, CaseCost], ...]
 Progress: TypeAlias = Callable[[int, int], None]
-# Beyond it all are forgotten, and what comes again is evaluated again.
+# Above it the cache is cleared, and equal cases are evaluated again.
 _REMEMBERED_MAX = 50_000
 
 
 class _Rows(list[PolicyVerdict]):
-    """The verdicts of one request, with what it cost to find them."""
+    """The verdicts of one request, with their costs."""
 
     def __init__(self, rows: Iterable[PolicyVerdict], costs: Costs) -> None:
         super().__init__(rows)
@@ -68,7 +68,7 @@ class _Costed:
         return _Rows(self._policies.evaluate(request, world, authorize, event), self._costs(request, world, authorize))
 
     def _costs(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Costs:
-        """What each policy costs for a request, once for each param: bindings that share one share the evaluation."""
+        """The cost of each policy for a request, once for each param: bindings with the same param share the evaluation."""
         policies = self.considered
         inputs = Inputs(request, policies.given.over(world), authorize, managed_fields=policies.reads_managed_fields)
         found: dict[tuple[int, int], tuple[str, CaseCost]] = {}
@@ -81,7 +81,7 @@ class _Costed:
         return tuple(found.values())
 
     def _cost(self, inputs: Inputs, due: Due) -> CaseCost | None:
-        """The cost of one evaluation, counted once for all that are alike in what the policy reads; None where nothing runs."""
+        """The cost of one evaluation, computed once for all with equal reads of the policy; None if no expression runs."""
         key = input_key(inputs, due.policy, due.value) if due.match is None and due.policy.is_pure else None
         if key in self._known:
             return self._known[key]
@@ -136,7 +136,7 @@ _NAMES = "SELECT audit_id, any_value(name) FROM events WHERE list_contains($ids,
 
 
 def _named(reader: LakeReader, found: PolicyCost) -> PolicyCost:
-    """With the names of the nearest requests' objects, which a replay does not read where no policy does."""
+    """With the names of the nearest requests' objects, which a replay reads only if a policy does."""
     ids = [each.audit_id for each in found.nearest if not each.name]
     names = dict(reader.connection.execute(_NAMES, {"ids": ids}).fetchall()) if ids else {}
     nearest = (replace(each, name=each.name or names.get(each.audit_id, "")) for each in found.nearest)

@@ -1,4 +1,4 @@
-"""What changes from one version of policies to another over the same requests: the question before a policy is edited."""
+"""The difference between the verdicts of two versions of policies over the same requests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .sql import statement
 class ExpressionDifference:
     """One expression of one (policy, binding): verdicts by how the new run differs from the old.
 
-    `expression_index` None is what stands for all expressions, such as a configuration error. `unknown` are those that either run
-    could not judge; they are compared with nothing. `denied_example` is the auditID of the latest newly denied request.
+    `expression_index` None stands for all expressions, as in a configuration error. `unknown` are verdicts that either run could
+    not judge; they are not compared. `denied_example` is the auditID of the latest newly denied request.
     """
 
     policy: str
@@ -33,7 +33,7 @@ class ExpressionDifference:
 
 @dataclass(frozen=True, slots=True)
 class RequestDifference:
-    """One policy: requests by what becomes of them, whichever binding or expression it is by. `unknown`: in either run."""
+    """One policy: requests by how their verdict differs, over all bindings and expressions. `unknown`: in either run."""
 
     policy: str
     newly_denied: int

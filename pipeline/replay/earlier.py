@@ -1,8 +1,8 @@
-"""The earlier states of objects that requests ask for: selected in the lake, put in order in memory.
+"""The earlier states of objects that requests need: selected in the lake, ordered in memory.
 
-A join in SQL by time alone would be wrong: writes cross each other, and their order is that of resource versions, which are in
-bodies, or has to be called unknown. So SQL finds the writes of the objects that are asked for, and `history/versions.py` orders
-the few of each.
+A join in SQL by time alone would be wrong: writes cross each other, and only resource versions, which are in bodies, order them.
+Without those the order is unknown. So SQL finds the writes of the needed objects, and `history/versions.py` orders the few writes
+of each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .past import horizon, rows_of, snapshot_rows
 from .plan import ReplayPlan, RequestClass
 from .shelf import PARTITION
 
-# An object whose earlier state is asked for, with its namespace (empty for none).
+# An object whose earlier state a request needs, with its namespace (empty for a cluster-scoped object).
 _FIELDS: list[pa.Field[Any]] = [pa.field(name, pa.string()) for name in ("cluster", "resource", "place", "name")]
 ASKED = pa.schema([*_FIELDS, pa.field(PARTITION, pa.int32())])
 # In place of a name: the deletecollections that such an object may have met. No name holds a slash.
@@ -35,7 +35,7 @@ _SWEPT = "/"
 
 
 def asked_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """The objects whose earlier state some requests ask for, as rows of ASKED. `batch` has the columns of `planned.sql`."""
+    """The objects whose earlier state some requests need, as rows of ASKED. `batch` has the columns of `planned.sql`."""
     names = ("asks", "cluster", "resource", "namespace", "name", PARTITION)
     columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
     for asks, cluster, resource, namespace, name, partition in zip(*columns, strict=True):
@@ -50,7 +50,7 @@ def asked_table(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
 
 
 class EarlierVersions:
-    """Finds versions of objects in a lake. `reader` is its own: it must not be in the midst of another answer."""
+    """Finds versions of objects in a lake. It needs a reader of its own, without another query in progress."""
 
     def __init__(self, plan: ReplayPlan, reader: LakeReader, history: LogHistory) -> None:
         self._reader = reader
@@ -59,10 +59,10 @@ class EarlierVersions:
         self.until = horizon(reader, plan.window)
 
     def of(self, waiting: Sequence[pa.RecordBatch], writes: Iterable[pa.RecordBatch]) -> LogVersions:
-        """The versions of the objects of those requests that ask for an earlier state.
+        """The versions of the objects of requests that need an earlier state.
 
-        `waiting` have the columns of `planned.sql`. `writes` have those of `past_writes.sql`, of these objects and others. Of what
-        snapshots hold, all objects that the requests are about are known.
+        `waiting` have the columns of `planned.sql`. `writes` have those of `past_writes.sql`, of these objects and others.
+        Snapshots give all objects of these requests.
         """
         versions = LogVersions()
         asked = {row[:-1] for batch in waiting for row in asked_of(batch)}
@@ -75,7 +75,7 @@ class EarlierVersions:
                 if (row["cluster"], row["resource"], row["namespace"] or "", row["asked_name"]) not in asked:
                     continue
                 if row["asked_name"] == _SWEPT:
-                    # A deletecollection is put aside in every partition that it may concern, and counts once.
+                    # A deletecollection is shelved in every partition that it may concern, but counts once.
                     event = (row["cluster"], row["audit_id"], row["stage_ts"])
                     if event in swept:
                         continue

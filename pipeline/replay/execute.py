@@ -1,7 +1,7 @@
-"""Walking a plan: parts are evaluated by worker processes, kept as they are finished, and put together in the order of arrival.
+"""Walking a plan: worker processes evaluate parts, each finished part is kept, and the parts are merged in the order of arrival.
 
-`LAKE/runs/RUN_ID/` holds plan.json, verdicts.parquet and summary.json when a run is complete, and `parts/` while it is not. A run
-that was interrupted goes on with the parts that are missing; one that is complete is not run again.
+`LAKE/runs/RUN_ID/` holds plan.json, verdicts.parquet and summary.json when a run is complete, and `parts/` while it is not. An
+interrupted run continues with the missing parts; a complete run is not run again.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def run_replay(
 ) -> RunSummary:
     """Evaluate a plan over the lake it was made for. The same plan gives the same bytes, whatever the number of workers.
 
-    It reads the files that the plan was made over: events that arrived since belong to a later run. `progress(done, planned)` is
-    called with numbers of requests. Raises LakeError if those files are gone, and what the lake holds now is not the same.
+    It reads the files that the plan was made over: events that arrived since belong to a later run. It calls
+    `progress(done, planned)` with numbers of requests. Raises LakeError if those files are gone and the lake's content has changed.
     """
     lake, run_id = Path(lake_path), plan.run_id
     folder = runs_folder(lake) / run_id
@@ -77,7 +77,7 @@ def run_replay(
 
 
 def _reader_of(plan: ReplayPlan, lake: Path) -> LakeReader:
-    """A reader of what the plan was made over: its files, or where they were merged or moved, files that hold the same."""
+    """A reader of the files that the plan was made over, or of files with the same content if those were merged or moved."""
     if plan.files is not None and _are_of(plan.files, lake) and plan.files.are_there():
         return open_for_replay(lake, plan.files.absolute())
     reader = open_for_replay(lake)
@@ -93,7 +93,7 @@ def _are_of(files: LakeFiles, lake: Path) -> bool:
 
 
 def _finished(folder: Path, plan: ReplayPlan) -> RunSummary | None:
-    """The summary of a complete run; None where there is none that this code wrote, or less than it says: then it is evaluated."""
+    """The summary of a complete run by this code; None if it is missing or verdicts are: then the run is evaluated."""
     try:
         summary = summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
         planned = (folder / "plan.json").read_text(encoding="utf-8")
@@ -165,7 +165,7 @@ class _Crew:
             raise
 
     def _work_beside(self, others: Sequence[Future[None]], tasks: Sequence[Task]) -> Iterator[Task]:
-        """Take tasks as the other processes do; yields every task when it is done, wherever that was."""
+        """Take tasks as the other processes do; yields every task when it is done, in any process."""
         waiting = {task.name: task for task in tasks}
         for _ in work_through(self._own_replayer, tasks, self._parts):
             yield from self._finished(waiting)
@@ -186,7 +186,7 @@ class _Crew:
 
 
 def _keep_those_of(parts: Path, cut: object) -> None:
-    """Remove parts that were made while the lake's files, or the way in which they are cut up, were others."""
+    """Remove parts that were made from other files of the lake, or with another division into parts."""
     file, digest = parts / "cut", hashlib.sha256(repr(cut).encode()).hexdigest()
     try:
         is_same = file.read_text(encoding="ascii") == digest
@@ -199,7 +199,7 @@ def _keep_those_of(parts: Path, cut: object) -> None:
 
 
 def _look_after(others: Iterable[Future[None]]) -> None:
-    """Raises what ended another process's work before its time: nobody else takes the part that it had taken."""
+    """Raise the error that ended another process early: no other process takes the part that it had taken."""
     for other in others:
         if other.done():
             other.result()

@@ -1,6 +1,6 @@
-"""What a run was made for, and that it is in use: marks in its folder, next to the plan.
+"""The kind of a run, and whether it is in use: marks in its folder, next to the plan.
 
-The plan cannot hold the kind: its digest names the run, and a replay that is also the version before of another one is one run.
+The plan cannot hold the kind: its digest names the run, and one run may serve both as a replay and as the base of another one.
 A mark is an empty file. Its time says when the run was last asked for.
 """
 
@@ -17,21 +17,21 @@ _PREFIX = "made-as-"
 
 
 class RunKind(StrEnum):
-    """What a run was made for; the first one of several is what it is called."""
+    """The purpose of a run; a run of several kinds is called by the first of them."""
 
-    REPLAY = "replay"  # policies that somebody wants to know about
-    CALIBRATION = "calibration"  # what was bound at the time, to compare with the record
-    BASE = "base"  # the version before, which another replay is compared with
-    TRIAL = "trial"  # policies with exemptions, for as long as these are tried
+    REPLAY = "replay"  # policies that a user asked about
+    CALIBRATION = "calibration"  # the policies bound at the time, to compare with the record
+    BASE = "base"  # the version before, for comparison with another replay
+    TRIAL = "trial"  # policies with exemptions, kept only during the trial
 
 
 def mark_kind(folder: Path, kind: RunKind) -> None:
-    """Keep in a run's folder that it was asked for as this kind, now."""
+    """Mark in a run's folder that it was requested as this kind, now."""
     (folder / f"{_PREFIX}{kind}").touch()
 
 
 def asked_ns(folder: Path) -> dict[RunKind, int]:
-    """When a run was last asked for as each kind, in nanoseconds; empty for a run of an earlier version of Hindcast."""
+    """When a run was last requested as each kind, in nanoseconds; empty for a run of an earlier version of Hindcast."""
     found = {}
     for kind in RunKind:
         try:
@@ -54,7 +54,7 @@ def in_use(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def unused(folder: Path) -> Iterator[bool]:
-    """Whether nothing uses a run; where that is so, nothing begins to while the context lasts."""
+    """Whether a run is not in use; if so, no process can begin to use it while the context lasts."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:

@@ -1,8 +1,8 @@
-"""Lanes: most requests of a log are like another one in all that policies look at, so that their verdicts need not be found again.
+"""Lanes: most requests of a log equal an earlier one in every field that policies read, so that its cached verdicts hold for them.
 
-A lane is for successful writes of one resource whose answer shows the object. What their policies, selectors and rules depend on is
-known beforehand (the read sets of expressions are sound); only that is decoded, and what is the same has the same verdicts. Every
-other request takes the general way, and so does one that needs more than its own record, such as the object it replaced.
+A lane is for successful writes of one resource whose answer shows the object. The fields that their policies, selectors and rules
+read are known beforehand (the read sets of expressions are sound). Only these are decoded, and requests with equal fields have
+equal verdicts. Other requests take the general path, as do those that need another record, such as the object they replaced.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..request import (
     Unknown,
 )
 
-# What the old object of an update stands as until somebody asks for it; see Lane.may_know_more.
+# The old object of an update in a lane, which does not look it up; see Lane.may_know_more.
 _OLD_NOT_LOOKED_UP = Unknown("the old object was not looked up")
 _NAME_NOT_READ = Known("", "no policy reads the name")
 _NO_OLD: Known[Object | None] = Known(None, "the operation has no old object")
@@ -53,7 +53,7 @@ Key: TypeAlias = tuple[object, ...]
 
 
 class LaneName(NamedTuple):
-    """Which requests a lane is for: see `planned.sql` for those that are fit for it."""
+    """The requests of a lane: see `planned.sql` for the conditions on them."""
 
     cluster: str
     api_group: str
@@ -64,10 +64,10 @@ class LaneName(NamedTuple):
 
 
 class Lane:
-    """The requests of one resource, subresource and verb, known by few of their parts."""
+    """The requests of one resource, subresource and verb, identified by the few fields that policies read."""
 
     def __init__(self, name: LaneName, reads: ReadSet, has_object_selector: bool) -> None:
-        """`reads` is all that may decide about a request: see `lane_of`."""
+        """`reads` holds every field that may decide about a request: see `lane_of`."""
         self.name = name
         self.columns = _columns(reads.of("request"))
         self._resource = GroupVersionResource(name.api_group, name.api_version, name.resource)
@@ -77,7 +77,7 @@ class Lane:
         self._decode = decoder(_with_identity(reads.of("object"), self._names_object))
 
     def value(self, response: str) -> Object | None:
-        """What is read of the object in a response; None where the response is not an object of the resource."""
+        """The fields that are read of the object in a response; None if the response is not an object of the resource."""
         try:
             value = self._decode(response)
         except (ValueError, RecursionError):
@@ -95,7 +95,7 @@ class Lane:
         return (self.name, is_created, namespace, epoch, columns, _encode(value))
 
     def request(self, value: Object, row: Mapping[str, Any]) -> AdmissionRequest:
-        """The admission request as far as anybody looks at it. `row` has the columns of `planned.sql` without bodies."""
+        """The admission request, with only the fields that policies read. `row` has the columns of `planned.sql` without bodies."""
         is_created = self.name.verb == "create" or row["code"] == 201
         operation = Operation.CREATE if is_created else Operation.UPDATE
         query = query_of(row["request_uri"] or "")
@@ -127,7 +127,7 @@ class Lane:
 
 
 def lane_of(name: LaneName, compiled: CompiledSet) -> Lane | None:
-    """The lane of some requests; None where policies look at more than the object and the request, or see another version of it."""
+    """The lane of some requests; None if policies read more than object and request, or see another version of the object."""
     if (
         name.verb not in ("create", "update", "patch")
         or name.resource == "namespaces"
@@ -159,13 +159,13 @@ def _targets(name: LaneName) -> Iterator[Target]:
 
 
 def _reads_version(reads: Reads) -> bool:
-    """Whether metadata.resourceVersion may be read: an update was given that of the version before, which no response tells."""
+    """Whether metadata.resourceVersion may be read: in an update it is that of the version before, which no response shows."""
     metadata = reads.fields.get("metadata", Reads())
     return any(each.whole or each.elements is not None for each in (reads, metadata)) or "resourceVersion" in metadata.fields
 
 
 def _columns(request: Reads) -> tuple[str, ...]:
-    """The columns that hold what is read of `request`, apart from what all requests of a lane and a namespace share."""
+    """The columns for the fields read of `request`, except those that all requests of a lane and a namespace share."""
     if request.whole or request.elements is not None or request.fields.keys() - _COLUMNS_OF.keys() - _CONSTANT_PARTS:
         parts: Sequence[str] = tuple(_COLUMNS_OF)
     else:
@@ -180,7 +180,7 @@ def _columns(request: Reads) -> tuple[str, ...]:
 
 
 def _with_identity(reads: Reads, names_object: bool) -> Reads:
-    """With what tells whether a response is an object at all."""
+    """The reads, plus the fields that show whether a response is an object."""
     found = Reads()
     found.merge(reads)
     for name in ("kind", "apiVersion"):

@@ -1,4 +1,4 @@
-"""The parts of a run put together, in the order in which the requests arrived: so it does not matter how the lake was cut up."""
+"""The parts of a run, merged in the order in which the requests arrived, so that the division into parts does not matter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from .parts import Judged
 from .verdicts import JUDGED, SETS, VERDICT_VALUES, expanded, in_arrival_order
 
-# Passes that are put in order at a time. More are cut into stretches of time with about as many each.
+# Passes that are sorted at a time. More passes are cut into stretches of time with about this many each.
 _ORDERED_MAX = 500_000
 # Passes per row group of the table of verdicts: few enough that its dictionary of audit IDs stays one.
 _WRITTEN_MAX = 16_000
@@ -46,7 +46,7 @@ class Merged:
         return pa.table({"set": pc.list_parent_indices(self.sets).cast(pa.int32()), "verdict": pc.list_flatten(self.sets)})
 
     def numbered_verdicts(self) -> pa.Table:
-        """The columns of VERDICT_VALUES that counts are made of, with the number of each verdict."""
+        """The columns of VERDICT_VALUES that the counts need, with the number of each verdict."""
         numbers = pa.array(range(self.verdicts.num_rows), pa.int32())
         return self.verdicts.select(["policy", "binding", "decision", "effect", "why"]).append_column("verdict", numbers)
 

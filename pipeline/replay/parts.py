@@ -1,7 +1,7 @@
-"""The finished parts of a run: folders that are there when they are whole, each with what one task found out.
+"""The finished parts of a run: folders that appear when they are whole, each with the result of one task.
 
-A part that was judged has three tables. `verdicts` are distinct; `sets` of them are what requests got, as their places in the first
-table; `judged` has one row per pass of a request with the number of its set. They are Arrow's own files, which are read in place.
+A part that was judged has three tables. `verdicts` are distinct. `sets` are the sets of verdicts that requests got, as row numbers
+of the first table. `judged` has one row per pass of a request with the number of its set. They are Arrow files, read in place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of the requests of a part. Those that wait for history are not among them."""
+    """The outcomes of the requests of a part, without those that wait for history."""
 
     tables: Judged
     requests: int
@@ -51,7 +51,7 @@ class Settled:
 
 @contextmanager
 def making(folder: Path, name: str) -> Iterator[Path]:
-    """A folder for a part, which is in its place under its name at the end of the context."""
+    """A folder for a part; at the end of the context it is moved to its place under its name."""
     unfinished = folder / f"{name}.tmp"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
@@ -60,14 +60,14 @@ def making(folder: Path, name: str) -> Iterator[Path]:
 
 
 def free(folder: Path, names: Iterable[str]) -> None:
-    """Let parts be taken that are not there: by who takes them first."""
+    """Make missing parts free again; the first process to take one has it."""
     for name in names:
         shutil.rmtree(folder / name, ignore_errors=True)
         _claim_of(folder, name).unlink(missing_ok=True)
 
 
 def take(folder: Path, name: str) -> bool:
-    """Whether nobody else has taken a part; it is then taken."""
+    """Take a part; False if another process has taken it."""
     try:
         _claim_of(folder, name).touch(exist_ok=False)
     except FileExistsError:
@@ -90,7 +90,7 @@ def write_settled(settled: Settled, folder: Path) -> None:
 
 
 def counts_of(part: Path) -> Counts | None:
-    """What a part says of its requests; None if it is not there, damaged, or of other code: then it is to be made."""
+    """The counts of a part; None if it is missing, damaged, or made by other code: then the task must make it."""
     told: dict[bytes, bytes] = {}
     try:
         for name, schema in _SCHEMAS.items():
@@ -104,7 +104,7 @@ def counts_of(part: Path) -> Counts | None:
 
 
 def read_settled(part: Path) -> Judged:
-    """The tables of a part that was there a moment ago; they stay in the file. Raises LakeError if one cannot be read."""
+    """The tables of an existing part; they stay in the file. Raises LakeError if one cannot be read."""
     try:
         return Judged(*(_read(_file(part, name)) for name in _SCHEMAS))
     except (OSError, pa.ArrowException) as error:

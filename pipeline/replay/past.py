@@ -1,4 +1,4 @@
-"""What a replay has to know of the cluster's past in addition to the requests: namespaces, params, definitions, and policies."""
+"""The cluster's past that a replay needs in addition to the requests: namespaces, params, definitions, and policies."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: Window) -> LogHistory:
-    """The history of everything that policies with these params look up, for a window of time.
+    """The history of all objects that policies with these params look up, for a window of time.
 
-    It is held in memory: namespaces, params and RBAC, and not the objects that requests are about.
+    It is held in memory: namespaces, params and RBAC, but not the objects of the requests.
     """
     until = horizon(reader, window)
     kinds = {(kind.api_version.rpartition("/")[0], kind.kind) for kind in param_kinds}
@@ -38,7 +38,7 @@ def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: W
     kinds |= {(row.group, row.kind) for name in NEEDED if (row := by_resource(*name))}
     events = {
         "resources": sorted(f"{name.group}/{name.resource}" for name in resources),
-        # The resource of a custom kind is told by its definition, which is part of what is loaded: so its whole group is.
+        # The definition of a custom kind gives its resource. It is only known after loading, so the whole group is loaded.
         "groups": sorted({group for group, kind in kinds if by_kind(group, kind) is None}),
         "until": until,
     }
@@ -48,9 +48,9 @@ def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: W
 
 
 def horizon(reader: LakeReader, window: Window) -> datetime | None:
-    """The end of what a replay of a window looks at; None without end.
+    """The end of the events that a replay of a window reads; None without end.
 
-    A snapshot taken after the window speaks for it as far as the log tells what was written in between, which is read for that.
+    A snapshot taken after the window is evidence for it if the log holds the writes in between, so the replay reads those too.
     """
     if window.until is None:
         return None
@@ -59,7 +59,7 @@ def horizon(reader: LakeReader, window: Window) -> datetime | None:
 
 
 def _spans(reader: LakeReader, until: datetime | None) -> dict[str, Span]:
-    """From when to when each cluster has events."""
+    """The times of the first and the last event of each cluster."""
     return {row["cluster"]: Span(row["first_ts"], row["last_ts"]) for row in rows_of_query(reader, "spans", {"until": until})}
 
 
@@ -97,12 +97,12 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: pa.Array[Any] | pa.ChunkedArray[Any]) -> list[Any]:
-    """The values of a column. Moments are made here: Arrow asks for the time zone of each again."""
+    """The values of a column. It converts times itself, because Arrow looks up the time zone for each value."""
     if not (pa.types.is_timestamp(column.type) and column.type.unit == "us" and column.type.tz):
         return column.to_pylist()
     return [None if since is None else EPOCH + timedelta(0, 0, since) for since in column.cast(pa.int64()).to_pylist()]
 
 
 def param_kinds_of(policies: PolicySet) -> set[ParamKind]:
-    """The kinds of params that some policies want."""
+    """The kinds of params that some policies use."""
     return {policy.param_kind for policy in policies.policies if policy.param_kind is not None}

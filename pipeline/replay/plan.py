@@ -1,7 +1,7 @@
-"""A replay, planned: which requests and which policies, all of it counted before anything is evaluated.
+"""The plan of a replay: its requests and policies, counted before the evaluation.
 
-A plan writes nothing and reads no clock. It can be printed, and its digest names the run: the same policies over the same lake are
-the same run.
+A plan writes nothing and reads no clock. It can be printed, and its digest names the run: the same policies over the same lake
+give the same run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..matching import Target
 from ..request import GroupVersionResource
 from .verdicts import VERDICTS
 
-# Bumped when the same plan would give other verdicts or another layout, so that older runs are not taken for this one.
+# Raised when the same plan would give other verdicts or another layout, so that older runs do not count as this one.
 FORMAT = 7
 # Events per part: as many as a row group of a file has. An interrupted run loses no more than these.
 PART_EVENTS = 50_000
@@ -64,7 +64,7 @@ class RequestClass:
     requests: int = 0
 
     def targets(self) -> Iterator[Target]:
-        """What the rules are asked. A refused update or patch may have been meant to create the object."""
+        """The targets for the rules. A refused update or patch may have been an attempt to create the object."""
         resource = GroupVersionResource(self.api_group, self.api_version, self.resource)
         yield Target(self.operation, resource, self.subresource, self.is_namespaced)
         if self.refused and self.operation == "UPDATE":
@@ -83,7 +83,7 @@ class PlannedBinding:
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What a replay will do. `excluded` counts requests that will not be evaluated, by reason."""
+    """The plan of one replay. `excluded` counts requests that will not be evaluated, by reason."""
 
     kubernetes_version: tuple[int, int]
     window: Window
@@ -92,15 +92,15 @@ class ReplayPlan:
     classes: tuple[RequestClass, ...]
     excluded: tuple[tuple[str, int], ...]
     bindings: tuple[PlannedBinding, ...]
-    requests: int  # that will be evaluated, or found to be unfit for it while they are
+    requests: int  # that the run will evaluate, or find unfit for evaluation
     # Which authorizers each cluster has other than RBAC; empty where no policy asks an authorizer.
     other_authorizers: tuple[tuple[str, OtherAuthorizers], ...] = ()
     change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
-    # Recorded policies and bindings that cannot be read, with the reasons: the lake's content and the time tell them, too.
+    # Recorded policies and bindings that cannot be read, with the reasons. The lake's content and the window determine these too.
     unreadable: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
-    # How many events a worker reads at a time: it changes no verdict, and names no run.
+    # How many events a worker reads at a time. It changes no verdict, so the run's name does not depend on it.
     part_events: int = field(default=PART_EVENTS, compare=False, repr=False)
-    # What the lake held when this was planned. It names no run: the same events may lie in other files.
+    # The lake's files at planning. The run's name does not depend on them: the same events may lie in other files.
     files: LakeFiles | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -148,7 +148,7 @@ class ReplayPlan:
         return found
 
     def __str__(self) -> str:
-        """For a person: counts first, then what is left out and why."""
+        """For a person: counts first, then the requests left out, with reasons."""
         major, minor = self.kubernetes_version
         lines = [f"run {self.run_id}: {self.requests:,} requests, Kubernetes {major}.{minor}"]
         by_resource = self.by_resource()
@@ -178,7 +178,7 @@ def _policy_document(policies: PolicySet) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A policy as JSON values, without the places in files where it was written: those do not change what it says."""
+    """A policy as JSON values, without its places in files, which do not change its meaning."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value) if each.name != "source"}
     if isinstance(value, (list, tuple, frozenset, set)):

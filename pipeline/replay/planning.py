@@ -1,4 +1,4 @@
-"""How a plan is made: requests are counted by class, and policies are asked about classes, before any body is read."""
+"""Makes plans: it counts requests by class, and matches policies with classes, before any body is read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .past import horizon
 from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass, Window
 from .sql import statement
 
-# Of requests that are not looked at whatever the policies are.
+# The lane name of requests that no policy can judge.
 _NO_LANE = LaneName("", "", "", "", "", "")
 
 
@@ -83,7 +83,7 @@ def _authorizers(
 
 
 def lake_digest(reader: LakeReader, window: Window) -> str:
-    """A digest of the events and objects that a replay of this window can look at; see `horizon`."""
+    """A digest of the events and objects that a replay of this window can read; see `horizon`."""
     parameters = {"until": horizon(reader, window)}
     events, digest, objects = reader.connection.execute(statement("digest"), parameters).fetchall()[0]
     return f"{events}-{digest}-{objects}"
@@ -112,8 +112,8 @@ def _classes(reader: LakeReader, window: Window) -> list[_Recorded]:
 def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[RequestClass, ...], tuple[tuple[str, int], ...]]:
     """The classes that some policy concerns, and the reasons for leaving out the others.
 
-    Requests are looked at by resource and verb: others of a resource and verb that some policy concerns are not left out, and the
-    run says what it found of each.
+    Requests are chosen by resource and verb: if some policy concerns a resource and verb, the run reads all their requests and
+    gives the outcome of each.
     """
     concerned: Counter[RequestClass] = Counter()
     others: list[tuple[LaneName, int, str]] = []
@@ -122,7 +122,7 @@ def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[R
             others.append((_NO_LANE, item.requests, f"whether policies ran is not recorded: {why}"))
             continue
         if not item.api_version:
-            # A server writes it; without it no rule can be asked.
+            # A server writes objectRef; without it no rule can be matched.
             others.append((_NO_LANE, item.requests, "whether policies ran is not recorded: objectRef does not say which version"))
             continue
         entries = [entry for target in item.targets() for entry, _ in compiled.candidates(target)] if ran != "no" else []
@@ -146,7 +146,7 @@ def _lane_name(item: RequestClass) -> LaneName:
 
 
 def _reads_old_object(entry: Entry) -> bool:
-    """Whether a policy or one of its bindings looks at oldObject, in an expression or with an objectSelector."""
+    """Whether a policy or one of its bindings reads oldObject, in an expression or with an objectSelector."""
     matchers = [entry.matcher, *(bound.matcher for bound in entry.bound)]
     selectors = [matcher.criteria.object_selector for matcher in matchers if matcher]
     return "oldObject" in entry.policy.reads.roots or any(selector and selector.requirements for selector in selectors)
@@ -168,7 +168,7 @@ def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[Requ
 
 
 def _requests(recorded: Iterable[_Recorded], concerned: Iterable[RequestClass]) -> int:
-    """How many requests a run looks at: all finished ones of a resource and verb that some policy concerns."""
+    """How many requests a run reads: all finished ones of a resource and verb that some policy concerns."""
     lanes = set(map(_lane_name, concerned))
     return sum(each.item.requests for each in recorded if each.is_final and _lane_name(each.item) in lanes)
 

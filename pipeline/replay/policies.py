@@ -1,4 +1,4 @@
-"""Which policies a request meets: the same for all (a what-if), or those that the log shows in force at its time (calibration)."""
+"""The policies that a request meets: the same for all (a what-if), or those that the log shows in force then (calibration)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ..request import AdmissionRequest, Evidence, Known, Object
 from ..world import World
 from .answer import Answer, needs_answer, settled
 
-# How many combinations of versions are tried of one policy and its bindings, when a request came while they changed.
+# How many combinations of versions of one policy and its bindings are tried, if a request came while they changed.
 _VARIANTS_MAX = 16
 IN_FLIGHT = "the policy or a binding of it was changed just before, and either version may have been in force"
 
@@ -46,24 +46,24 @@ class Policies(Protocol):
 
     @property
     def considered(self) -> CompiledSet:
-        """All that some request may meet; names are not unique in it where policies changed."""
+        """All policies that some request may meet; names are not unique in it if policies changed."""
         ...
 
     def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
-        """The policies that one request met; those of which several versions may have been in force in sets of their own."""
+        """The policies that one request met. A policy with several versions that may have been in force has sets of its own."""
         ...
 
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
-        """What the policies make of every request like this one; None where more has to be known of each.
+        """The verdicts on every request like this one; None if each request needs its own evidence.
 
-        It holds for others at the same state of the cluster if what the policies that are considered read of them is the same.
+        They hold for other requests at the same state of the cluster if the considered policies read equal values of them.
         """
         ...
 
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
-        """What the policies that the request met make of it. `authorize` answers what they ask of the authorizer.
+        """The verdicts of the policies that the request met. `authorize` answers their checks of the authorizer.
 
-        `event` is the record of the request: what the server answered may settle what is not known of its inputs.
+        `event` is the record of the request: the server's answer may settle a verdict whose inputs are unknown.
         """
         ...
 
@@ -88,17 +88,17 @@ class GivenPolicies:
 
 
 class _InForce(NamedTuple):
-    """Policy by policy, the sets of one that may have been in force; and one set of all where each policy has one."""
+    """The sets of each policy that may have been in force; and one set of all policies if each has a single set."""
 
     variants: tuple[tuple[CompiledSet, ...], ...]
     together: CompiledSet | None
 
 
 class RecordedPolicies:
-    """The policies that were bound at each moment, as the log and snapshots tell.
+    """The policies that were bound at each moment, from the log and snapshots.
 
-    A change is in force some time after it was written. Of a request in between every version is tried; where they differ the
-    answer is unknown.
+    A change is in force some time after it was written. For a request in between every version is tried; if their verdicts differ,
+    the verdict is unknown.
     """
 
     def __init__(self, history: LogHistory, version: tuple[int, int], change_delay: timedelta = CHANGE_DELAY) -> None:
@@ -139,7 +139,7 @@ class RecordedPolicies:
         return (in_force.together,) if in_force.together is not None else tuple(chain.from_iterable(in_force.variants))
 
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
-        """See Policies. What a request's own answer may settle is left to `evaluate`."""
+        """See Policies. Verdicts that a request's own answer may settle are left to `evaluate`."""
         in_force = self._in_force(request)
         if in_force.together is None:
             return None
@@ -179,7 +179,7 @@ class RecordedPolicies:
         return found
 
     def _together(self, variants: Sequence[Sequence[CompiledSet]]) -> CompiledSet | None:
-        """One set of all policies, where each is known: they look at the same request, and what one finds out of it serves all."""
+        """One set of all policies, if each is known: they read the same request, and share the values decoded from it."""
         if any(len(versions) != 1 for versions in variants):
             return None
         entries = chain.from_iterable(versions[0].entries for versions in variants)
@@ -202,7 +202,7 @@ class RecordedPolicies:
         return [self.parse(evidence) for evidence in (item.object, *item.others)]
 
     def parse(self, evidence: Evidence[Object | None]) -> Policy | Binding | None:
-        """A recorded policy or binding; None where there was none. What the server took is taken here too."""
+        """A recorded policy or binding; None if it did not exist. It accepts every object that the server accepted."""
         if not isinstance(evidence, Known) or evidence.value is None:
             return None
         value = evidence.value
@@ -212,7 +212,7 @@ class RecordedPolicies:
                 self._read[id(value)] = read(value, evidence.source)
             except InputError as error:
                 self._read[id(value)] = None
-                # The source differs from version to version, and is no part of the reason.
+                # The source differs from version to version, and is not part of the reason.
                 reason = error.message.removeprefix(f"{evidence.source}: ")
                 self._unreadable[
                     str(value.get("metadata", {}).get("name")), f"the recorded {value['kind']} cannot be read: {reason}"
@@ -235,7 +235,7 @@ class RecordedPolicies:
         return self._compiled[key]
 
     def _compile_policy(self, policy: Policy, version: tuple[int, int]) -> CompiledPolicy:
-        """A policy is compiled once, with however many versions of its bindings it was in force."""
+        """Compile a policy once, for all versions of its bindings."""
         found = self._programs.get(id(policy))
         if found is None:
             found = self._programs[id(policy)] = compile_policy(policy, version)
@@ -243,7 +243,7 @@ class RecordedPolicies:
 
 
 def _agreed(answers: list[list[PolicyVerdict]], answer: Answer) -> Iterator[PolicyVerdict]:
-    """What all versions of one policy say that may have been in force; unknown, binding by binding, where they differ.
+    """The common verdicts of all versions of one policy that may have been in force; unknown for each binding where they differ.
 
     The answer of the server may rule versions out.
     """
@@ -272,7 +272,7 @@ def _by_binding(rows: Iterable[PolicyVerdict]) -> dict[str | None, list[PolicyVe
 
 
 def _say_the_same(left: Sequence[PolicyVerdict], right: Sequence[PolicyVerdict]) -> bool:
-    """Whether the same follows: the actions of a binding matter only where something failed, and why nothing matched never does."""
+    """Whether both have the same effect: a binding's actions matter only after a failure, and reasons for no match never do."""
     if all(row.decision is Decision.NOMATCH for row in (*left, *right)):
         return True
     return len(left) == len(right) and all(
@@ -282,5 +282,5 @@ def _say_the_same(left: Sequence[PolicyVerdict], right: Sequence[PolicyVerdict])
 
 
 def recorded_policy_set(history: LogHistory) -> PolicySet:
-    """Every version of every policy and binding in a history: what a plan over all of them has to consider."""
+    """Every version of every policy and binding in a history, for a plan over all of them."""
     return RecordedPolicies(history, (1, 36)).every_version()
