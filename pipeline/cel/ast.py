@@ -1,6 +1,6 @@
 """The abstract syntax tree of a CEL expression.
 
-Macros stay nodes of their own (cel-go expands them into comprehensions), because the code generator and the read-set analysis need
+Macros stay separate nodes (cel-go expands them into comprehensions), because the code generator and the read-set analysis need
 to recognise `all` and `has`. Operators are calls under cel-go's operator names (`_+_`, `_==_`, `@in`, `!_`, `-_`). The exceptions
 are the three that do not evaluate all of their operands.
 """

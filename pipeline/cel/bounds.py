@@ -1,10 +1,11 @@
 """An upper bound on the cost of an expression, from the sizes of its variables alone.
 
-The rule. `sizes` gives for each variable a number no smaller than the length of its value as compact JSON, in bytes. Then
+The rule. `sizes` gives for each variable a number no smaller than the length of its value as compact JSON, in bytes. Then:
 
-1. This number bounds the code points or bytes of any string in it. It also bounds the elements or entries of any list or map in it,
-and the bytes of any part of it as JSON; 2. a list or map whose JSON has S bytes has at most S / 2 elements or entries, and their
-JSON together is at most S.
+1. This number bounds the code points or bytes of any string in the value. It also bounds the elements or entries of any list or map
+in the value, and the bytes of any part of the value as JSON.
+
+2. A list or map whose JSON has S bytes has at most S / 2 elements or entries, and their JSON together is at most S.
 
 Every node gets two polynomials with non-negative coefficients over such sizes: one bounds its cost, one the JSON of its value. A
 selection is at most as large as its operand, a concatenation at most as large as the sum. For a loop over a value of size R the

@@ -1,7 +1,7 @@
 """The macros over lists and maps, each as the loop into which cel-go expands it (cel-go parser/macro.go, ext/comprehensions.go).
 
 `all` and `exists` absorb errors and unknowns as `&&` and `||` do. The others keep them: `map` and the transforms keep the first
-failure; `filter`, `exists_one` and filters inside transforms keep the last, because a failed condition replaces the accumulated
+failure. `filter`, `exists_one` and filters inside transforms keep the last, because a failed condition replaces the accumulated
 value.
 """
 

@@ -1,8 +1,8 @@
 """The operators of CEL over values: overflow is an error, `/` and `%` truncate, kinds do not mix (cel-go common/types/overflow.go).
 
-Every function here takes known values without errors and returns a value or raises CelError with cel-go's text. The text is `no
-such overload: _+_` if the left operand's type lacks the operator. It is `no such overload` if that type does not accept the right
-operand.
+Every function here takes known values without errors and returns a value or raises CelError with cel-go's text. The text is
+`no such overload: _+_` if the left operand's type lacks the operator. It is `no such overload` if that type does not accept the
+right operand.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ References: TypeAlias = tuple["Reads", ...]
 class Reads:
     """The reads of one value, in addition to its presence and kind.
 
-    `whole` means everything. `fields` are keys of a map. `elements` are the reads of each element of a list that is visited, which
-    for a map also reads every key. `members` says that a list is searched for a value.
+    `whole` means everything. `fields` are keys of a map. `elements` are the reads of each element by a visit of a list; a visit of
+    a map reads every key too. `members` says that a list is searched for a value.
     """
 
     whole: bool = False

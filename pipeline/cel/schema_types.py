@@ -1,8 +1,8 @@
 """The CEL types of data that a schema describes: OpenAPI v3 and the structural schemas of CustomResourceDefinitions.
 
-Follows SchemaDeclType of kubernetes/apiserver pkg/cel/common/schemas.go. Fields get escaped names. Values without a declared
-structure cannot be read at all. Every value has bounds on its size, which cost estimates use. Sizes are those of a request of 3
-MiB.
+Follows SchemaDeclType of kubernetes/apiserver pkg/cel/common/schemas.go. Fields get escaped names. Values whose type the
+schema leaves open cannot be read at all. Every value has bounds on its size, which cost estimates use. Sizes are those of a request
+of 3 MiB.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A policy with its expressions compiled.
 
-Follows compilePolicy of kubernetes/apiserver pkg/admission/plugin/policy/validating/plugin.go. No content of a policy makes this
-module raise. An expression that does not compile has an error instead of a program, and that error becomes its decision. Such an
+Follows compilePolicy of kubernetes/apiserver pkg/admission/plugin/policy/validating/plugin.go. Errors in a policy never raise
+here. An expression that does not compile has an error instead of a program, and that error becomes its decision. Such an
 expression may have compiled in the version in which its author wrote it.
 """
 

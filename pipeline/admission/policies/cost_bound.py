@@ -1,8 +1,8 @@
 """A second upper bound on the cost of an expression: from the longest list and the longest string of the data.
 
-The bound of the CEL room knows only the number of bytes. It is quick, but too high where loops are nested, as in `containers.all(c,
-registries.exists(r, c.image.startsWith(r)))`. This bound looks at the data. It assumes that every loop over data runs over the
-longest list or map, and that every string is as long as the longest.
+The bound in `pipeline/cel/bounds.py` knows only the number of bytes. It is quick, but too high where loops are nested, as in
+`containers.all(c, registries.exists(r, c.image.startsWith(r)))`. This bound looks at the data. It assumes that every loop over data
+runs over the longest list or map, and that every string is as long as the longest.
 """
 
 from __future__ import annotations

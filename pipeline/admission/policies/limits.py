@@ -1,6 +1,6 @@
 """Decides, without an evaluation, whether a policy could exceed a cost limit over data of some size.
 
-Counting costs makes evaluation several times slower, and few policies come near a limit. So this module asks upper bounds first,
+Counting costs makes evaluation several times slower, and few policies come near a limit. So this module tries upper bounds first,
 from the cheapest to the dearest. They use the size of each variable, then the sizes of its fields, then its longest list and
 string. Where all bounds are too high, mostly one or two expressions are the cause. Only their costs are counted; if these exceed a
 limit, the whole policy is evaluated with costs.
