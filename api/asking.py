@@ -47,7 +47,7 @@ class Asker:
         self._seconds_max = seconds_max
         self._reader = open_lake(self._lake)
         _lock_down(self._reader, self._lake, memory_bytes_max)
-        self._lock = threading.Lock()  # the reader's own file list; its sessions need no list
+        self._lock = threading.Lock()  # guards the reader itself; its sessions need no lock
         self._looked = time.monotonic()
         self._executor = ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="ask")
         self._background = ThreadPoolExecutor(_WORKED_OUT_AT_ONCE, thread_name_prefix="work-out")

@@ -256,7 +256,7 @@ def _interruptions() -> Iterator[list[int]]:
     usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     before = {number: handler for number, handler in usual.items() if signal.getsignal(number) is handler}
     if threading.current_thread() is not threading.main_thread():
-        before.clear()  # only the main thread may set handlers; the caller then handles signals
+        before.clear()  # only the main thread can set handlers, so it handles the signals
     for number in before:
         signal.signal(number, interrupt)
     try:

@@ -34,7 +34,7 @@ from .settings import Settings
 _LOOK_SECONDS = 0.25
 _RETRY_SECONDS = 5.0
 _DAMAGED_RETRY_SECONDS = 60.0  # finding the damaged file costs one reading of the lake
-# Less than the supervisor's patience, so that it stops in order even with a long backlog.
+# Less than the supervisor's patience, so that the drain stops in order even with a long backlog.
 _LAST_PASS_SECONDS = 8.0
 
 _TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)

@@ -249,7 +249,7 @@ class Jobs:
                 line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
                 process.stdin.write(line + b"\n")
                 await process.stdin.drain()
-            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs must not keep a megabyte each
+            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs need not keep a megabyte each
             async for line in process.stdout:
                 await job.update(**_told(line))
             code = await process.wait()

@@ -36,7 +36,7 @@ def remove_runs(lake: Path, run_ids: Sequence[str]) -> tuple[list[Removed], list
 
 
 def in_use_error(run_ids: Sequence[str]) -> InUseError:
-    """Return which runs stay."""
+    """The error that names the runs that stay."""
     return InUseError(f"in use: {', '.join(run_ids)}", "wait for the replay or the report that uses it, or cancel it")
 
 

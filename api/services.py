@@ -76,7 +76,7 @@ def services_of(request: Request) -> Services:
 
 def open_services(settings: Settings) -> Services:
     """Open the spool and everything that needs no event loop. Raises LakeError or InputError, and then holds no resource."""
-    refuse_name(settings.lake)  # no event would ever leave the spool
+    refuse_name(settings.lake)  # under such a name no event would ever leave the spool
     if not Lake.is_begun(settings.lake):
         # Only this place makes a lake: a restarted process must not make one where its lake has disappeared.
         Lake.create(settings.lake).close()

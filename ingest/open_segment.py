@@ -37,7 +37,7 @@ class OpenSegment:
     opened_at: float
     identity: Identity
     mark_handle: int
-    size_bytes: int = 0  # digest of the acknowledged bytes
+    size_bytes: int = 0  # of the acknowledged part
 
     @classmethod
     def create(cls, directory: Path, mark_handle: int, opened_at: float) -> OpenSegment:

@@ -82,7 +82,7 @@ def snapshot_content(
 
 
 def content_digest(data: bytes, found: Sequence[Listed]) -> str:
-    """A digest of a file. It includes the kind, because empty lists of all kinds are alike byte for byte."""
+    """A digest of a file. An empty list adds its kind, because empty lists of all kinds are alike byte for byte."""
     empty = "".join(f"-{entry.kind}" for entry in found if entry.is_empty_list and entry.kind != ANY_LIST)
     return xxhash.xxh3_128_hexdigest(data) + empty
 

@@ -208,7 +208,7 @@ def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...],
 
 
 def _reading(name: str, paths: tuple[str, ...]) -> str:
-    """The FROM clause for the rows of these files."""
+    """The operand of FROM for the rows of these files."""
     if not paths:
         return f"no_{name}"
     return f"read_parquet([{', '.join(map(file_literal, paths))}], union_by_name = true, hive_partitioning = false)"

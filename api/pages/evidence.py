@@ -26,7 +26,7 @@ from .tables import Asked, Column, Table, table
 LEVELS_SHOWN = 20
 SOURCES_SHOWN = 20
 GAPS_SHOWN = 20
-# Only the resource is read, not the bodies, so this stays fast for any bodies.
+# Grouped by resource: this does not read bodies, so it stays fast for any bodies.
 _LEVELS = """
     SELECT
         resource_label(api_group, resource, subresource) AS resource,

@@ -33,7 +33,7 @@ SECURITY_HEADERS = {
         "base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    # Without any referrer, a browser would send an empty origin with a form of our own page.
+    # Without any referrer, a browser would send the origin `null` with a form of our own page.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
