@@ -1,4 +1,4 @@
-"""Limits the resources of a replay or a command: the kernel enforces the bounds, whatever the policies do."""
+"""Limits the resources of a replay or a command. The kernel enforces the bounds against any policy."""
 
 from __future__ import annotations
 

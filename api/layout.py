@@ -1,6 +1,6 @@
-"""The layout of tables on a terminal: names, times and numbers are never broken, whatever the width.
+"""The layout of tables on a terminal: names, times and numbers are never broken, at any width.
 
-If a table is too wide, first its prose wraps between words; then the least important columns are left out; then each row becomes
+If a table is too wide, first its prose wraps between words. Then the least important columns are left out. Then each row becomes
 several lines. In a pipe a row is one line of natural width, unless COLUMNS gives a width.
 """
 

@@ -1,6 +1,6 @@
 """Pages of rows: which rows, in which order, from where to where. Every value is bound; only Hindcast's own names become SQL.
 
-A page is found in two steps: first the keys of its rows, from narrow columns; then the rows themselves, within the time that the
+A page is found in two steps: first the keys of its rows, from narrow columns. Then the rows themselves, within the time that the
 keys span. So large columns are read only for the rows of one page, and not for all sorted rows.
 """
 

@@ -56,7 +56,7 @@ _LOOK_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=30))
 class RequestDetail:
     """One audit request with all its recorded data. Objects are JSON texts as recorded, None if not recorded.
 
-    `old_object` is the newest recorded version of the same object in the month before the request, with its time; it is the object
+    `old_object` is the newest recorded version of the same object in the month before the request, with its time. It is the object
     that the request met, if no unrecorded write came between.
     """
 

@@ -1,4 +1,4 @@
-"""Finds out what the audit policy in force withholds from a replay, from the levels of recorded events in a lake."""
+"""Finds out which evidence the audit policy in force withholds from a replay, from the levels of recorded events in a lake."""
 
 from __future__ import annotations
 

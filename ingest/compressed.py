@@ -1,8 +1,8 @@
 """Reads the bytes of a compressed or plain file. The first bytes tell the compression; the name does not.
 
 A damaged file is expected input: the reader returns everything before the damage, and then raises DamagedError. python-zstandard's
-own reader silently skips a frame that is cut off, and zlib's object stops after the first member of a .gz. So this module walks
-both formats itself.
+own reader silently skips a frame that is cut off. zlib's object stops after the first member of a .gz. So this module walks both
+formats itself.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ _ATTACHED_ONLY = frozenset(("mysql", "mysqldump", "mysqladmin", "mariadb", "mari
 _TOKEN = re.compile(r"\s*+(\S++)")
 _ENDS_COMMAND = re.compile(r"[|;&]")
 
-# A URI without any of these, in lower case, has nothing to remove: a word from above, or an escape of a letter or of a percent
-# sign.
+# A URI without any of these signs, in lower case, holds no credential. The signs are a word from above, or an escape of a letter or
+# of a percent sign.
 _URI_SIGNS = re.compile(
     rb"token|bearer|auth|pass|pwd|secret|credential|key|sig|jwt|session|sas|otp|cookie|eyj|command=|basic|[@_]|://|%[4-7]|%25"
     rb"|/webhooks/|glpat-|xox|hvs\.|ya29\.|private|\\(?!u0026)"
@@ -240,7 +240,7 @@ def _decoded(text: str, space: str = "") -> str | None:
 
 def _without_user(match: re.Match[str]) -> str:
     user, password = match[1], match[2]
-    # A user without a password is a token, because hosts ask for no other value then.
+    # A long user name without a password is a token: some hosts accept a token alone.
     return match[0] if not password and len(user) < 20 else f"{REDACTED}@"
 
 

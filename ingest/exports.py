@@ -1,7 +1,7 @@
 """Audit logs of managed clusters, as their providers hand them out: which part of a log entry is the event.
 
-    EKS   CloudWatch Logs: what a subscription filter sends (docs.aws.amazon.com, AmazonCloudWatch Logs "SubscriptionFilters"), what
-          `aws logs get-log-events` and `filter-log-events` print, and the lines of an export to S3 or of `aws logs tail`
+    EKS   CloudWatch Logs: the batches of a subscription filter (docs.aws.amazon.com, AmazonCloudWatch Logs "SubscriptionFilters"),
+          the output of `aws logs get-log-events` and `filter-log-events`, and the lines of an export to S3 or of `aws logs tail`
     AKS   diagnostic settings: the records of an event hub, one record a line in a storage account; `properties` and its `log` are
           objects or JSON in a string (learn.microsoft.com, "Azure resource logs common schema", "Monitor AKS", category kube-audit)
 

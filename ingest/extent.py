@@ -1,7 +1,7 @@
 """Bounds the size of the tree that a YAML text stands for, before a parser builds it.
 
 An alias repeats a whole tree in a few characters, and aliases of aliases multiply: a kilobyte can stand for more values than memory
-holds. A parser written in C that builds nodes crashes the process where they nest too deep.
+holds. A parser written in C crashes the process if its nodes nest too deep.
 """
 
 from __future__ import annotations

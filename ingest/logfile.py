@@ -1,6 +1,6 @@
 """Reads one audit log: the part that the lake has, the next part, and the marks that say how far it was read.
 
-A log is known by its first line, not by its name: rotation renames `audit.log` and may compress it, and a growing file keeps its
+A log is known by its first line, not by its name. Rotation renames `audit.log` and may compress it, and a growing file keeps its
 beginning. One transaction commits the events, how far the log was read, and a digest of all bytes up to there. So an interrupted
 ingest goes on where it stopped, and a second ingest skips the known part. A log that only begins alike is read in full.
 """

@@ -3,7 +3,7 @@ answer.
 
     spool/lock    NAME BYTES STATE BOOT CRC, one line of fixed length, written again in place
 
-After a crash of the process the line is exact, because the kernel has it: bytes behind BYTES were never acknowledged, and damaged
+After a crash of the process the line is exact, because the kernel has it. Bytes behind BYTES were never acknowledged, and damaged
 bytes before it were. A second fdatasync for each batch would double the cost of an acknowledgement. So after a crash of the machine
 (another BOOT) the line may be older than the segment; then at least BYTES were acknowledged.
 """

@@ -1,5 +1,4 @@
-"""The one segment of a spool that is being written: its file, how much of it is acknowledged, and whether its name still leads to
-that file.
+"""The one segment of a spool that is being written: its file, its acknowledged part, and whether its name still leads to that file.
 
 Each step here makes one promise about the disk; the spool decides the order of the steps and handles failures.
 """

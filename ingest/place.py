@@ -10,7 +10,7 @@ Identity = tuple[int, int]  # device and inode
 
 
 def identity_of(path: Path | int) -> Identity:
-    """The identity of a file, folder or open handle, whatever its name. Raises OSError."""
+    """The identity of a file, folder or open handle, independent of its name. Raises OSError."""
     status = os.stat(path)  # noqa: PTH116  (a handle, too)
     return status.st_dev, status.st_ino
 

@@ -1,8 +1,8 @@
 """Removes credentials from the fields of one event, once the caller knows whether its object is a credential.
 
-An event on a Secret loses everything that comes from the object: bodies, patches of webhooks, audit annotations of policies, and
-the words in failures that the server did not write. A replay needs the names of policies, bindings and webhooks, the index of an
-expression and the code, so these stay. Any other event loses only values that are credentials by their form or name.
+An event on a Secret loses everything that comes from the object: bodies, patches of webhooks and audit annotations of policies. In
+failures it loses the words that the server did not write. A replay needs the names of policies, bindings and webhooks, the index of
+an expression and the code, so these stay. Any other event loses only values that are credentials by their form or name.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ DEFAULT_RESOURCES = (
 DEFAULT_PATHS = (
     "oauthclients.oauth.openshift.io:secret",
     "oauthclients.oauth.openshift.io:additionalSecrets",
-    "buildconfigs.build.openshift.io:spec.triggers.*.*.secret",  # whoever knows it can start a build
+    "buildconfigs.build.openshift.io:spec.triggers.*.*.secret",  # a client that knows it can start a build
 )
 # The object's name is made from the token, or is the token itself (openshift/oauth-server pkg/osinserver/registrystorage).
 NAMED_BY_TOKEN = frozenset(("oauthaccesstokens", "oauthauthorizetokens"))

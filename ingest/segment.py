@@ -3,7 +3,7 @@
 A batch is two zstd frames, one after the other:
 
     data frame       the events, one JSON object a line, every line ended by a newline
-    skippable frame  JSON {cluster, digest, received_ts, n, bytes, crc}; decompressors pass over it
+    skippable frame  JSON {cluster, digest, received_ts, n, bytes, crc}; decompressors skip it
 
 The header comes last for two reasons: some readers reject a file that begins with a skippable frame, and a header proves that its
 batch was written whole. `crc` covers the compressed data frame and the header itself, so a segment is checked without decompressing
@@ -225,7 +225,7 @@ def _data_frame_end(data: bytes, start: int) -> int | str:
         last, kind, size = bool(block & 1), block >> 1 & 0b11, block >> 3
         if kind == 3:
             return "a data frame has a block of a reserved type"
-        # An RLE block stores one byte, whatever size it expands to.
+        # An RLE block stores one byte, at any size that it expands to.
         offset += 3 + (1 if kind == 1 else size)
     offset += 4 if has_checksum else 0
     return offset if offset <= len(data) else "the file ends inside a data frame"

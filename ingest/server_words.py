@@ -1,8 +1,8 @@
 """Separates the words that an API server itself writes into a failure from the words that come from the object.
 
-A denial of a Secret may quote the Secret: a policy's messageExpression does, a webhook's text does, and a strict-decoding error
-holds the whole object (kubernetes/apiserver pkg/endpoints/handlers/patch.go). A replay needs only who refused a request and how far
-it came. So the server's own words stay, and everything between them is removed.
+A denial of a Secret may quote the Secret: a policy's messageExpression and a webhook's text do. A strict-decoding error holds the
+whole object (kubernetes/apiserver pkg/endpoints/handlers/patch.go). A replay needs only who refused a request and how far it came.
+So the server's own words stay, and everything between them is removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sink: a batch comes in, is made durable, and only then is acknowledged.
 
 An API server repeats a batch up to five times on any answer but 2xx and then drops it (kubernetes/apiserver
-plugin/pkg/audit/webhook/webhook.go). So the sink never refuses a batch because of one invalid item: invalid items go to quarantine,
+plugin/pkg/audit/webhook/webhook.go). So the sink never refuses a batch because of one invalid item. Invalid items go to quarantine,
 events go to the spool, and the drain decodes them later. It refuses only a batch that it cannot store, and says when to try again.
 """
 

@@ -125,7 +125,7 @@ class Reach:
 
 
 def is_exempt(api_group: str, resource: str) -> bool:
-    """Whether policies are never asked about a resource, whatever their rules match."""
+    """Whether policies are never asked about a resource, even if their rules match it."""
     return (api_group, resource) in EXEMPT
 
 

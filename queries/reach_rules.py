@@ -48,7 +48,7 @@ STAGES = (
     Stage("storage", _ALL, "carries the request out: reads, writes, opens the connection"),
 )
 
-# Kinds that ValidatingAdmissionPolicies are never asked about, whatever their rules match. These are the kinds that configure
+# Kinds that ValidatingAdmissionPolicies are never asked about, even if their rules match. These are the kinds that configure
 # policies (kubernetes/apiserver pkg/admission/plugin/policy/generic/plugin.go), and reviews, which are never stored
 # (kubernetes/kubernetes pkg/kubeapiserver/admission/exclusion/resources.go).
 EXEMPT_CONFIGURATION = frozenset(

@@ -1,7 +1,7 @@
 """The structural difference of two versions of an object, as lines of YAML with unchanged parts folded.
 
-Maps are compared by key, lists of maps by the name of their items, other lists by their longest common part, texts of several lines
-by line. Fields that an expression read are never folded; deciding fields are marked. This module knows no HTML.
+Maps are compared by key, and lists of maps by the name of their items. Other lists are compared by their longest common part, texts
+of several lines by line. Fields that an expression read are never folded; deciding fields are marked. This module knows no HTML.
 """
 
 from __future__ import annotations

@@ -60,9 +60,9 @@ async def explain_request(
 ) -> Response:
     """Explain the verdicts on one request. The policies are those of a run, or those that were in force at the time of the request.
 
-    For each policy: the expressions with the value of each operand, the fields that decided, the params, the unknown parts with
-    their remedies, and the nearest change that passes. `pieces` are the judged object, the old object and the namespace, each with
-    its source and grade, or the reason why it is unknown.
+    For each policy: the expressions with the value of each operand, the fields that decided, and the params. Then the unknown parts
+    with their remedies, and the nearest change that passes. `pieces` are the judged object, the old object and the namespace, each
+    with its source and grade, or the reason why it is unknown.
     """
     version = parse_version(kubernetes_version) if kubernetes_version else None
     question = Question(cluster, audit_id, _moment(at), run, names=tuple(policy), kubernetes_version=version)

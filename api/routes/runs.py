@@ -103,7 +103,7 @@ async def list_verdicts(
 
     There are two kinds of rows. A row whose `expression_index` is null is the verdict as a whole: one for each (request, pass,
     policy, binding, param). The other rows are the verdicts of its single expressions. So one denial has at least two rows with
-    `effect=deny`, unless an error of the configuration denied it: to count denials, ask with `grain=request`.
+    `effect=deny`, unless an error of the configuration denied it. To count denials, ask with `grain=request`.
     """
     return page_response(request, await asker.ask(reads.verdicts_page, run_id, filters, paging, grain), form)
 

@@ -1,7 +1,7 @@
 -- whether an audit annotation is one that kube-apiserver itself or a built-in plugin writes
 -- key: annotation key
 --
--- The table of keys is that of Kubernetes 1.36. A policy cannot be distinguished from these keys by its name alone, so an
+-- The table of keys is that of Kubernetes 1.36. A policy cannot be distinguished from these keys by its name alone. So an
 -- annotation of a policy with such a key counts as the server's.
 CREATE MACRO server_annotation(key) AS
     split_part(key, '/', 1) IN (

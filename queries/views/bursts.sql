@@ -6,7 +6,7 @@
 -- events: events in all batches
 --
 -- By default an API server sends 10 batches of 400 events a second, after 15 at once (--audit-webhook-batch-throttle-qps, -burst
--- and -max-size), and keeps 10,000 waiting; it silently drops further events. The rule: 80 full batches in ten seconds. The ceiling
+-- and -max-size), and keeps 10,000 waiting. It silently drops further events. The rule: 80 full batches in ten seconds. The ceiling
 -- grows with the number of API servers, and differs with other settings.
 SELECT
     cluster,

@@ -4,7 +4,7 @@
 -- last_ts: latest stage
 -- age_seconds: the age of its newest event at receipt
 --
--- An API server sends a batch when it has 400 events or the first is 30 s old, so the newest event of an untroubled batch is
+-- An API server sends a batch when it has 400 events or the first is 30 s old. So the newest event of an untroubled batch is
 -- younger than that. The first repetition of a failed batch comes ten seconds later (kubernetes/apiserver
 -- plugin/pkg/audit/buffered/buffered.go). Two batches that were received in the same microsecond are one row.
 SELECT

@@ -8,7 +8,7 @@
 --
 -- The two final stages exclude each other (kubernetes/apiserver pkg/endpoints/filters/audit.go), so the final rows need no folding.
 -- Only rows of earlier stages are joined, and most audit policies omit most of those. NOT MATERIALIZED pushes the filters and
--- columns of a query down to the files. A subquery counts the earlier stages: with a LEFT JOIN, DuckDB may hash the larger side,
+-- columns of a query down to the files. A subquery counts the earlier stages. With a LEFT JOIN, DuckDB may hash the larger side,
 -- which is every final event with its bodies. Requests without a final stage are found among the events at the times of earlier
 -- stages; a bound on `ts` reaches both sides of that join.
 WITH early AS NOT MATERIALIZED (

@@ -4,7 +4,7 @@
 -- events: how many events of the stretch are in the log file
 --
 -- An API server encodes a batch as a whole. One event whose body is not JSON, such as an apply sent as YAML, makes every attempt
--- fail, and the server drops the batch (kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go). That event is missing from the
+-- fail. Then the server drops the batch (kubernetes/apiserver plugin/pkg/audit/webhook/webhook.go). That event is missing from the
 -- log file, too. So ten events in a row that were written to the file and never posted are a lost batch, not single lost events.
 WITH missing AS MATERIALIZED (
     SELECT cluster, audit_id, stage, stage_ts FROM unshared_events WHERE missing_from = 'webhook'

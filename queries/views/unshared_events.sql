@@ -1,7 +1,7 @@
 -- one row per event that only one of log file and webhook brought, though the other covers its time: (cluster, audit_id, stage, stage_ts)
 -- missing_from: `webhook` or `file`: which of them lacks it
 --
--- The webhook covers the time from its first to its last event, and a log file the time from its own first to its own last. With
+-- The webhook covers the time from its first to its last event, a log file the time from its own first to its own last. With
 -- several API servers, events that only the webhook brought may be in a log file that was never ingested. Events that only a log
 -- file holds were written for both and lost on the way to the webhook. A batch that its API server still repeats comes up to 250 s
 -- late.
