@@ -10,7 +10,7 @@ from .rbac import SERVICE_ACCOUNT_PREFIX, Binding, RbacObjects
 
 
 class Holders(NamedTuple):
-    """The subjects whom RBAC allows a request, as (kind, name) with kind User or Group; `missing` says why more may exist."""
+    """The subjects to whom RBAC allows a request, as (kind, name) with kind User or Group; `missing` says why more may exist."""
 
     subjects: frozenset[tuple[str, str]]
     missing: str = ""

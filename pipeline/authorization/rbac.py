@@ -20,7 +20,7 @@ from ..request import Evidence, Known, Unknown, UserInfo
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 T = TypeVar("T")
-# The versions of one object that a request may have met; Known(None) means that it was not there.
+# The versions of one object that a request may have met; Known(None) means that it did not exist.
 Versions: TypeAlias = tuple[Evidence[T | None], ...]
 
 

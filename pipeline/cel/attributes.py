@@ -12,7 +12,7 @@ from .types import Type
 from .values import NONE, CelError, CelMap, Duration, Opaque, Optional, SparseMap, Timestamp, UInt, Unknown, Value
 
 KEY_KINDS = frozenset((str, int, UInt, bool, float))
-# How Go names the types of CEL's values; these names show in a few messages.
+# Go's names for the types of CEL's values; a few messages show them.
 _GO_TYPES = {
     bool: "types.Bool",
     int: "types.Int",

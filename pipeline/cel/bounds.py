@@ -125,7 +125,7 @@ _LINEAR = frozenset(
 _SETS = frozenset(("sets.contains", "sets.equivalent", "sets.intersects"))
 # Quantities and versions are no larger than their texts.
 _COMPARISONS = frozenset(("isGreaterThan", "isLessThan", "compareTo"))
-# These return a part of their first argument, or all of it changed character by character.
+# These functions return a part of their first argument, or change each of its characters.
 _PARTS = frozenset(
     ("lowerAscii", "upperAscii", "trim", "substring", "charAt", "find", "slice", "reverse", "first", "last", "min", "max")
 )
@@ -254,7 +254,7 @@ class Bounds:
         element = f"@{self.loops}"
         inner = {**scope, **dict.fromkeys(node.variables, symbol(element))}
         parts = [self.of(argument, inner) for argument in node.arguments]
-        # At most 35 around the body of an iteration: reading and testing the accumulator, and a list or map of one element.
+        # At most 35 per iteration in addition to the body: reading and testing the accumulator, and a one-element list or map.
         step = _sum(cost for cost, _ in parts) + constant(35)
         cost = over_cost + step.summed_over(element, over_size) + constant(4)
         match node.macro:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COMPARISONS = {"_<_": ("<", "less"), "_<=_": ("<=", "less_equals"), "_>_": (">", "greater"), "_>=_": (">=", "greater_equals")}
 _ARITHMETIC = {"_+_": ("+", "add"), "_-_": ("-", "subtract"), "_*_": ("*", "multiply")}
-# A value of any of these kinds cannot contain unknowns.
+# Values of these kinds cannot contain unknowns.
 _SCALAR_KINDS = frozenset(("bool", "int", "uint", "double", "string", "bytes", "null_type"))
 # Up to Kubernetes 1.36 these may change their receiver quantity. If the exact tier evaluated again, it would change it twice.
 _CHANGING = frozenset(("add", "sub"))
@@ -195,7 +195,7 @@ def _to_string(generator: Generator, value: ast.Expr) -> Code | None:
 
 
 def _text_test(inline: str) -> Any:
-    """A test of one string by another."""
+    """Code that tests one string with another."""
 
     def make(generator: Generator, text: ast.Expr, part: ast.Expr) -> Code:
         return _if_both(generator, "str", generator.code(text), generator.code(part), inline, "deviate()")

@@ -85,7 +85,7 @@ def _body(text: str) -> tuple[str, bool]:
 
 
 def _pieces(body: str) -> list[tuple[str, int | None]]:
-    """The body in pieces: (characters, None) as they are, (kind of escape, number) where a number was written."""
+    """The body in pieces: (characters, None) for plain text, (kind of escape, number) for an escape by number."""
     pieces: list[tuple[str, int | None]] = []
     at = 0
     while at < len(body):

@@ -29,7 +29,7 @@ _decode_any = msgspec.json.Decoder().decode
 
 @cache
 def _json(depth: int) -> Any:
-    """Any JSON value down to a depth, without integers that int64 cannot hold."""
+    """The type of any JSON value down to a depth, without integers that int64 cannot hold."""
     if depth == 0:
         return _SCALAR
     inner = _json(depth - 1)

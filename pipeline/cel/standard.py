@@ -111,7 +111,7 @@ def _sizes() -> Function:
 
 
 def _text(name: str, test: Callable[[str, str], bool]) -> Function:
-    """A test of one string by another."""
+    """A function that tests one string with another."""
 
     def call(text: Value, part: Value) -> bool:
         if text.__class__ is str and part.__class__ is str:

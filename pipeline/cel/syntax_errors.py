@@ -177,7 +177,7 @@ class _Walker(antlr4.Parser):  # type: ignore[misc]
         return expected
 
     def rule(self, index: int, invoked_from: int, precedence: int = 0) -> None:
-        """One rule, with its errors."""
+        """Walks one rule and reports its errors."""
         start = self.atn.ruleToStartState[index]
         parent = self._ctx
         context = InterpreterRuleContext(parent, invoked_from, index)

@@ -131,7 +131,7 @@ def _clauses(node: ast.Expr, text: str, arguments: tuple[ast.Expr, ...], checked
 
 
 def _unless(node: ast.Expr, checked: _Facts, kinds: frozenset[str]) -> ast.Expr | None:
-    """The node, unless it is of one of these kinds of types."""
+    """The node, unless its type is dyn or one of these kinds; then None."""
     type_ = unwrapped(checked.types[node.id])
     return None if type_ == DYN or type_.name in kinds else node
 

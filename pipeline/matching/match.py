@@ -78,7 +78,7 @@ class _RuleList:
         return found
 
     def ask(self, request: AdmissionRequest, target: Target, world: World) -> _RuleHit:
-        """First all rules with the request's own resource, then all with its equivalents."""
+        """Tests all rules with the request's own resource first, then all with its equivalents."""
         hits, also = self.possible(target)
         unsure = _MISS
         for rule in hits:

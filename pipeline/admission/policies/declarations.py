@@ -118,7 +118,7 @@ def scope_for(
 def variable_type(type_: Type) -> Type:
     """The type that `variables.NAME` has if the variable's expression is of this type.
 
-    Scalars, lists and maps keep theirs; everything else, also objects with declared fields, becomes dyn (convertCelTypeToDeclType).
+    Scalars, lists and maps keep their types. All others, also objects with declared fields, become dyn (convertCelTypeToDeclType).
     """
     if type_ in _KEPT_TYPES:
         return type_

@@ -78,7 +78,7 @@ class _Meeting:
         self._world = world
 
     def policy(self, entry: Entry) -> None:
-        """First the constraints, then errors of the policy itself, then each binding."""
+        """Tests the constraints first, then errors of the policy itself, then each binding."""
         match = self._match(entry)
         if match is None:
             return

@@ -69,7 +69,7 @@ class Step:
         return _worded(expression, value)
 
     def cost_of(self, expression: CompiledExpression) -> int:
-        """The own cost of an expression that ran in this step, where costs are counted."""
+        """The cost, without variables, of an expression that ran in this step, where costs are counted."""
         counted = self._counted.get(expression.program.text) if expression.program else None
         return counted[1] if counted else 0
 
