@@ -1,7 +1,7 @@
-"""The further processes of replays. They are started when they are first needed and kept: a command may replay several plans.
+"""The worker processes of replays. They start when they are first needed and are kept: a command may replay several plans.
 
-A process holds what it needs for one plan until it is given a part of another. It is told everything; what its parent had loaded,
-a command line or a notebook, it never loads.
+A process keeps the data of one plan until it gets a part of another plan. It receives all its input, and never loads its parent's
+modules, such as a command line or a notebook.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .readers import open_for_replay
 from .tasks import Task, work_through
 from .worker import Replayer
 
-# What a replay makes it keeps until its part is done, or drops at once. Looking for cycles among the newest every 700 objects, and
-# now and then through all of them, as Python does by default, finds nothing and takes long.
+# A replay keeps its objects until the part is done, or drops them at once. Python's default, which searches for cycles among the
+# newest objects every 700 objects and sometimes among all, finds no cycles here and takes long.
 COLLECTING = (500_000, 10, 100)
 _LOOK_SECONDS = 1.0  # how often to look whether the parent is still there
 
@@ -47,8 +47,8 @@ _held: dict[tuple[str, Path, LakeFiles], Replayer] = {}  # of such a process: on
 def share_out(
     processes: int, plan: ReplayPlan, reader: LakeReader, lake: Path, tasks: Sequence[Task], folder: Path
 ) -> list[Future[None]]:
-    """Let this many processes take tasks; each future is done when there are none left to take."""
-    # They may have started in another folder than this process is in now.
+    """Let this many processes take tasks; each future is done when no task is left."""
+    # The processes may have another working folder than this process has now.
     order = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), tasks, folder.absolute())
     with _lock, _apart():
         try:
@@ -59,34 +59,34 @@ def share_out(
 
 
 def start_processes(lake: Path, workers: int) -> None:
-    """Begin to start the further processes that a replay over a lake of this size may take, while there is a plan to be made.
+    """Begin to start the worker processes that a replay over a lake of this size may use, so that they start during planning.
 
     Raises LakeError when there is no lake.
     """
     events = sum(file.rows for file in Lake.open(lake).manifest.files("events"))
     processes = min(workers, -(-events // PART_EVENTS)) - 1
     if processes > 0:
-        with _lock, _apart(), suppress(BrokenProcessPool):  # whoever needs a broken one makes it again
+        with _lock, _apart(), suppress(BrokenProcessPool):  # a later replay makes a broken pool again
             for _ in range(processes):
                 _pool_of(processes).submit(prepare_parser)
 
 
 def _pool_of(processes: int) -> ProcessPoolExecutor:
-    """At least so many processes, which start with the first work that is submitted."""
+    """A pool of at least so many processes, which start with the first submitted work."""
     for size, pool in _pools.items():
         if size >= processes:
             return pool
     _drop()
     # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
     context = multiprocessing.get_context("spawn")
-    # A thread that ends sooner than this process would take the processes with it that it started.
+    # A thread that ends before this process would also end the processes that it started.
     is_lasting = threading.current_thread() is threading.main_thread()
     pool = _pools[processes] = ProcessPoolExecutor(processes, context, _prepare, (os.getpid(), is_lasting))
     return pool
 
 
 def stop(tasks: Iterable[Task], folder: Path) -> None:
-    """Begin none of these tasks, and wait for those that were begun. For a replay that was interrupted, or lost a process."""
+    """Start no more of these tasks, and wait for the started ones. For a replay that was interrupted, or lost a process."""
     for task in tasks:
         take(folder, task.name)
     with _lock:
@@ -102,10 +102,10 @@ def _drop() -> None:
 
 @contextmanager
 def _apart() -> Iterator[None]:
-    """Processes that start here have nothing to do with the main module and the terminal of this one.
+    """Processes that start here are independent of the main module and the terminal of this one.
 
-    They do not load that module, as `spawn` has it: they need nothing of it. And Ctrl-C, which reaches every process of a terminal,
-    is for this one alone: what is blocked here is blocked in a process that starts now, from its first moment.
+    They do not load that module, as `spawn` otherwise does, because they do not need it. Ctrl-C reaches every process of a
+    terminal, but only this one should handle it: a process inherits the blocked signals when it starts.
     """
     resource_tracker.ensure_running()  # it starts with the first process otherwise, and ends with unblocking
     main = sys.modules["__main__"]
@@ -121,7 +121,7 @@ def _apart() -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Interruptions wait until this is over: a pool that is left half started, or half ended, is waited for without end."""
+    """Delay interruptions until the context ends: Python would wait for ever for a pool that is half started or half ended."""
     arrived: list[tuple[int, FrameType | None]] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before = {number: handler for number, handler in handlers.items() if callable(handler)}
@@ -139,10 +139,9 @@ def _undisturbed() -> Iterator[None]:
 
 
 def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, tasks: Sequence[Task], folder: Path) -> None:
-    """Do tasks, in such a process, until all are taken.
+    """Do tasks in a worker process until all are taken.
 
-    `files` are those that every process of this replay reads: what they hold may be the same while they are others, merged or
-    made again.
+    `files` are those that every process of this replay reads: other files may hold the same events, after a merge or a rebuild.
     """
     key = (run_id, lake, files)
 
@@ -171,7 +170,7 @@ def _prepare(parent: int, is_lasting: bool) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """A process whose parent was killed is told nothing, and would wait for ever. Not every kernel ends it."""
+    """End this process when its parent was killed: it gets no message, and would wait for ever. Not every kernel ends it."""
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)

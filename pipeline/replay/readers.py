@@ -1,4 +1,4 @@
-"""Readers of a lake for what a replay asks of it: with no more views than its statements name, they open sooner."""
+"""Readers of a lake for replays: they have only the views that a replay's statements name, so that they open sooner."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _OF_REPLAYS = ("history_events", "history_objects", "planned", "past_writes", "d
 
 
 def open_for_plan(lake: Path, files: LakeFiles | None = None) -> LakeReader:
-    """A reader for plan_replay, over these files or those of now. Raises LakeError when there is no lake."""
+    """A reader for plan_replay, over these files or the present ones. Raises LakeError if the lake does not exist."""
     return open_lake(lake, texts=["admission_classes", *map(statement, _OF_PLANS)], files=files)
 
 
 def open_for_replay(lake: Path, files: LakeFiles | None = None) -> LakeReader:
-    """A reader for a Replayer, which is one of several, over these files or those of now. Raises LakeError without a lake."""
+    """A reader for one of several Replayers, over these files or the present ones. Raises LakeError if the lake does not exist."""
     return open_lake(lake, threads=1, texts=map(statement, _OF_REPLAYS), files=files)

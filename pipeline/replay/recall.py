@@ -1,4 +1,4 @@
-"""One recorded request as validating admission saw it: what a replay makes of it, for a person who looks at a single case."""
+"""One recorded request as validating admission saw it, by the rules of a replay, for a person who studies a single case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..history.writes import key_of, record
 from ..request import AdmissionRequest, Known
 from .past import rows_of_query, snapshot_rows
 
-# Clients may repeat an auditID, and an object may be written for years: both are bounded, the newest count.
+# Clients may repeat an auditID, and an object may be written for years. Both are bounded; the newest are kept.
 SAME_ID_MAX = 10
 WRITES_MAX = 500
 _NEAR = timedelta(days=1)
@@ -29,7 +29,7 @@ _EVER = datetime.min.replace(tzinfo=UTC)
 def recall(
     reader: LakeReader, cluster: str, audit_id: str, discovery: Discovery | None = None
 ) -> Iterator[tuple[Event, list[AdmissionRequest] | NotReplayed]]:
-    """Each finished request of an auditID, the newest first, with the admission requests that it gave or why it gave none.
+    """Each finished request of an auditID, the newest first, with its admission requests or the reason why it gave none.
 
     Old objects come from the last WRITES_MAX writes of the object and from snapshots, by the same rules as in a replay.
     `discovery` knows the kinds of custom resources.
@@ -41,7 +41,7 @@ def recall(
 
 
 def _recalled(reader: LakeReader, event: Event, discovery: Discovery | None) -> list[AdmissionRequest] | NotReplayed:
-    """What a request gave. The last day mostly tells the old object; only where it does not, all files are looked through."""
+    """The admission requests of a request. The last day mostly has the old object; if not, it searches all files."""
     since = event.ts - _NEAR
     with reader.between(since, event.stage_ts) as near:
         found = fit_requests(event, _versions(near, event, since), discovery)
@@ -79,7 +79,7 @@ def _add_snapshots(reader: LakeReader, event: Event, key: ObjectKey, versions: L
         return
     resource = ResourceName(key.group, key.resource)
     rows = snapshot_rows(reader, [(key.group, kind)], cluster=key.cluster, names=[key.name], until=event.stage_ts)
-    # An older one would stand for the object's last version where that is between it and what was looked through.
+    # An older row would wrongly count as the last version if a later one lies between it and the searched time.
     ours = (row for row in rows if row["observed_ts"] >= since)
     for found, version in snapshot_versions(ours, lambda group, name: resource):
         versions.add(found, version)

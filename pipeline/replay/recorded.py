@@ -19,7 +19,7 @@ from .plan import ReplayPlan, Window
 from .planning import make_plan
 from .policies import RecordedPolicies, recorded_policy_set
 
-# Reads a recorded policy or binding; None where there was none.
+# Reads a recorded policy or binding; None if it did not exist.
 Parse: TypeAlias = Callable[[Evidence[Object | None]], Policy | Binding | None]
 
 
@@ -32,7 +32,7 @@ def plan_replay_from_log(
 ) -> ReplayPlan:
     """Plan the replay of the policies that the log and snapshots show in force at the time of each request.
 
-    `change_delay` is how long after its write a policy may not be in force yet; requests in between are tried both ways.
+    `change_delay` is the time after its write in which a policy may not be in force yet; requests in it are tried both ways.
     Requests from before the first snapshot meet only policies whose writes are in the log.
     """
     window = window or Window()
@@ -42,9 +42,9 @@ def plan_replay_from_log(
 
 
 def policies_as_of(reader: LakeReader, cluster: str, moment: datetime) -> PolicySet:
-    """The policies and bindings that a cluster had in force at `moment`, as its log and snapshots tell; the settled ones.
+    """The settled policies and bindings that a cluster had in force at `moment`, from its log and snapshots.
 
-    Raises EvidenceError when they tell of none.
+    Raises EvidenceError if these hold no policies.
     """
     history = load_history(reader, (), Window())
     timeline, recorded = PolicyTimeline(history, cluster), RecordedPolicies(history, (1, 36))

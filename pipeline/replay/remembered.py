@@ -1,4 +1,4 @@
-"""What was found out about one request serves every other that is like it in all that decides: see `lanes.py`."""
+"""A cache of verdicts: requests that are equal in every field that decides share them; see `lanes.py`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .policies import Policies
 from .verdicts import Collector
 from .worlds import Worlds
 
-# Distinct requests whose verdicts are kept. Beyond it all are forgotten, and what comes again is found out again.
+# Distinct requests whose verdicts are kept. Above it the cache is cleared, and verdicts are found again.
 REMEMBERED_MAX = 50_000
 
-# Of a request of a lane, in addition to what is read of its object.
+# The columns of a request of a lane that are read in addition to its object.
 _COLUMNS = [
     "class", "audit_id", "ts", "stage_ts", "code", "namespace", "name", "request_uri",
     "user_name", "user_uid", "user_groups", "user_extra", "impersonated_user",
@@ -39,10 +39,10 @@ class Remembered:
         self._lanes = [lane_of(name, policies.considered) for name in names]
         self._worlds = worlds
         self._rbac = rbac
-        self._verdicts: dict[Key, Verdicts | None] = {}  # None: to be found out in the general way
+        self._verdicts: dict[Key, Verdicts | None] = {}  # None: the general path must find them
 
     def take(self, batch: pa.RecordBatch, builder: Collector, first: int) -> list[int]:
-        """Add the verdicts of all requests that need no more than their own record; returns the rows of the batch that are left.
+        """Add the verdicts of all requests that need only their own record; returns the rows of the batch that are left.
 
         `batch` has the columns of `planned.sql`, and `first` is the number of its first row in the builder.
         """
@@ -63,7 +63,7 @@ class Remembered:
         return sorted(left)
 
     def _keys(self, batch: pa.RecordBatch) -> tuple[list[int], list[tuple[int, Key]], dict[Key, tuple[int, Object]]]:
-        """The rows without a key, the keys of the others, and the first row of each key that is new with what is read of it."""
+        """The rows without a key, the keys of the others, and for each new key its first row with the fields read of it."""
         left: list[int] = []
         keys: list[tuple[int, Key]] = []
         new: dict[Key, tuple[int, Object]] = {}
@@ -88,7 +88,7 @@ class Remembered:
         return left, keys, new
 
     def _find(self, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
-        """The verdicts of a request in its lane; None if the general way may know more."""
+        """The verdicts of a request in its lane; None if the general path may know more."""
         lane = self._lanes[row["class"]]
         assert lane is not None
         request = lane.request(value, row)

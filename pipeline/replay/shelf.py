@@ -1,4 +1,4 @@
-"""Rows that are put aside by partition, in a file: whoever wants some partitions reads no more than these."""
+"""Rows that are shelved by partition, in a file, so that a reader of some partitions reads only these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Rows are held until they are this large together: one write per partition then has more than a few of them.
+# Rows are held until they are this large together, so that each write of a partition has more than a few rows.
 _HELD_BYTES_MAX = 64 * 1024 * 1024
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 PARTITION = "partition"
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 
 class ShelfWriter:
-    """Puts tables with a column `partition` aside; a context, at whose end the file is whole."""
+    """Shelves tables with a column `partition`; a context manager: at its end the file is whole."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._file, self._index = _files(folder, name)
@@ -46,7 +46,7 @@ class ShelfWriter:
             self._index.write_bytes(msgspec.json.encode(self._entries))
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Put rows aside; they are copied where their batch holds others too."""
+        """Shelve rows; they are copied if their batch holds other rows too."""
         self._held.append(batch)
         self._held_bytes += batch.nbytes
         if self._held_bytes > _HELD_BYTES_MAX:
@@ -71,12 +71,12 @@ class ShelfWriter:
 
 
 def entries(folder: Path, name: str) -> list[Entry]:
-    """What a file holds, batch by batch."""
+    """The content of a file, batch by batch."""
     return msgspec.json.decode(_files(folder, name)[1].read_bytes(), type=list[Entry])
 
 
 def read_shelf(folder: Path, name: str, first: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The batches of the partitions from `first` up to `end`, which is not among them."""
+    """The batches of the partitions from `first` up to, but not including, `end`."""
     wanted = [number for number, entry in enumerate(entries(folder, name)) if first <= entry.partition < end]
     if wanted:
         with pa.memory_map(str(_files(folder, name)[0])) as source, pa.ipc.open_file(source) as file:

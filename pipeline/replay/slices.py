@@ -1,8 +1,8 @@
-"""How a run is cut up: every event of the lake is read once, slice by slice; what needs history is judged later, bucket by bucket.
+"""The division of a run: it reads every event once, slice by slice; requests that need history are judged later, by bucket.
 
 A slice is a range of rows as they lie in the lake's files, and a partition is a set of objects. A request that needs an earlier
-state of its object is put aside in the object's partition, and so are the recorded writes of that object. Neighboring partitions
-make a bucket, which holds all that one process keeps in memory. So no file is read once per part of a run.
+state of its object is shelved in the object's partition, and so are the recorded writes of that object. Neighboring partitions
+make a bucket, which is as large as one process can keep in memory. So a run does not read each file once per part.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ingest.maintain import read_footer
 from .past import EPOCH
 from .plan import ReplayPlan, Window
 
-# More would be many small writes for each slice.
+# More partitions would make many small writes for each slice.
 _PARTITIONS_MAX = 256
-# A bucket holds fewer requests than a slice has events: each brings the versions of its object along.
+# A bucket holds fewer requests than a slice has events, because each request needs the versions of its object too.
 _EVENTS_PER_BUCKETED = 10
 
 
@@ -37,7 +37,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A range of partitions: from `first` up to `end`, which is not in it."""
+    """A range of partitions: from `first` up to, but not including, `end`."""
 
     first: int
     end: int
@@ -49,12 +49,12 @@ class _File(NamedTuple):
 
 
 def partitions_of(plan: ReplayPlan) -> int:
-    """Into how many partitions the requests of a plan are divided."""
+    """The number of partitions for the requests of a plan."""
     return 1 + min(_PARTITIONS_MAX - 1, plan.requests // bucket_requests(plan))
 
 
 def bucket_requests(plan: ReplayPlan) -> int:
-    """How many requests a bucket has, as long as one partition has no more."""
+    """The most requests of a bucket, unless a single partition has more."""
     return max(1, plan.part_events // _EVENTS_PER_BUCKETED)
 
 
@@ -74,7 +74,7 @@ def _within(files: Iterable[str], window: Window) -> Iterator[_File]:
 
 
 def _may_hold(footer: pq.FileMetaData, window: Window) -> bool:
-    """Whether some event may lie in the window, as the statistics of the file tell."""
+    """Whether some event may lie in the window, by the statistics of the file."""
     if window.since is None and window.until is None:
         return True
     column = footer.schema.to_arrow_schema().get_field_index("ts")

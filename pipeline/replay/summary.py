@@ -1,4 +1,4 @@
-"""What a run came to, in a few numbers. Everything here can be computed again from the run's verdicts."""
+"""The result of a run in a few numbers, all of which can be computed again from the run's verdicts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .sql import statement
 
 @dataclass(frozen=True, slots=True)
 class BindingSummary:
-    """One (policy, binding) and the admission passes that it was asked about.
+    """One (policy, binding) and the admission passes that it was evaluated on.
 
-    Each matched pass counts once: denied, or unknown, or with an error that failurePolicy ignored, or admitted. `deny` is what
-    failurePolicy makes of the facts; whether it would have reached the client depends on `actions`.
+    Each matched pass counts once: denied, or unknown, or with an error that failurePolicy ignored, or admitted. `deny` counts
+    decisions after failurePolicy; `actions` decide whether the client would have got the denial.
     """
 
     policy: str
@@ -36,7 +36,7 @@ class BindingSummary:
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A policy that Hindcast failed to judge: why, and of how many requests; 0 where it cannot be read, so that this is unknown."""
+    """A policy that Hindcast failed to judge, why, and for how many requests: 0, for unknown, if the policy cannot be read."""
 
     policy: str
     why: str
@@ -45,7 +45,7 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One finished run. `not_evaluated` counts planned requests that turned out to tell nothing, by reason."""
+    """One finished run. `not_evaluated` counts planned requests that could not be evaluated, by reason."""
 
     run_id: str
     planned: int
@@ -61,7 +61,7 @@ class RunSummary:
 
 
 def summary_from_json(text: str) -> RunSummary:
-    """Read what `to_json` wrote."""
+    """Read the output of `to_json`."""
     fields = json.loads(text)
     bindings = tuple(BindingSummary(**{**item, "actions": tuple(item["actions"])}) for item in fields.pop("bindings"))
     not_evaluated = tuple((reason, count) for reason, count in fields.pop("not_evaluated"))
@@ -92,6 +92,6 @@ def _bindings(plan: ReplayPlan, counted: Iterable[tuple[str, str | None, *tuple[
     found = {(row[0], row[1]): row[2:] for row in counted}
     for item in plan.bindings:
         yield BindingSummary(item.policy, item.binding, item.actions, *found.pop((item.policy, item.binding), ()))
-    # What was said of a policy as a whole: its constraints did not match, or it could not be configured.
+    # Verdicts on a policy as a whole: its constraints did not match, or its configuration is invalid.
     for (policy, binding), counts in found.items():
         yield BindingSummary(policy, binding, (), *counts)

@@ -1,7 +1,7 @@
-"""What the processes of a run do, task by task: each makes one part, in a folder of its own.
+"""The tasks of a run's processes: each makes one part, in a folder of its own.
 
-First every slice is judged as far as its records tell. Then, slice by slice, the writes are found of those objects whose history is
-asked for. Last the requests that wait for this history are judged, bucket by bucket.
+First the requests of every slice are judged, as far as their own records allow. Then the writes of objects whose history is needed
+are found, slice by slice. Last, the requests that wait for this history are judged, bucket by bucket.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """That of the part's folder."""
+        """The name of the part's folder."""
         ...
 
     def done(self, parts: Path) -> Counts | None:
-        """What became of how many requests in it; None where it is to be made."""
+        """The counts of the part's requests; None if the part is not made yet."""
         ...
 
     def do(self, replayer: Replayer, parts: Path) -> None:
@@ -47,7 +47,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JudgeSlice:
-    """Judges those requests of a slice that need no more than their own record."""
+    """Judges those requests of a slice that need only their own record."""
 
     slice: Slice
 
@@ -69,7 +69,7 @@ class JudgeSlice:
             write_settled(walk.settled(builder), folder)
 
     def walk(self, replayer: Replayer, collector: Collector, folder: Path) -> Walk:
-        """Give the collector what is found, and keep in a folder what waits."""
+        """Give the verdicts to the collector, and keep the waiting requests in a folder."""
         with ShelfWriter(folder, _WAITING) as shelf:
             walk, asked = replayer.walk_slice(self.slice, collector, shelf)
         _write_asked(folder, asked)
@@ -78,7 +78,7 @@ class JudgeSlice:
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """Finds the writes in a slice of the objects whose earlier state is asked for: see `look_back_tasks`."""
+    """Finds the writes in a slice of the objects whose earlier state is needed: see `look_back_tasks`."""
 
     slice: Slice
 
@@ -100,7 +100,7 @@ class LookBack:
 
 @dataclass(frozen=True, slots=True)
 class JudgeBucket:
-    """Judges the requests of a bucket that wait, with the writes that were found."""
+    """Judges the waiting requests of a bucket, with the writes that were found."""
 
     bucket: Bucket
 
@@ -120,7 +120,7 @@ class JudgeBucket:
             write_settled(self.walk(replayer, builder, parts).settled(builder), folder)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path) -> Walk:
-        """Give the collector what is found."""
+        """Give the verdicts to the collector."""
         return replayer.walk_waiting(self._read(parts, _SLICE, _WAITING), lambda: self._read(parts, _PAST, _WRITES), collector)
 
     def _read(self, parts: Path, kind: str, shelf: str) -> Iterator[pa.RecordBatch]:
@@ -129,7 +129,7 @@ class JudgeBucket:
 
 
 def look_back_tasks(parts: Path, every: Iterable[Slice]) -> list[LookBack]:
-    """One task for each slice of the lake's past, if any object of it is asked for by the slices that were judged."""
+    """One task for each slice of the lake's past, if the judged slices need any object of it."""
     found = [ASKED.empty_table()]
     for part in parts_of(parts, _SLICE):
         found.append(_read_asked(part))
@@ -139,7 +139,7 @@ def look_back_tasks(parts: Path, every: Iterable[Slice]) -> list[LookBack]:
 
 
 def bucket_tasks(parts: Path, partitions: int, requests_max: int) -> list[JudgeBucket]:
-    """The tasks for what waits in the slices that were judged."""
+    """The tasks for the requests that wait in the judged slices."""
     waiting = [0] * partitions
     for part in parts_of(parts, _SLICE):
         for entry in entries(part, _WAITING):
@@ -148,7 +148,7 @@ def bucket_tasks(parts: Path, partitions: int, requests_max: int) -> list[JudgeB
 
 
 def walk_all(replayer: Replayer, plan: ReplayPlan, reader: LakeReader, collector: Collector) -> Iterator[Walk]:
-    """Give a collector what the policies make of all requests of a plan, one task after the other; nothing of it is kept."""
+    """Give a collector the verdicts on all requests of a plan, one task after the other; the parts are not kept."""
     with tempfile.TemporaryDirectory(prefix="hindcast-") as folder:
         parts, files = Path(folder), reader.files.events
         for part in slices_of(files, plan.window, plan.part_events):
@@ -184,7 +184,7 @@ def _write_asked(folder: Path, asked: pa.Table) -> None:
 
 
 def work_through(replayer: Callable[[], Replayer], tasks: Iterable[Task], parts: Path) -> Iterator[Task]:
-    """Do the tasks that nobody else takes; yields each when its part is in place."""
+    """Do the tasks that no other process takes; yields each when its part is in place."""
     for task in tasks:
         if take(parts, task.name):
             task.do(replayer(), parts)

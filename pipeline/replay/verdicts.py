@@ -1,7 +1,7 @@
 """The verdict table: one row per (audit_id, pass, policy, binding, param, expression_index), the contract with reports.
 
-Most rows of a run are equal but for the request: what a policy says of an admitted request is made once and repeated. So a table is
-built from the distinct verdicts and two columns of indices, and no Python object is made per row.
+Most rows of a run differ only in the request: a policy's verdict on an admitted request is made once and repeated. So a table is
+built from the distinct verdicts and two columns of indices, without a Python object per row.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("evidence", pa.string(), nullable=False),
     pa.field("actions", pa.list_(pa.string()), nullable=False),
     pa.field("audit_annotations", pa.map_(pa.string(), pa.string()), nullable=False),
-    # Configuration errors, errors of audit annotations and a missing namespace deny whatever the binding's actions are.
+    # Configuration errors, errors of audit annotations and a missing namespace deny regardless of the binding's actions.
     pa.field("bypasses_actions", pa.bool_(), nullable=False),
 ]
 VERDICTS = pa.schema(_FIELDS)
@@ -46,7 +46,7 @@ _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
 ENCODED = pa.schema(
     field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in _TEXTS else field for field in VERDICTS
 )
-# What a table of verdicts is told of each request.
+# The columns of a request that a table of verdicts holds.
 IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
 # The tables of a part of a run: one row per distinct verdict, per distinct set of them, and per pass of a request.
 VERDICT_VALUES = pa.schema(_FIELDS[5:])  # from `policy` on, in the order of `_values`
@@ -69,10 +69,10 @@ _NOTHING = -1  # stands for the set of no verdicts
 
 
 class Collector(Protocol):
-    """What takes the verdicts of requests as they are found."""
+    """Takes the verdicts of requests as they are found."""
 
     def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
-        """Take what the policies say of one pass of the request in a row."""
+        """Take the policies' verdicts on one pass of the request in a row."""
         ...
 
 
@@ -80,7 +80,7 @@ class VerdictFile:
     """Writes verdicts to a Parquet file."""
 
     def __init__(self, path: Path) -> None:
-        # Whoever reads the file gets VERDICTS: that texts come as dictionaries is a matter of this writer.
+        # Readers of the file get VERDICTS: only this writer encodes texts as dictionaries.
         stored = {"ARROW:schema": base64.b64encode(VERDICTS.serialize().to_pybytes()).decode()}
         self._writer = pq.ParquetWriter(path, ENCODED, compression="zstd", store_schema=False)
         self._writer.add_key_value_metadata(stored)
@@ -98,7 +98,7 @@ class VerdictFile:
 
 
 def rows_in(file: Path) -> int | None:
-    """How many verdicts a file holds; None where it is not there, or not whole."""
+    """How many verdicts a file holds; None if it is missing or not whole."""
     try:
         return pq.read_metadata(file).num_rows
     except (OSError, pa.ArrowException):
@@ -114,13 +114,13 @@ class VerdictBuilder:
         self._found: list[int] = []
         self._distinct: list[PolicyVerdict] = []
         self._sets: dict[tuple[int, ...], int] = {}
-        # By identity, which is cheap; what is kept here keeps its identity.
+        # By identity, which is cheap; it is stable because the objects are kept here.
         self._index_of: dict[int, int] = {}
         self._set_of: dict[int, int] = {}
         self._kept: list[object] = []
 
     def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
-        """Add what the policies say of one pass of the request in a row; nothing if they say nothing."""
+        """Add the policies' verdicts on one pass of the request in a row; without verdicts it adds nothing."""
         found = self._set_of.get(id(verdicts))
         if found is None:
             self._kept.append(verdicts)
@@ -194,7 +194,7 @@ def _repeated(values: pa.Array[Any], indices: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _values(verdict: PolicyVerdict) -> tuple[object, ...]:
-    """The columns from `policy` on. What kube-apiserver leaves empty is null: a column of empty strings says nothing."""
+    """The columns from `policy` on. A field that kube-apiserver leaves empty is null: empty strings carry no information."""
     return (
         verdict.policy,
         verdict.binding,

@@ -1,4 +1,4 @@
-"""What a worker does with one part of a replay: rows of the lake become admission requests, and those become verdicts."""
+"""The work on one part of a replay: rows of the lake become admission requests, and those become verdicts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .worlds import Worlds
 # The verdicts of each pass of a request.
 JudgedPasses: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
 
-# Bodies are read as deep as a stack allows: what a sink had room for may be too deep here.
+# Bodies are read as deep as the stack allows: a body that a sink could read may be too deep here.
 _UNREAD: JudgedPasses = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
 # Requests that wait for the history of their objects are judged when they are this large together.
 WAITING_BYTES_MAX = 256 * 1024 * 1024
@@ -50,13 +50,13 @@ _IDENTITY_SCHEMA = pa.schema([JUDGED.field(name).with_nullable(True) for name in
 
 @dataclass
 class Walk:
-    """What is known so far of the requests of one part, which are numbered as they are read."""
+    """The state of the requests of one part, which are numbered as they are read."""
 
     builder: Collector
     not_evaluated: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     waiting: int = 0  # of them: those that wait for the history of their objects
-    read: list[pa.RecordBatch] = field(default_factory=list)  # of every request what its verdicts are told by
+    read: list[pa.RecordBatch] = field(default_factory=list)  # the identity columns of every request
 
     def add(self, batch: pa.RecordBatch) -> int:
         """One more batch; returns the number of its first request."""
@@ -66,19 +66,19 @@ class Walk:
         return first
 
     def settled(self, builder: VerdictBuilder) -> Settled:
-        """What became of the requests, with the tables of the builder."""
+        """The outcomes of the requests, with the tables of the builder."""
         requests = pa.Table.from_batches(self.read, _IDENTITY_SCHEMA)
         tables = Judged(builder.judged(requests), builder.sets(), builder.verdicts())
         return Settled(tables, self.rows - self.waiting, self.not_evaluated)
 
 
 class Replayer:
-    """What one worker holds while it walks a run: the lake, the policies and the history of the cluster."""
+    """The data of one worker while it walks a run: the lake, the policies and the history of the cluster."""
 
     def __init__(
         self, plan: ReplayPlan, reader: LakeReader, around: Callable[[Policies], Policies] = lambda policies: policies
     ) -> None:
-        """`around` may put other policies in the place of the plan's, which look at more than the verdicts."""
+        """`around` may wrap the plan's policies, to compute more than verdicts, such as costs."""
         self._window = plan.window
         self._partitions = partitions_of(plan)
         self._reader = reader
@@ -94,9 +94,9 @@ class Replayer:
         self._earlier = EarlierVersions(plan, self._sessions.enter_context(reader.session()), self._history)
 
     def walk_slice(self, part: Slice, builder: Collector, waiting: ShelfWriter) -> tuple[Walk, pa.Table]:
-        """Give the builder what the policies make of the requests of a slice, and put those aside that need more than their record.
+        """Give the builder the verdicts on the requests of a slice, and shelve the requests that need more than their own record.
 
-        Returns the objects whose earlier state these ask for, too. Bodies are read batch by batch.
+        Also returns the objects whose earlier state these need. Bodies are read batch by batch.
         """
         walk = Walk(builder)
         asked: set[tuple[Any, ...]] = set()
@@ -123,9 +123,9 @@ class Replayer:
     def walk_waiting(
         self, waiting: Iterable[pa.RecordBatch], writes: Callable[[], Iterable[pa.RecordBatch]], builder: Collector
     ) -> Walk:
-        """Give the builder what the policies make of requests that wait for the history of their objects.
+        """Give the builder the verdicts on requests that wait for the history of their objects.
 
-        `writes` are asked for once for every WAITING_BYTES_MAX of requests.
+        It calls `writes` once for every WAITING_BYTES_MAX of requests.
         """
         walk = Walk(builder)
         held: list[pa.RecordBatch] = []
@@ -162,9 +162,9 @@ class Replayer:
                     walk.builder.add(index, verdicts, pass_index)
 
     def _judge(self, event: Event, versions: LogVersions) -> JudgedPasses:
-        """What the policies make of each pass of a request.
+        """The verdicts on each pass of a request.
 
-        One with a body that is not an object of Kubernetes costs nobody else's verdict, and the errors that it makes are none.
+        A body that is not an object of Kubernetes does not affect other requests, and its errors do not count as a policy's.
         """
         try:
             found = self._passes(event, versions) if shows_objects(event) else None

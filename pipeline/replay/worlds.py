@@ -1,4 +1,4 @@
-"""The worlds of many requests: between two changes of what policies look up, all requests meet the same one."""
+"""The worlds of many requests: between two changes of the objects that policies look up, all requests meet the same one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Worlds:
     """Worlds of a history, each made once and asked the same question once."""
 
     def __init__(self, history: LogHistory, delays: Iterable[timedelta] = (CHANGE_DELAY,)) -> None:
-        """`delays` are how long after its write a role, a policy or a binding may not be in force yet."""
+        """`delays` are the times after its write in which a role, a policy or a binding may not be in force yet."""
         self._history = history
         moments: dict[str, set[datetime]] = {}
         for key in history.versions.objects():
@@ -65,7 +65,7 @@ class RememberedWorld:
         self._answers: dict[Hashable, Any] = {}
 
     def namespace(self, name: str) -> Evidence[Object | None]:
-        """See World. Requests come to policies only in a namespace that is there, so a missing one was missed by the record."""
+        """See World. Requests reach policies only in an existing namespace, so a missing one was missed by the record."""
         return self._once(self._namespace, name)
 
     def _namespace(self, name: str) -> Evidence[Object | None]:
