@@ -147,7 +147,7 @@ def why_no_request(event: Event) -> str:
 
 
 def _sent(event: Event, raw: Raw, decode: Decode) -> Callable[[], Object] | Unknown:
-    """Reads what the client sent, with the patches of webhooks; Unknown where one of them does not fit.
+    """A function that reads the client's object, with the patches of webhooks; Unknown where one of them does not fit.
 
     With patches it is read at once, and whole, because a patch may change a part that `decode` leaves out.
     """

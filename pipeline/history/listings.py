@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 
 class Listings:
-    """The lists of all snapshots, and what follows from them."""
+    """The lists of all snapshots, and the conclusions from them."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class Listings:
     def complete(self, cluster: str, name: ResourceName, moment: datetime, namespace: str | None) -> Evidence[ObjectList] | None:
         """The list from which the objects of a resource at a moment follow, with its grade; None if no list covers them.
 
-        `namespace` limits the question to one namespace; None asks about all. Unknown says why a later list is no evidence for that
-        moment.
+        `namespace` limits the question to one namespace; None asks about all. Unknown says why a later list is not evidence for
+        that moment.
         """
         first = self.first(cluster, name, namespace)
         if first is None:

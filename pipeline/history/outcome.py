@@ -56,7 +56,7 @@ def outcome_of(event: Event) -> Outcome:
 
 
 def is_connect(event: Event) -> bool:
-    """Whether a request opens a connection to a pod, service or node: CONNECT, whatever its HTTP method."""
+    """Whether a request opens a connection to a pod, service or node: CONNECT, with any HTTP method."""
     return event.subresource in CONNECT_SUBRESOURCES
 
 

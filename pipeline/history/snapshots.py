@@ -51,7 +51,7 @@ class ObjectList:
 
     @property
     def only_namespace(self) -> str | None:
-        """The one namespace in which all listed objects lie. None if there are several, or if the list or its resource has none."""
+        """The one namespace in which all listed objects lie. None for several, an empty list or a cluster-scoped resource."""
         namespaces = {key.namespace for key in self.keys}
         return (namespaces.pop() or None) if len(namespaces) == 1 else None
 

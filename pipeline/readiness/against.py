@@ -49,7 +49,7 @@ class Base:
 
     @property
     def policies(self) -> PolicySet:
-        """The policies of the version before. Raises ValueError for a plan of what the log shows in force."""
+        """The policies of the version before. Raises ValueError for a plan of the log's own policies."""
         if self.plan.policies is None:
             raise ValueError("a version before needs policies of its own")
         return self.plan.policies
@@ -81,7 +81,7 @@ def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: Readin
 
 
 def judges_before(reader: LakeReader, base: Base, plan: ReplayPlan) -> dict[str, list[Judge]]:
-    """For each policy of the new plan the base's judges that enforce what they deny."""
+    """For each policy of the new plan, the base's judges that enforce their denials."""
     judges = Judges(reader, base.plan)
     unbound = _unbound(plan)
     found: defaultdict[str, list[Judge]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""How large a rate may still be, given what was seen: exact (Clopper-Pearson) one-sided bounds."""
+"""The largest rate that the observations allow: exact (Clopper-Pearson) one-sided bounds."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _FLEETING_LABELS = frozenset(
 
 
 class Kind(StrEnum):
-    """Where an exclusion stands and what it looks at, in the order in which equally good ones are preferred.
+    """The place of an exclusion and the field it selects on; of equally good exclusions the earlier kind is preferred.
 
     A whole resource is never excluded: that would switch the policy off for it. Writers choose names and labels, so these are
     excluded within one namespace only. Cluster-scoped objects are excluded by name alone, because their writers are administrators.

@@ -1,7 +1,7 @@
 """The readiness of one (policy, binding): the figures, and the verdict that the rules make of them.
 
 A unit is a root owner: the top of the chain of controllers of the object in the request (Pod -> ReplicaSet -> Deployment), or the
-object itself. Units and users are what rates are computed on; requests of one unit are not independent of each other.
+object itself. Rates are computed on units and users, because requests of one unit are not independent of each other.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Denials:
-    """What would have been denied. `days_clean` runs from the last would-be denial to the last matched request.
+    """The would-be denials. `days_clean` runs from the last would-be denial to the last matched request.
 
     `unit_rate_upper` and `user_rate_upper` are one-sided upper bounds, at the rules' confidence, on the share of units and of users
     that would meet a denial.
@@ -134,7 +134,7 @@ class Denials:
 
 @dataclass(frozen=True, slots=True)
 class ResourceAgreement:
-    """Recorded outcomes of one policy on one resource, and how many of them the replay of what was bound reproduces."""
+    """Recorded outcomes of one policy on one resource, and how many of them the replay of the bound policies reproduces."""
 
     policy: str
     resource: str
@@ -145,7 +145,7 @@ class ResourceAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """How often the replay of what was bound at the time agrees with what the log recorded, on this policy's resources.
+    """How often the replay of the policies bound at the time agrees with the log's record, on this policy's resources.
 
     `compared` and `agreed` count the recorded outcomes of every policy that was bound to a resource of this one; `own_compared` and
     `own_agreed` those of the policy of this name alone.
@@ -241,7 +241,7 @@ class TemplateProjection:
     version_ts: datetime
     owner_passes: bool | None  # whether writing the owner itself passes; None: the policy does not match it, or it is unknown
     evidence: str = "inferred"
-    notes: tuple[str, ...] = ()  # what controllers, defaulting and mutating admission may add
+    notes: tuple[str, ...] = ()  # additions that controllers, defaulting and mutating admission may make
     fate: str = ""  # against a version before: see change.Fate
 
 

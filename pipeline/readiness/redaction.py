@@ -37,7 +37,7 @@ _SECRET_VALUES = (
 )
 _LONG_WORD = re.compile(r"[A-Za-z0-9+/_=-]{32,}")
 _DIGEST = re.compile(r"\bsha(?:256|512):[0-9a-f]+")
-# Bits per character from which a long word is no longer a name: hexadecimal keys have 4, names of objects seldom 3.5.
+# Bits per character above which a long word counts as random: hexadecimal keys have 4, names of objects seldom 3.5.
 _ENTROPY_MIN = 3.7
 # Holds a whole earlier version of the object, credentials included.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -118,7 +118,7 @@ class Watch:
         return self.figures(cursor, key).decide(self.fidelity_of(key), self.rules)
 
     def fidelity_of(self, key: Key) -> Fidelity:
-        """How far the replay agrees with what the log recorded of the policy."""
+        """How far the replay agrees with the log's record of the policy."""
         return NOT_COMPARED if self.fidelity is None else self.fidelity.get(key[0], Fidelity())
 
     def figures(self, cursor: Cursor, key: Key) -> Figures:
@@ -159,7 +159,7 @@ class Watch:
         return True
 
     def _touched(self, cursor: Cursor, files: Iterable[str]) -> dict[datetime, str]:
-        """The stretches of time that hold other requests than at the last look, with digests of what they hold now."""
+        """The stretches of time that hold other requests than at the last look, with digests of their present content."""
         new = sorted(files)
         if not new:
             return {}

@@ -46,7 +46,7 @@ def runs_folder(lake: Path) -> Path:
 def run_replay(
     plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progress: Progress | None = None, kind: RunKind | None = None
 ) -> RunSummary:
-    """Evaluate a plan over the lake it was made for. The same plan gives the same bytes, whatever the number of workers.
+    """Evaluate a plan over the lake it was made for. The same plan gives the same bytes for any number of workers.
 
     It reads the files that the plan was made over: events that arrived since belong to a later run. It calls
     `progress(done, planned)` with numbers of requests. Raises LakeError if those files are gone and the lake's content has changed.

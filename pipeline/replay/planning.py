@@ -33,11 +33,11 @@ def plan_replay(
     part_events: int = PART_EVENTS,
     other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
-    """Plan the replay of given policies over what the lake holds now.
+    """Plan the replay of given policies over the lake's present content.
 
     Requests are chosen by resource, operation and time before any body is read. A policy without a binding is tried without one.
-    `part_events` is how many events a worker reads at a time. `other_authorizers` is what the clusters
-    have other than RBAC for policies that ask an authorizer; without it that is judged by what the log shows.
+    `part_events` is how many events a worker reads at a time. `other_authorizers` are the clusters'
+    authorizers other than RBAC, for policies that ask an authorizer; without it they follow from the log.
     """
     policy_set = policy_set.without_secrets()
     return make_plan(reader, policy_set, policy_set, window or Window(), kubernetes_version, part_events, other_authorizers)
@@ -75,7 +75,7 @@ def make_plan(
 def _authorizers(
     reader: LakeReader, window: Window, compiled: CompiledSet, given: OtherAuthorizers | None
 ) -> Iterator[tuple[str, OtherAuthorizers]]:
-    """What each cluster has other than RBAC: as given, or as the log shows."""
+    """The authorizers of each cluster other than RBAC: as given, or as the log shows."""
     if any(policy.reads_authorizer for policy in compiled.policies):
         rows = reader.connection.execute(statement("authorizers"), {"until": window.until}).fetchall()
         for cluster, found in others_of(RecordedDecisions(*row) for row in rows).items():

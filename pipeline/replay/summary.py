@@ -1,4 +1,4 @@
-"""The result of a run in a few numbers, all of which can be computed again from the run's verdicts."""
+"""The result of a run in a few numbers. All of them can be computed again from the run's verdicts."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 VERDICTS = pa.schema(_FIELDS)
 _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
-# The same columns as they are built and written: what is read again are plain texts.
+# The same columns as they are built and written; a reader gets plain texts.
 ENCODED = pa.schema(
     field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in _TEXTS else field for field in VERDICTS
 )

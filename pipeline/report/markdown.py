@@ -44,7 +44,7 @@ def to_markdown(report: Report) -> str:
 
 
 def _changes(report: Report) -> list[str]:
-    """New, kept and gone denials side by side; nothing where there is no version before."""
+    """New, kept and gone denials side by side; empty without a version before."""
     columns = ("policy", "binding", "new denials", "kept", "gone", "perhaps new", "unknown", "not enforced")
     changes = [*(entry.change for entry in report.policies if entry.change is not None), *report.removed]
     if not changes:

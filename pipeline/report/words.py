@@ -12,7 +12,7 @@ from .model import Report
 
 
 def day(ts: datetime | None) -> str:
-    """`2026-11-21 03:24 UTC`, or `no time` where there is none."""
+    """`2026-11-21 03:24 UTC`, or `no time` without one."""
     return "no time" if ts is None else ts.strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -26,7 +26,7 @@ def percent(share: float) -> str:
 
 
 def policy_name(entry: PolicyReadiness) -> str:
-    """`policy / binding`, or `policy` alone where there is no binding or it has the same name."""
+    """`policy / binding`, or `policy` alone if the binding is missing or has the same name."""
     return f"{entry.policy} / {entry.binding}" if entry.binding and entry.binding != entry.policy else entry.policy
 
 
