@@ -153,7 +153,7 @@ def test_recorded_failures_and_denials_are_listed(pages: Pages, lake: LakeReader
 
 
 def test_the_evidence_page_has_the_ledger_levels_and_sources(pages: Pages, lake: LakeReader) -> None:
-    page = pages.page("/evidence")
+    page = pages.page("/evidence?table=levels&find=secrets")
     text, rows = main(page), {row.children[0].words(): [cell.words() for cell in row.children[1:]] for row in page.all("tr")}
     writes = count(lake, "admission_writes", "resource = 'secrets' AND ran <> 'no'")
     withheld = count(lake, "admission_writes", "resource = 'secrets' AND level = 'Metadata' AND ran <> 'no'")
@@ -243,7 +243,7 @@ def test_a_mistake_in_a_policy_is_shown_at_its_line_and_nothing_typed_is_lost(pa
         ({"policies": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}"}, "found no ValidatingAdmissionPolicy"),
         ({"policies": "x", "since": "soon"}, "is not a time"),
         ({"policies": "x", "since": "1d", "until": "2d"}, "is not before"),
-        ({"policies": "x", "kubernetes_version": "new"}, "is no version"),
+        ({"policies": "x", "kubernetes_version": "new"}, "is not a version"),
     ],
 )
 def test_other_mistakes_are_said_on_the_form(pages: Pages, form: dict[str, str], said: str) -> None:

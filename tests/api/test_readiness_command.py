@@ -54,4 +54,4 @@ def test_an_export_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest
     take_in(tmp_path / "lake", [recorded("id", START, "create", deployment("web", 9))])
     command = ["-q", "--lake", str(tmp_path / "lake"), "readiness", "-f", str(tmp_path / "policy.yaml"), "--no-calibrate"]
     assert run([*command, "--export", "/dev/null/out"]) == 2
-    assert "--export: /dev/null/out cannot be written: Not a directory" in capsys.readouterr().err
+    assert "--export: /dev/null/out cannot be written: /dev/null is not a folder" in capsys.readouterr().err

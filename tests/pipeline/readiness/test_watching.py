@@ -271,7 +271,7 @@ def test_workloads_are_kept_up_to_a_number(lake: Growing, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 3, "policies": "x"}'])
 def test_a_file_that_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="no cursor of a watch"):
+    with pytest.raises(InputError, match="not a cursor of a watch"):
         Cursor.of_json(text, "here", "x")
 
 
