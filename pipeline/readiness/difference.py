@@ -19,6 +19,8 @@ from .judge import Judge
 
 # How many changes are tried of one request.
 _TRIALS_MAX = 200
+# How many of these may end at a CEL cost limit: each takes about a second, and no single change makes a large object small.
+_COSTLY_TRIALS_MAX = 2
 # A value for a field that must only be there.
 _ANY = "x"
 _SHOWN_MAX = 80
@@ -75,17 +77,24 @@ class Differences:
         return tuple(value for _, value in found)
 
     def smallest(self, request: AdmissionRequest) -> str:
-        """The change in words; empty if the request has no object, or if no single change is enough."""
+        """The change in words; empty if the request has no object, or if no single change is enough.
+
+        It is empty, too, after some trials that end at a CEL cost limit.
+        """
         evidence = request.object
         if not isinstance(evidence, Known) or not isinstance(evidence.value, dict):
             return ""
         reads = self._judge.policy.reads.of("object")
         changes = sorted(self._changes(reads, evidence.value, ()), key=lambda change: change.order)
+        costly = 0
         for change in changes[:_TRIALS_MAX]:
             value = _changed(evidence.value, change.path, change.after)
             found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
             if found is not None and found.outcome == "admit" and not found.is_excused:
                 return str(change)
+            costly += found is not None and found.is_over_cost
+            if costly == _COSTLY_TRIALS_MAX:
+                break
         return ""
 
     def _changes(self, reads: Reads, value: Any, path: Path) -> Iterator[_Change]:

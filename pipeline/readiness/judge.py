@@ -9,7 +9,9 @@ from functools import partial
 from queries import LakeReader
 
 from ..admission.policies import CompiledPolicy, CompiledSet, Decision, PolicySet, compile_set, evaluate_request
+from ..admission.policies.evaluate import OUT_OF_BUDGET
 from ..authorization import RecordedRbac
+from ..cel.costed import EXCEEDED
 from ..history.world import LogHistory
 from ..matching import Target
 from ..replay import ReplayPlan
@@ -31,6 +33,11 @@ class Judgement:
     evidence: str = "exact"
     is_enforced: bool = False
     is_excused: bool = False
+
+    @property
+    def is_over_cost(self) -> bool:
+        """Whether a CEL cost limit of the API server ended the evaluation. Such an evaluation takes about a second."""
+        return EXCEEDED in self.text or OUT_OF_BUDGET in self.text
 
 
 class Judges:

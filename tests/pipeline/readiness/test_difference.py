@@ -12,7 +12,7 @@ from pipeline.admission.policies import compile_set, parse_policy_set
 from pipeline.authorization import RecordedRbac
 from pipeline.history.world import LogHistory
 from pipeline.readiness.difference import Differences
-from pipeline.readiness.judge import Judge
+from pipeline.readiness.judge import Judge, Judgement
 from pipeline.replay.worlds import Worlds
 from pipeline.request import (
     AdmissionRequest,
@@ -126,3 +126,25 @@ def test_the_object_itself_is_left_as_it_was() -> None:
     before = json.dumps(value)
     Differences(judge_of("!object.spec.hostPID")).smallest(request_of(value))
     assert json.dumps(value) == before
+
+
+class CountingJudge(Judge):
+    """Counts what it judges."""
+
+    judged = 0
+
+    def judge(self, request: AdmissionRequest, moment: datetime | None = None) -> Judgement | None:
+        self.judged += 1
+        return super().judge(request, moment)
+
+
+def test_a_search_whose_trials_end_at_a_cost_limit_is_given_up_soon() -> None:
+    all_pairs = "object.spec.entries.all(a, object.spec.entries.all(b, a != b || object.spec.entries.exists(c, a == c)))"
+    plain = judge_of(all_pairs)
+    judge = CountingJudge(plain._compiled, plain._worlds, plain._rbac)
+    request = request_of(pod(entries=[f"e-{number}" for number in range(600)]))
+    judged = judge.judge(request)
+    assert judged is not None
+    assert judged.is_over_cost
+    assert Differences(judge).smallest(request) == ""
+    assert judge.judged < 5
