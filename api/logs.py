@@ -44,6 +44,9 @@ def configure(level: str, *, as_json: bool | None) -> None:
     root.setLevel(level.upper())
     # It would log every POST of every API server; the routes log failures with their reason.
     logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
+    # It tells a person the steps of its start, which our own lines say already; warnings and, at debug, all lines stay.
+    is_brief = not as_json and root.level == logging.INFO
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING if is_brief else logging.NOTSET)
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

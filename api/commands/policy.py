@@ -55,7 +55,7 @@ def policies_table(found: Sequence[PolicyCost]) -> Table:
     rows = [[each.policy, each.evaluations, each.unknown, each.over, _verdict(each)] for each in found]
     notes = [
         "an evaluation is one request with one param; bindings that share a param share it",
-        "unknown: a value was not recorded, so the cost is not known; the figures leave these evaluations out",
+        "unknown: a value was not recorded, so the cost is unknown; the figures leave these evaluations out",
     ]
     return Table("policies", columns, rows, "CEL cost over recorded requests", notes)
 

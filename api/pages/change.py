@@ -61,7 +61,7 @@ def change_of(
     heading = _HEADINGS[first.operation] if shown is new else "The object before the request"
     if first.operation is Operation.DELETE:
         heading = _HEADINGS[first.operation]
-    gap = f" The other side is not known: {other.reason}." if isinstance(other, Unknown) else ""
+    gap = f" The other side is unknown: {other.reason}." if isinstance(other, Unknown) else ""
     lines = object_lines(shown.value, fields, "object" if shown is new else "oldObject")
     return Change(heading, lines, f"From: {shown.source}. {_evidence(shown.grade)}{gap}{more}")
 

@@ -17,7 +17,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pipeline.report.cells import visible, visible_value
-from pipeline.report.figures import FIGURES
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
 
@@ -159,7 +158,6 @@ def _environment() -> Environment:
     environment.globals.update(
         address=address,
         days_between=days_between,
-        figures=FIGURES,
         spans=SPANS,
         cluster_choices=cluster_choices,
         keep_given=keep_given,

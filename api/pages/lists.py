@@ -70,7 +70,7 @@ class RequestList:
 def verdict_list(source: Source, run_id: str, wanted: Wanted, asked: Asked, after: str | None) -> RequestList:
     """Verdicts of a replay, newest first: one row for each request and (policy, binding) with that verdict."""
     if wanted.outcome not in OUTCOMES:
-        raise InputError(f"outcome: {wanted.outcome!r} is not known", f"it is one of {', '.join(OUTCOMES)}")
+        raise InputError(f"outcome: {wanted.outcome!r} is not an outcome", f"it is one of {', '.join(OUTCOMES)}")
     given: dict[str, Any] = {**OUTCOMES[wanted.outcome], **wanted.filters()}
     asked = asked.of("requests")
     page = run_reads.verdicts_page(source, run_id, VerdictFilters(**given), _paging(asked, after), find=asked.find)
@@ -82,7 +82,7 @@ def verdict_list(source: Source, run_id: str, wanted: Wanted, asked: Asked, afte
 def recorded_list(source: Source, wanted: Wanted, asked: Asked, after: str | None) -> RequestList:
     """The clusters' own records: failures of policies, or requests that were denied."""
     if wanted.kind not in KINDS:
-        raise InputError(f"kind: {wanted.kind!r} is not known", "it is violations or denials")
+        raise InputError(f"kind: {wanted.kind!r} is not a kind of record", "it is violations or denials")
     given, asked = wanted.filters(), asked.of(wanted.kind)
     filters = DenialFilters(**given) if wanted.kind == "denials" else ViolationFilters(**given)
     page = reads.view_page(source, wanted.kind, filters, _paging(asked, after), find=asked.find)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.readiness.measures import Exemption
+from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import (
     CriticalSubject,
     DayCount,
@@ -17,6 +18,7 @@ from pipeline.readiness.model import (
     ResourceAgreement,
     TemplateProjection,
 )
+from pipeline.report.figures import FIGURES, Figure
 from pipeline.report.words import workload
 
 from .tables import Asked, Column, Table, table
@@ -34,10 +36,11 @@ def policy_tables(entry: PolicyReadiness, days: Sequence[DayCount], asked: Asked
         return table(asked, name, caption, columns, given, _ROWS_SHOWN) if given else None
 
     return {
+        "figures": table(asked, "figures", "Figures of this policy", _figures(entry), FIGURES),
         "days": of("days", "Requests per UTC day", _DAYS, days),
         "critical": of("critical", "Matched requests whose denial would do more harm than others", _CRITICAL, entry.critical),
         "owners": of("owners", _OWNERS_CAPTION, _OWNERS, entry.owners),
-        "reasons": of("reasons", "Evidence that was missing", _REASONS, entry.unknown_reasons),
+        "reasons": of("reasons", _REASONS_CAPTION, _REASONS, entry.unknown_reasons[SHOWN_MAX:]),
         "hidden": of("hidden", _HIDDEN_CAPTION, _HIDDEN, entry.hidden),
         "objects": of("objects", _OBJECTS_CAPTION, _OBJECTS, entry.latent.violations),
         "templates": of("templates", _TEMPLATES_CAPTION, _TEMPLATES, entry.latent.projections),
@@ -45,6 +48,16 @@ def policy_tables(entry: PolicyReadiness, days: Sequence[DayCount], asked: Asked
         "namespaces": of("namespaces", "Namespaces, most would-be denials first", _NAMESPACES, namespaces),
         "agreement": of("agreement", _AGREEMENT_CAPTION, _AGREEMENT, entry.fidelity.by_resource),
     }
+
+
+def _figures(entry: PolicyReadiness) -> tuple[Column[Figure], ...]:
+    """The columns of the figures; the values are those of one (policy, binding)."""
+    return (
+        Column("figure", "Figure", lambda row: row.label, "name"),
+        Column("value", "Value", lambda row: row.show(entry), "n"),
+        Column("query", "Query", lambda row: row.query.sql, "wide"),
+        Column("note", "", lambda row: row.note),
+    )
 
 
 _DAYS: tuple[Column[DayCount], ...] = (
@@ -77,6 +90,8 @@ _OWNERS: tuple[Column[Owner], ...] = (
     Column("passes_with", "", lambda row: row.difference),
     Column("audit_id", "", lambda row: row.audit_id),
 )
+# The most frequent ones are among the reasons of the verdict.
+_REASONS_CAPTION = "More evidence that was missing; the most frequent reasons are under Why"
 _REASONS: tuple[Column[tuple[str, int]], ...] = (
     Column("reason", "Missing evidence", lambda row: row[0], "wide"),
     Column("requests", "Requests", lambda row: row[1], "n"),

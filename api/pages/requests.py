@@ -22,6 +22,7 @@ from .change import Change, change_of, decoded
 from .explained import ExplanationView, explanation_view, fields_of
 from .manifest import SourceLine
 from .policy import manifests
+from .tables import Asked, Column, Table, table
 
 _VERDICTS_MAX = 500
 _DECISIONS = ("deny", "error", "unknown", "admit")
@@ -127,6 +128,38 @@ def _view(
         },
         policy=first,
     )
+
+
+def request_tables(views: Sequence[RequestView], asked: Asked) -> dict[str, Table[Any] | None]:
+    """The verdicts on each request and its recorded failures, by names that end with the number of the request on its page."""
+    found: dict[str, Table[Any] | None] = {}
+    for number, view in enumerate(views, 1):
+        of_verdicts, of_failures = f"verdicts-{number}", f"failures-{number}"
+        found[of_verdicts] = table(asked, of_verdicts, _VERDICTS_CAPTION, _VERDICT_COLUMNS, view.verdicts)
+        found[of_failures] = table(asked, of_failures, "Failures in the audit annotation", _FAILURE_COLUMNS, view.detail.violations)
+    return found
+
+
+_VERDICTS_CAPTION = "One row per expression, or per binding where it speaks of the whole"
+_VERDICT_COLUMNS: tuple[Column[ExpressionVerdict], ...] = (
+    Column("policy", "Policy", lambda verdict: verdict.row["policy"], "name"),
+    Column("expression", "Expression", lambda verdict: verdict.expression, "text"),
+    Column("decision", "Decision", lambda verdict: verdict.row["decision"]),
+    Column("message", "Said", lambda verdict: verdict.row["message"] or verdict.row["why"], "text"),
+    Column("evidence", "Evidence", lambda verdict: verdict.row["evidence"], "text"),
+    Column("binding", "", lambda verdict: verdict.row["binding"]),
+    Column("param_namespace", "", lambda verdict: verdict.row["param_namespace"]),
+    Column("param_name", "", lambda verdict: verdict.row["param_name"]),
+    Column("expression_index", "", lambda verdict: verdict.row["expression_index"]),
+    Column("effect", "", lambda verdict: verdict.row["effect"]),
+    Column("why", "", lambda verdict: verdict.row["why"]),
+)
+_FAILURE_COLUMNS: tuple[Column[Mapping[str, Any]], ...] = (
+    Column("policy", "Policy", lambda row: row["policy"], "name"),
+    Column("binding", "Binding", lambda row: row["binding"], "name"),
+    Column("actions", "Actions", lambda row: row["actions"]),
+    Column("message", "Message", lambda row: row["message"], "text"),
+)
 
 
 def _urgency(row: Mapping[str, Any]) -> int:

@@ -30,15 +30,16 @@ from .errors import error_page
 from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
 from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
-from .requests import RequestView, request_view, with_explanation
+from .requests import RequestView, request_tables, request_view, with_explanation
 from .selection import Selection, Text, selection_of
 from .tables import Asked, asked_of, file_of
-from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, form_of_run, job_view, problem_of, read_form
+from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, form_of_run, job_view, jobs_table, problem_of, read_form
 
 # A page waits this long until a started replay has read its policies, so that a mistake in them is shown at once.
 _SETTLE_SECONDS = 20.0
 _MISTAKES = ("bad_input", "too_large")
-_JOBS_SHOWN = 10
+# The form as it comes back with a mistake: nothing is asked of its table.
+_FORM_ASKED = Asked("/try")
 _CHOICES_MAX = 200
 After = Annotated[str | None, Query(max_length=4_000)]
 
@@ -176,10 +177,10 @@ async def show_policy(
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
     view = await asker.ask(policy_view, run_id, policy, binding or None, selection, asked)
+    cost = await asyncio.to_thread(cost_view, asker.lake, run_id, policy, binding or None, working.counting(run_id), asked)
     if asked.form:
-        return file_of(view.tables, asked)
+        return file_of({**view.tables, **cost.tables}, asked)
     values = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
-    cost = await asyncio.to_thread(cost_view, asker.lake, run_id, policy, binding or None, working.counting(run_id))
     return page(request, "policy.html.j2", section="/", choices=await choices(asker, ()), cost=cost, **values)
 
 
@@ -236,18 +237,36 @@ async def show_requests(
 
 @router.get("/runs/{run_id}/request")
 async def show_replayed_request(
-    request: Request, asker: Asking, explaining: Explaining, run_id: str, audit_id: Text, cluster: Text = "", policy: Text = ""
+    request: Request,
+    asker: Asking,
+    explaining: Explaining,
+    asked: Asks,
+    run_id: str,
+    audit_id: Text,
+    cluster: Text = "",
+    policy: Text = "",
 ) -> Response:
     """Show one request with its verdicts in a replay, and their reasons."""
-    views = await _explained(explaining, await asker.ask(request_view, run_id, cluster, audit_id, policy))
-    return page(request, "request.html.j2", section="/", views=views)
+    views = await asker.ask(request_view, run_id, cluster, audit_id, policy)
+    return await _request_page(request, explaining, views, asked, "/")
 
 
 @router.get("/request")
-async def show_request(request: Request, asker: Asking, explaining: Explaining, cluster: Text, audit_id: Text) -> Response:
+async def show_request(
+    request: Request, asker: Asking, explaining: Explaining, asked: Asks, cluster: Text, audit_id: Text
+) -> Response:
     """Show one request as the log has it, and the verdicts of the policies in force."""
-    views = await _explained(explaining, await asker.ask(request_view, None, cluster, audit_id, ""))
-    return page(request, "request.html.j2", section="/violations", views=views)
+    views = await asker.ask(request_view, None, cluster, audit_id, "")
+    return await _request_page(request, explaining, views, asked, "/violations")
+
+
+async def _request_page(
+    request: Request, explaining: Explanations, views: list[RequestView], asked: Asked, section: str
+) -> Response:
+    tables = request_tables(views, asked)
+    if asked.form:
+        return file_of(tables, asked)
+    return page(request, "request.html.j2", section=section, views=await _explained(explaining, views), tables=tables)
 
 
 async def _explained(explaining: Explanations, views: list[RequestView]) -> list[RequestView]:
@@ -304,12 +323,16 @@ async def show_evidence(request: Request, asker: Asking, selection: Selected, as
 
 
 @router.get("/try")
-async def show_form(request: Request, asker: Asking, working: Working, selection: Selected, run: Text = "") -> Response:
+async def show_form(
+    request: Request, asker: Asking, working: Working, selection: Selected, asked: Asks, run: Text = ""
+) -> Response:
     """Show the form to try a policy; with `run` and `policy` it holds that policy from that replay, to be edited."""
+    if asked.form:
+        return file_of({"jobs": jobs_table(working.all(), asked)}, asked)
     form = TrialForm(since=selection.since, until=selection.until)
     if run and selection.policy:
         form = await asker.ask(form_of_run, run, selection.policy, form)
-    return await _form_page(request, asker, working, form)
+    return await _form_page(request, asker, working, form, asked=asked)
 
 
 @router.post("/try")
@@ -344,10 +367,9 @@ async def cancel_replay(working: Working, job_id: str) -> Response:
 
 
 async def _form_page(
-    request: Request, asker: Asker, working: Jobs, form: TrialForm, problem: Problem | None = None
+    request: Request, asker: Asker, working: Jobs, form: TrialForm, problem: Problem | None = None, asked: Asked = _FORM_ASKED
 ) -> HTMLResponse:
     extent = await asker.ask(overview.extent)
-    jobs = [job_view(job) for job in working.all()[:_JOBS_SHOWN]]
     status = 200 if problem is None else 400
     return page(
         request,
@@ -357,7 +379,7 @@ async def _form_page(
         form=form,
         problem=problem,
         extent=extent,
-        jobs=jobs,
+        jobs=jobs_table(working.all(), asked),
         versions=KUBERNETES_VERSIONS,
     )
 

@@ -23,6 +23,7 @@ from ..kept import plan_of
 from ..posted import BYTES_MAX
 from ..reads import Source
 from .manifest import binding_manifest, manifests_text, policy_manifest
+from .tables import Asked, Column, Table, table
 
 # A form holds only short fields next to the manifests.
 _FORM_BYTES_MAX = 3 * BYTES_MAX
@@ -156,6 +157,22 @@ def job_view(job: Job) -> JobView:
         problem,
         job.is_over,
     )
+
+
+_JOBS_SHOWN = 10
+
+
+def jobs_table(jobs: Sequence[Job], asked: Asked) -> Table[Job]:
+    """The replays that were started here, in the order in which they are given."""
+    columns: tuple[Column[Job], ...] = (
+        Column("started", "Started", lambda job: job.created_ts, "time"),
+        Column("by", "By", lambda job: job.reader, "name"),
+        Column("state", "State", lambda job: str(job.state)),
+        Column("requests", "Requests", lambda job: job.planned, "n"),
+        Column("job_id", "", lambda job: job.job_id),
+        Column("run_id", "", lambda job: job.run_id),
+    )
+    return table(asked, "jobs", "Replays that were started on this page, newest first", columns, jobs, _JOBS_SHOWN)
 
 
 def _steps(job: Job) -> tuple[Step, ...]:

@@ -117,7 +117,7 @@ def _lag_caveats(lake: Path, until: datetime | None) -> Iterator[str]:
         with closing(Lake.open(lake)) as opened:
             lag = lag_of(opened)
     except OSError as error:
-        yield f"it is not known how many acknowledged events are not in the lake yet: the spool cannot be read ({error.strerror})"
+        yield f"it is unknown how many acknowledged events are not in the lake yet: the spool cannot be read ({error.strerror})"
         return
     if lag.oldest is not None and (until is None or until > lag.oldest):
         yield (

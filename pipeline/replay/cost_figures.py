@@ -7,6 +7,7 @@ once, and each is counted.
 from __future__ import annotations
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from ..request import AdmissionRequest, Evidence, Known
 # How many nearest requests are kept per policy; these are evaluated again with grown objects.
 NEAREST: Final = 5
 GROWTH: Final = 10
+_NUMBERED: Final = re.compile(r"(\D+)(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,12 @@ def _figures(policy: str, profiles: Iterable[_Profile], grown: Mapping[str, int]
         )
         for (what, limit), costs in counts.items()
     ]
-    yield from sorted(found, key=lambda figure: (-figure.most / figure.limit, figure.what))
+    yield from sorted(found, key=lambda figure: (-figure.most / figure.limit, _numbered(figure.what)))
+
+
+def _numbered(what: str) -> list[tuple[str, int]]:
+    """A key that puts `validations[2]` before `validations[10]`."""
+    return [(text, int(number or 0)) for text, number in _NUMBERED.findall(what)]
 
 
 def quantile(counts: Counter[int], share: Fraction) -> int:

@@ -12,6 +12,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.rules import ReadinessRules
 
@@ -93,6 +94,8 @@ def _template() -> Template:
         workload=workload,
         yaml=_yaml,
     )
+    # So many reasons for unknown are among those of the verdict.
+    environment.globals["shown_reasons"] = SHOWN_MAX
     return environment.get_template("report.html.j2")
 
 

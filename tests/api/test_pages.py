@@ -149,7 +149,7 @@ def test_recorded_failures_and_denials_are_listed(pages: Pages, lake: LakeReader
     assert len(links(page, "/request?")) == min(50, count(lake, "violations", "policy = 'image-registry'"))
     page = pages.page("/violations?kind=denials&policy=no-latest")
     assert "no-latest" in main(page)
-    assert "is not known" in main(pages.page("/violations?kind=everything", 400))
+    assert "is not a kind of record" in main(pages.page("/violations?kind=everything", 400))
 
 
 def test_the_evidence_page_has_the_ledger_levels_and_sources(pages: Pages, lake: LakeReader) -> None:

@@ -44,7 +44,10 @@ REGISTRY = PolicyReadiness(
     binding="everywhere",
     actions=("Audit",),
     status=Status.NOT_READY,
-    reasons=("3 of 890 judged requests (0.3%) would have been denied",),
+    reasons=(
+        "3 of 890 judged requests (0.3%) would have been denied",
+        "10 requests are unknown: oldObject: no earlier version",
+    ),
     exposure=Exposure(900, 890, 10, 60, 4, 5, 20.4, 21, START, END, 4, 7, 12, 6, ("pods", "deployments.apps")),
     denials=Denials(3, 1, 1, 1, START, END, 0.0, 0.08, 0.5, 12, 3, Trend("rising", 30, 0, 30, 1, 0.03)),
     fidelity=Fidelity(100, 99, 40, 40, 2, (ResourceAgreement("image-registry", "pods", 100, 99, 2),)),

@@ -26,6 +26,18 @@ def test_html_escapes_the_log_and_loads_nothing(report: Report) -> None:
     assert "Deployment/cart-17 (pods)" in page
 
 
+def test_each_reason_for_unknown_stands_once(report: Report) -> None:
+    """The most frequent reasons are among those of the verdict. A table holds only the others."""
+    first, *others = report.policies
+    page = to_html(report)
+    assert '<td class="text">oldObject: no earlier version' not in page
+    assert "More that is unknown" not in page
+    more = tuple((f"reason {number}", number) for number in (4, 3, 2, 1))
+    page = to_html(replace(report, policies=(replace(first, unknown_reasons=more), *others)))
+    assert "More that is unknown" in page
+    assert [f'<td class="text">{reason}</td>' in page for reason, _ in more] == [False, False, False, True]
+
+
 def test_control_characters_of_the_log_are_shown_as_escapes(report: Report) -> None:
     for text in (to_markdown(report), to_html(report)):
         assert "\\x1b" in text
