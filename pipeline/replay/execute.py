@@ -174,6 +174,8 @@ class _Crew:
             wait(others, _LOOK_SECONDS)
             _look_after(others)
             yield from self._finished(waiting)
+        # A process that still looks for a free task could take one of the next replay, if that uses the same folder.
+        wait([other for other in others if not other.cancel()])
 
     def _finished(self, waiting: dict[str, Task]) -> Iterator[Task]:
         for name in [name for name in waiting if (self._parts / name).exists()]:
