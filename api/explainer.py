@@ -19,21 +19,19 @@ from typing import Any
 
 import duckdb
 
-from ingest.errors import HindcastError, InputError
+from ingest.errors import HindcastError
 from ingest.holds import hold_files
-from pipeline.admission.policies import PolicySet, parse_policy_set
 from pipeline.readiness.explain import Asked
 from pipeline.replay.lifetime import end_with_parent, end_with_pipe
 from queries import open_lake
 
 from . import priorities
-from .commands.policies import refuse_uncompilable
+from .commands.policies import posted_policies
 from .confinement import confine
 from .errors import TooCostlyError, classify
 from .explained import as_data
 from .explaining import Wanted, explain_one
 from .formats import json_bytes
-from .posted import check_posted
 from .run_policies import policies_of_run
 from .run_reads import stored_plan
 
@@ -94,19 +92,8 @@ def _asked(lake: Path, order: Mapping[str, Any]) -> Asked:
             plan.change_delay,
             dict(plan.other_authorizers),
         )
-    posted = _posted(order["policies"], version or (1, 36)) if order["policies"] is not None else None
+    posted = posted_policies(order["policies"], version or (1, 36)) if order["policies"] is not None else None
     return Asked(posted, names, version or (1, 36))
-
-
-def _posted(text: str, version: tuple[int, int]) -> PolicySet:
-    check_posted(text)
-    found = parse_policy_set([("policies", text)])
-    if not found.policies:
-        raise InputError(
-            "policies: found no ValidatingAdmissionPolicy", "send manifests of admissionregistration.k8s.io/v1 as YAML or JSON"
-        )
-    refuse_uncompilable(found, version)
-    return found
 
 
 def _write(document: Mapping[str, Any]) -> int:

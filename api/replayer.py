@@ -24,9 +24,9 @@ from pathlib import Path
 import duckdb
 import msgspec
 
-from ingest.errors import HindcastError, InputError
+from ingest.errors import HindcastError
 from ingest.holds import hold_files
-from pipeline.admission.policies.load import parse_objects, parse_policy_set
+from pipeline.admission.policies.load import parse_objects
 from pipeline.admission.policies.model import PolicySet
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.flow import Asked, make_report
@@ -39,7 +39,7 @@ from queries import open_lake
 
 from . import priorities
 from .beside_runs import keep_gate, keep_policies, keep_report
-from .commands.policies import refuse_uncompilable
+from .commands.policies import posted_policies
 from .commands.replay import note_defects
 from .confinement import confine
 from .context import Context
@@ -114,7 +114,7 @@ def _replay(task: Task) -> None:
         with hold_files(lake, time.time()), ExitStack() as used:
             _gate(lake, order.gate, task.output_bytes_max, used)
         return
-    policies = _policies(order.policies, order.kubernetes_version)
+    policies = posted_policies(order.policies, order.kubernetes_version)
     with hold_files(lake, time.time()):
         _replay_over(lake, policies, task)
 
@@ -179,18 +179,6 @@ def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSumma
 
     made = make_report(lake, plan, summary, asked, walk, lambda step: _tell(state=State(step)))
     keep_report(lake, made.report, made.fidelity)
-
-
-def _policies(text: str, version: tuple[int, int]) -> PolicySet:
-    """Raises InputError for policies that an API server would reject, and without any policy."""
-    check_posted(text)
-    found = parse_policy_set([("policies", text)])
-    if not found.policies:
-        raise InputError(
-            "policies: found no ValidatingAdmissionPolicy", "send manifests of admissionregistration.k8s.io/v1 as YAML or JSON"
-        )
-    refuse_uncompilable(found, version)
-    return found
 
 
 def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind = RunKind.REPLAY) -> RunSummary:

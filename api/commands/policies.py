@@ -16,6 +16,7 @@ from pipeline.admission.policies.load import text_of, texts_of
 from pipeline.replay import policies_as_of
 from queries import open_lake
 
+from ..posted import check_posted
 from . import options
 
 STDIN = Path("-")
@@ -119,6 +120,18 @@ def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
             yield _STDIN_NAME, text_of(sys.stdin.buffer.read(), _STDIN_NAME)
         else:
             yield from texts_of(group)
+
+
+def posted_policies(text: str, version: tuple[int, int]) -> PolicySet:
+    """The policies of a posted text. Raises InputError for policies that an API server would reject, and without any policy."""
+    check_posted(text)
+    found = parse_policy_set([("policies", text)])
+    if not found.policies:
+        raise InputError(
+            "policies: found no ValidatingAdmissionPolicy", "send manifests of admissionregistration.k8s.io/v1 as YAML or JSON"
+        )
+    refuse_uncompilable(found, version)
+    return found
 
 
 def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
 from ingest.errors import InputError
 
@@ -122,8 +122,8 @@ def _is_by_time(asked: Asked) -> bool:
 def _paging(asked: Asked, after: str | None) -> TimePaging:
     """Rows in the order of time come page by page; for another order, and for a file, as many as a table holds are read."""
     is_whole = bool(asked.form) or not _is_by_time(asked)
-    order = "oldest" if asked.sort == "ts" else "newest"
-    return TimePaging(limit=ROWS_MAX if is_whole else PAGE_ROWS, after=after, order=order)  # type: ignore[arg-type]
+    order: Literal["newest", "oldest"] = "oldest" if asked.sort == "ts" else "newest"
+    return TimePaging(limit=ROWS_MAX if is_whole else PAGE_ROWS, after=after, order=order)
 
 
 def _name(source: Source, rows: Sequence[dict[str, Any]]) -> None:
