@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, permutations, product
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..cel.library.authorizer import Attributes
 from ..request import Evidence, Known, Unknown, UserInfo
 
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+# Of this many errors in one scope, every order is a possible reason; of more, the reason is open.
+_ERRORS_MAX = 4
 
 T = TypeVar("T")
 # The versions of one object that a request may have met; Known(None) means that it did not exist.
@@ -177,13 +180,15 @@ class _Visit:
         self._keys = keys_of(user)
         self._asked = asked
         self.reasons: set[str | None] = set()
-        self.errors: set[str] = set()
+        # Bindings whose role cannot be found, as texts: first those of the cluster, then those of the namespace.
+        self.errors: list[set[str]] = []
         self.doubts: set[str] = set()
         self.is_in_flight = False  # one of the objects that were read was changing
 
     def scope(self, namespace: str) -> bool:
         """Search the bindings of a namespace, or of the cluster. True if one of them is sure to allow."""
         bindings = self._objects.bindings(namespace)
+        self.errors.append(set())
         if bindings.missing:
             self.doubts.add(bindings.missing)
         is_sure = False
@@ -225,15 +230,26 @@ class _Visit:
         self.reasons.add(binding.allowing(subject))
         return True
 
-    def no_opinion(self) -> str | None:
-        """The reason where no binding allows. The server prints several errors in an order that it does not define."""
-        if not self.errors:
-            return ""
-        return None if self.is_in_flight or len(self.errors) > 1 else f"RBAC: {next(iter(self.errors))}"
+    def no_opinion(self) -> frozenset[str | None]:
+        """The possible reasons where no binding allows.
+
+        The errors of the cluster's bindings come before those of the namespace. The server defines no further order. It prints
+        each distinct error once, and several in brackets (apimachinery pkg/util/errors/errors.go).
+        """
+        if not any(self.errors):
+            return frozenset([""])
+        if self.is_in_flight or max(map(len, self.errors)) > _ERRORS_MAX:
+            return frozenset([None])
+        found = set[str | None]()
+        for orders in product(*map(permutations, self.errors)):
+            distinct = list(dict.fromkeys(chain.from_iterable(orders)))
+            text = ", ".join(distinct)
+            found.add(f"RBAC: [{text}]" if len(distinct) > 1 else f"RBAC: {text}")
+        return frozenset(found)
 
     def _error(self, binding: Binding, message: str) -> bool:
         if binding.subject_of(self._keys) is not None:
-            self.errors.add(message)
+            self.errors[-1].add(message)
         return False
 
 
@@ -248,4 +264,4 @@ def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinio
         return Opinion(
             None, why="a role or binding that allows it was changed just before, and either version may have been in force"
         )
-    return Opinion(False, frozenset([visit.no_opinion()]))
+    return Opinion(False, visit.no_opinion())

@@ -70,6 +70,18 @@ def last_snapshot_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -
     return lake.path
 
 
+@pytest.fixture(scope="session")
+def story_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with the whole audit log of rbac-a and the snapshots from before and after its story. Cluster `lab`."""
+    source = shared / "data" / "rbac-a"
+    lake = Lake.create(tmp_path_factory.mktemp("story") / "lake")
+    ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
+    for snapshot in (source / "snapshots" / "before", source / "snapshots" / "after"):
+        ingest_snapshot(lake, [snapshot], "lab", datetime.fromtimestamp(_taken_at(snapshot / "namespaces.json.zst"), UTC))
+    lake.close()
+    return lake.path
+
+
 def _taken_at(listed: Path) -> float:
     """When a list of the recording was taken, in seconds since the epoch."""
     data = zstandard.ZstdDecompressor().decompress(listed.read_bytes(), max_output_size=1 << 30)

@@ -1,8 +1,9 @@
 """Every decision that a live server recorded about a request, predicted from its roles and bindings; and roles of the wild.
 
-`../shared/data/control-plane-a`: the audit log and the first snapshot, as in recorded_lake. The server's authorizers were Node and
-RBAC. Its decisions and reasons are annotations of each event; where the server's order is not defined, a reason must be one of the
-possible ones.
+`../shared/data/control-plane-a`: the audit log and the first snapshot, as in recorded_lake. `../shared/data/rbac-a`: the log of a
+story in which roles and bindings change, and the same server's answers under seven sets of roles. The authorizers of both servers
+were Node and RBAC. Decisions and reasons are annotations of each event. Where the server's order is not defined, a reason must be
+one of the possible ones.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from ingest.lake import Lake
 from pipeline.authorization import (
     GivenRbac,
     OtherAuthorizers,
+    RbacObjects,
     RecordedRbac,
     answer,
     authorize,
@@ -91,21 +93,25 @@ class Recorded(NamedTuple):
 
 
 def judge(rbac: RecordedRbac, recorded: Recorded, found: Answer) -> str:
+    objects = rbac.at("lab", recorded.ts)
+    is_node = recorded.kind == "node"
+    return compare(objects, recorded.user, recorded.asked, found, recorded.decision == "allow", [recorded.reason], is_node)
+
+
+def compare(
+    objects: RbacObjects, user: UserInfo, asked: Attributes, found: Answer, allowed: bool, reasons: Sequence[str], is_node: bool
+) -> str:
+    """How an answer of ours compares with the server's, which gave any of these reasons."""
     if found.allowed is None:
         return "unknown"
-    if found.allowed != (recorded.decision == "allow"):
+    if found.allowed != allowed:
         return "disagreed"
     if found.reason is not None:
-        return "agreed" if found.reason == recorded.reason else "disagreed"
-    possible = authorize(rbac.at("lab", recorded.ts), recorded.user, recorded.asked).reasons
-    if recorded.reason in possible:
+        return "agreed" if {found.reason} == {*reasons} else "disagreed"
+    possible = authorize(objects, user, asked).reasons
+    if possible.issuperset(reasons):
         return "one of several reasons"
-    return "reason open" if None in possible or recorded.kind == "node" else "disagreed"
-
-
-@pytest.fixture(scope="module")
-def rbac(recorded_lake: Path) -> RecordedRbac:
-    return history_of(recorded_lake, CHANGE_DELAY)
+    return "reason open" if None in possible or is_node else "disagreed"
 
 
 def history_of(lake: Path, delay: timedelta) -> RecordedRbac:
@@ -115,14 +121,17 @@ def history_of(lake: Path, delay: timedelta) -> RecordedRbac:
     return RecordedRbac(history, {"lab": OtherAuthorizers.NODE}, delay)
 
 
+@pytest.mark.parametrize(("lake", "decisions"), [("recorded_lake", 14_000), ("story_lake", 3_400)])
 def test_decisions_and_reasons_are_those_of_the_server(
-    rbac: RecordedRbac, recorded_lake: Path, capsys: pytest.CaptureFixture[str]
+    lake: str, decisions: int, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path: Path = request.getfixturevalue(lake)
+    rbac = history_of(path, CHANGE_DELAY)
     listed = {entry["audit_id"]: entry["reason"] for entry in yaml.safe_load(DISAGREEMENTS.read_text()) or ()}
     table: dict[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str | None] = Counter()
     problems, seen = [], set()
-    for recorded in Recorded.all(recorded_lake):
+    for recorded in Recorded.all(path):
         found = rbac.authorize("lab", recorded.ts, recorded.user, recorded.asked)
         result = judge(rbac, recorded, found)
         if result == "disagreed" and recorded.audit_id in listed:
@@ -134,35 +143,87 @@ def test_decisions_and_reasons_are_those_of_the_server(
             unknown[found.reason] += 1
         table[f"{recorded.kind}, {recorded.decision}"][result] += 1
     with capsys.disabled():
-        show(table, unknown)
+        show(f"recorded decisions, {lake}", table, unknown)
     assert not problems, f"{len(problems)} disagreements:\n" + "\n".join(problems[:10])
     assert seen == listed.keys(), f"these agree although they are listed; take them from {DISAGREEMENTS.name}"
     # Nodes are the business of an authorizer that nobody can replay; of the others hardly anything may be unknown.
     others = Counter[str]()
     for kind, counts in table.items():
         others.update({} if kind.startswith("node") else counts)
-    assert others.total() > 14_000
+    assert others.total() > decisions
     assert others["unknown"] + others["reason open"] < 0.01 * others.total()
 
 
-def show(table: dict[str, Counter[str]], unknown: Counter[str | None]) -> None:
-    print(f"\nrecorded decisions\n{'kind of user, decision':40}" + "".join(f"{name:>24}" for name in RESULTS))
+def show(title: str, table: dict[str, Counter[str]], unknown: Counter[str | None]) -> None:
+    print(f"\n{title}\n{'kind of user, decision':40}" + "".join(f"{name:>24}" for name in RESULTS))
     for kind, counts in sorted(table.items()):
         print(f"{kind:40}" + "".join(f"{counts[name]:24}" for name in RESULTS))
     for why, count in unknown.most_common():
         print(f"{count:6} unknown: {why}")
 
 
-def test_without_a_delay_nothing_is_unknown_and_everything_agrees(recorded_lake: Path) -> None:
-    """This server saw every change at once. The delay is there for those that do not."""
-    rbac = history_of(recorded_lake, timedelta())
+@pytest.mark.parametrize(("lake", "decisions"), [("recorded_lake", 14_000), ("story_lake", 3_400)])
+def test_without_a_delay_nothing_is_unknown_and_everything_agrees(
+    lake: str, decisions: int, request: pytest.FixtureRequest
+) -> None:
+    """These servers saw every change at once. The delay is there for those that do not."""
+    path: Path = request.getfixturevalue(lake)
+    rbac = history_of(path, timedelta())
     found = Counter(
         judge(rbac, recorded, rbac.authorize("lab", recorded.ts, recorded.user, recorded.asked))
-        for recorded in Recorded.all(recorded_lake)
-        if recorded.kind != "node"
+        for recorded in Recorded.all(path)
+        if not recorded.kind.startswith("node")
     )
-    assert (found["unknown"], found["disagreed"]) == (0, 0)
-    assert found["agreed"] > 14_000
+    assert (found["unknown"], found["disagreed"], found["reason open"]) == (0, 0, 0)
+    assert found["agreed"] > decisions
+
+
+def test_every_set_of_roles_is_answered_as_the_server_answered(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each question was asked once or three times; then all reasons must be possible."""
+    source = shared / "data" / "rbac-a"
+    questions = {row["id"]: question(row["spec"]) for row in lines_of(source / "tuples.jsonl.zst")}
+    sets = {path.name.partition(".")[0]: GivenRbac(json.loads(content(path))["items"]) for path in (source / "sets").iterdir()}
+    table: dict[str, Counter[str]] = defaultdict(Counter)
+    unknown: Counter[str | None] = Counter()
+    problems = []
+    for row in lines_of(source / "truth.jsonl.zst"):
+        user, asked = questions[row["tuple"]]
+        objects, is_node = sets[row["set"]], "system:nodes" in user.groups
+        found = answer(objects, OtherAuthorizers.NODE, user, asked)
+        result = compare(objects, user, asked, found, row["allowed"], row.get("reasons") or [row["reason"]], is_node)
+        if result == "disagreed":
+            problems.append(f"{row}: {user} {asked}: {found}")
+        elif result == "unknown":
+            unknown[found.reason] += 1
+        table[row["set"]][result] += 1
+    with capsys.disabled():
+        show("answers under other sets of roles", table, unknown)
+    assert not problems, f"{len(problems)} disagreements:\n" + "\n".join(problems[:10])
+    counts = sum(table.values(), Counter[str]())
+    assert counts.total() == 10_065
+    assert len(table) == 7
+    assert counts["reason open"] == 0
+    assert set(unknown) == {"RBAC does not allow it, and the Node authorizer may"}
+    assert counts["unknown"] <= 4 * 26
+
+
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        yield from map(json.loads, io.TextIOWrapper(stream, "utf-8"))
+
+
+def content(path: Path) -> bytes:
+    return zstandard.ZstdDecompressor().decompress(path.read_bytes(), max_output_size=1 << 28)
+
+
+def question(spec: dict[str, Any]) -> tuple[UserInfo, Attributes]:
+    """The question of a SubjectAccessReview."""
+    user = UserInfo(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), spec.get("extra") or {})
+    if (path := spec.get("nonResourceAttributes")) is not None:
+        return user, Attributes(path.get("verb", ""), path.get("path", ""))
+    names = ("group", "resource", "subresource", "namespace", "name")
+    asked = spec["resourceAttributes"]
+    return user, Attributes(asked.get("verb", ""), "", *(asked.get(name, "") for name in names))
 
 
 def test_attributes_are_what_the_server_recorded(recorded_lake: Path) -> None:
@@ -179,6 +240,23 @@ def test_attributes_are_what_the_server_recorded(recorded_lake: Path) -> None:
         named_later += asked.name != row["name"]
         assert asked.name == row["name"] or row["verb"] == "create"
     assert named_later > 1000
+
+
+def test_the_questions_of_the_story_are_those_that_the_server_asked(story_lake: Path, shared: Path) -> None:
+    """The user and the attributes of each request, from its event alone."""
+    source = shared / "data" / "rbac-a"
+    questions = {row["id"]: question(row["spec"]) for row in lines_of(source / "tuples.jsonl.zst")}
+    primary = {row["auditID"]: row["primary"] for row in lines_of(source / "events.jsonl.zst") if row["primary"] is not None}
+    seen = set()
+    for row in rows_of(story_lake):
+        if row["audit_id"] in primary and DECISION in dict(row["annotations"]):
+            theirs, wanted = questions[primary[row["audit_id"]]]
+            asked, user = recorded_attributes(row["verb"], row["request_uri"]), effective_user(row)
+            assert asked is not None
+            assert (user.username, {*user.groups}) == (theirs.username, {*theirs.groups})
+            assert asked._replace(field_selector="", label_selector="") == wanted
+            seen.add(row["audit_id"])
+    assert len(seen) > 3_300
 
 
 def test_the_log_tells_that_there_were_no_other_authorizers(recorded_lake: Path) -> None:

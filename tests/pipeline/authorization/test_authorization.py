@@ -19,6 +19,7 @@ from pipeline.authorization import (
     RecordedRbac,
     RequestInfo,
     answer,
+    authorize,
     others_of,
     recorded_attributes,
     request_info,
@@ -83,6 +84,8 @@ def test_bindings(case: dict[str, Any]) -> None:
     objects = GivenRbac(read("bindings")["objects"])
     found = answer(objects, OtherAuthorizers(case.get("others", "node")), user, question)
     assert (WORDS[found.allowed], found.reason, found.error) == (case["answer"], case.get("reason", ""), "")
+    if "reasons" in case:
+        assert authorize(objects, user, question).reasons == set(case["reasons"])
 
 
 @pytest.mark.parametrize("case", read("others"), ids=lambda case: f"{case['decisions']} decisions, {case['by_others']} by others")
