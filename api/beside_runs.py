@@ -6,7 +6,6 @@ other rules.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from pipeline.admission.policies.load import parse_policy_set
 from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.model import Fidelity
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import runs_folder
 from pipeline.report.model import Report
+from pipeline.runs import RunStore
 
 _POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "report.json", "costs.json"
 
@@ -26,25 +25,25 @@ _POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "repor
 def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
     """Keep the policies of a run, unless they came from the log."""
     if policies is not None:
-        _write(runs_folder(lake) / run_id / _POLICIES, Manifests.of(policies).to_yaml().encode())
+        RunStore(lake).run(run_id).keep(_POLICIES, Manifests.of(policies).to_yaml().encode())
 
 
 def kept_policies(lake: Path, run_id: str) -> PolicySet | None:
     """The policies of a run, or None where they are not kept."""
-    text = _read(runs_folder(lake) / run_id / _POLICIES)
+    text = RunStore(lake).run(run_id).kept(_POLICIES)
     return parse_policy_set([("policies", text.decode("utf-8"))]) if text is not None else None
 
 
 def keep_report(lake: Path, report: Report, fidelity: Mapping[str, Fidelity] | None) -> None:
     """Keep a report of a run, and how far the replay agrees with the record, for reports under other rules."""
-    folder = runs_folder(lake) / report.run_id
-    _write(folder / _FIDELITY, msgspec.json.encode(fidelity))
-    _write(folder / _REPORT, msgspec.json.encode(report))
+    run = RunStore(lake).run(report.run_id)
+    run.keep(_FIDELITY, msgspec.json.encode(fidelity))
+    run.keep(_REPORT, msgspec.json.encode(report))
 
 
 def kept_report(lake: Path, run_id: str, rules: ReadinessRules) -> Report | None:
     """The report on a run under these rules, or None. A report of another version of Hindcast does not count."""
-    body = _read(runs_folder(lake) / run_id / _REPORT)
+    body = RunStore(lake).run(run_id).kept(_REPORT)
     try:
         report = msgspec.json.decode(body, type=Report) if body is not None else None
     except msgspec.DecodeError:
@@ -54,7 +53,7 @@ def kept_report(lake: Path, run_id: str, rules: ReadinessRules) -> Report | None
 
 def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity] | None:
     """How far the replay of each policy agrees with the record; None where that was not compared."""
-    body = _read(runs_folder(lake) / run_id / _FIDELITY)
+    body = RunStore(lake).run(run_id).kept(_FIDELITY)
     try:
         return msgspec.json.decode(body, type=dict[str, Fidelity] | None) if body is not None else None
     except msgspec.DecodeError:
@@ -63,33 +62,19 @@ def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity] | None:
 
 def keep_gate(lake: Path, run_id: str, digest: str, answer: bytes) -> None:
     """Keep the answer to a gate that a server ran."""
-    _write(runs_folder(lake) / run_id / f"gate-{digest}.json", answer)
+    RunStore(lake).run(run_id).keep(f"gate-{digest}.json", answer)
 
 
 def kept_gate(lake: Path, run_id: str, digest: str) -> bytes | None:
     """The answer to a gate, or None where the run was removed meanwhile."""
-    return _read(runs_folder(lake) / run_id / f"gate-{digest}.json")
+    return RunStore(lake).run(run_id).kept(f"gate-{digest}.json")
 
 
 def keep_costs(lake: Path, run_id: str, costs: bytes) -> None:
     """Keep the costs of a run's policies (run_costs.RunCosts as JSON)."""
-    _write(runs_folder(lake) / run_id / _COSTS, costs)
+    RunStore(lake).run(run_id).keep(_COSTS, costs)
 
 
 def kept_costs(lake: Path, run_id: str) -> bytes | None:
     """The kept costs of a run; None where they were not counted."""
-    return _read(runs_folder(lake) / run_id / _COSTS)
-
-
-def _read(file: Path) -> bytes | None:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Written whole or not at all; two processes that write the same file at one time do not disturb each other."""
-    unfinished = file.with_suffix(f".{os.getpid()}.tmp")
-    unfinished.write_bytes(content)
-    unfinished.replace(file)
+    return RunStore(lake).run(run_id).kept(_COSTS)

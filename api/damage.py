@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ingest.errors import HindcastError, LakeError
 from ingest.lake import MANIFEST, Lake
 from ingest.maintain import verify
+from pipeline.runs import RunStore
 
 from .confinement import out_of_memory
 
@@ -70,7 +71,10 @@ def _damaged(folder: Path) -> LakeError | None:
 
 def _damaged_run(folder: Path) -> LakeError | None:
     """The first run whose verdicts cannot be read to the end."""
-    for file in sorted(folder.glob("runs/*/verdicts.parquet")):
+    for run in sorted(RunStore(folder).every(), key=lambda run: run.run_id):
+        file = run.verdicts
+        if not file.exists():
+            continue
         try:
             with pq.ParquetFile(file) as verdicts:
                 for _ in verdicts.iter_batches():

@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from pipeline.readiness.explain import Asked
@@ -29,6 +27,7 @@ from . import priorities
 from .commands.policies import posted_policies
 from .confinement import confine
 from .errors import TooCostlyError, classify
+from .exhausted import wants_memory
 from .explained import as_data
 from .explaining import Wanted, explain_one
 from .formats import json_bytes
@@ -50,18 +49,11 @@ def main() -> int:
     except HindcastError as error:
         return _failed(classify(error)[0], error.message, error.hint)
     except Exception as error:
-        if _wants_memory(error):
+        if wants_memory(error):
             mib = order["memory_bytes_max"] // 1024**2
             return _failed("too_costly", f"the explanation needs more memory than it may take ({mib:,} MiB)", "name fewer policies")
         traceback.print_exc()
         return _failed("error", "the explanation failed", "see the server's log")
-
-
-def _wants_memory(error: Exception) -> bool:
-    """Whether the memory bound caused an error. Not every library raises a MemoryError when an allocation fails."""
-    if isinstance(error, (MemoryError, RecursionError, duckdb.OutOfMemoryException)):
-        return True
-    return any(words in str(error).lower() for words in ("memory", "allocat", "can't start new thread"))
 
 
 def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:

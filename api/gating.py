@@ -28,8 +28,8 @@ from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.redaction import Redaction
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, Window
-from pipeline.replay.kinds import RunKind
 from pipeline.report.model import Report
+from pipeline.runs import RunKind
 from queries import LakeReader
 
 from .commands import replay

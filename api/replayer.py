@@ -8,20 +8,16 @@ run of `hindcast replay` with the same policies over the same requests.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
-import shutil
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import duckdb
 import msgspec
 
 from ingest.errors import HindcastError
@@ -32,9 +28,9 @@ from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.flow import Asked, make_report
 from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan, RunSummary, Window, plan_replay, run_replay, runs_folder
-from pipeline.replay.kinds import RunKind, in_use
+from pipeline.replay import ReplayPlan, Window, plan_replay, run_replay
 from pipeline.replay.lifetime import end_with_parent, end_with_pipe
+from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from queries import open_lake
 
 from . import priorities
@@ -44,6 +40,7 @@ from .commands.replay import note_defects
 from .confinement import confine
 from .context import Context
 from .errors import TooCostlyError, classify
+from .exhausted import wants_memory
 from .gating import GateQuestion, answer
 from .jobs import Order, State, Task
 from .posted import check_posted
@@ -67,21 +64,21 @@ def main() -> int:
     except HindcastError as error:
         code, _ = classify(error)
         return _failed(code, error.message, error.hint, error.exit_code)
-    except (MemoryError, duckdb.OutOfMemoryException):
-        mib = task.memory_bytes_max // 1024**2
-        return _failed(
-            "too_costly",
-            f"the replay needs more memory than a replay may take ({mib:,} MiB)",
-            "give a shorter window or fewer policies, or start the server with a larger --replay-memory-bytes-max",
-        )
-    except OSError as error:
-        if error.errno != errno.EFBIG:
-            return _unforeseen(error)
-        lost = _too_much(task.output_bytes_max)
-        return _failed("too_costly", lost.message, lost.hint)
     except Exception as error:
-        return _unforeseen(error)
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            lost = _too_much(task.output_bytes_max)
+            return _failed("too_costly", lost.message, lost.hint)
+        return _without_memory(task) if wants_memory(error) else _unforeseen(error)
     return 0
+
+
+def _without_memory(task: Task) -> int:
+    mib = task.memory_bytes_max // 1024**2
+    return _failed(
+        "too_costly",
+        f"the replay needs more memory than a replay may take ({mib:,} MiB)",
+        "give a shorter window or fewer policies, or start the server with a larger --replay-memory-bytes-max",
+    )
 
 
 def _unforeseen(error: Exception) -> int:
@@ -123,7 +120,7 @@ def _replay_over(lake: Path, policies: PolicySet, task: Task) -> None:
     plan = _plan(lake, policies, task.order)
     _tell(state=State.RUNNING, run_id=plan.run_id, planned=plan.requests)
     summary = _run_plan(lake, plan, task.output_bytes_max)
-    with in_use(runs_folder(lake) / summary.run_id):
+    with RunStore(lake).run(summary.run_id).in_use():
         _report(lake, policies, plan, summary, task)
     _tell(state=State.FINISHED, done=summary.planned)
 
@@ -131,7 +128,7 @@ def _replay_over(lake: Path, policies: PolicySet, task: Task) -> None:
 def _costs(lake: Path, run_id: str) -> None:
     """Count the costs of a run's policies, and keep them next to the run."""
     plan = plan_costs(lake, run_id)
-    with in_use(runs_folder(lake) / run_id):
+    with RunStore(lake).run(run_id).in_use():
         _tell(state=State.COSTING, run_id=run_id, planned=plan.requests)
         count_costs(lake, run_id, plan, lambda done, planned: _tell(done=done))
     _tell(state=State.FINISHED, done=plan.requests)
@@ -151,7 +148,7 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
             return _run_plan(lake, plan, output_bytes_max, kind)
         _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": plan.run_id} if kind is RunKind.REPLAY else {}))
         summary = _run_plan(lake, plan, output_bytes_max, kind)
-        used.enter_context(in_use(runs_folder(lake) / summary.run_id))
+        used.enter_context(RunStore(lake).run(summary.run_id).in_use())
         note_defects(own, summary.defects)
         keep_policies(lake, summary.run_id, plan.policies)
         planned = plan.requests
@@ -186,13 +183,14 @@ def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind
 
     Only the requested replay reports how many requests are done; the counts of a calibration differ.
     """
-    with _alone(lake, plan.run_id):
-        folder = runs_folder(lake) / plan.run_id
+    store = RunStore(lake)
+    with store.alone(plan.run_id):
+        run = store.run(plan.run_id)
         try:
-            return run_replay(plan, lake, 1, _Teller(folder, output_bytes_max, kind is not RunKind.CALIBRATION), kind)
+            return run_replay(plan, lake, 1, _Teller(run, output_bytes_max, kind is not RunKind.CALIBRATION), kind)
         except (TooCostlyError, OSError) as error:
             if isinstance(error, TooCostlyError) or error.errno == errno.EFBIG:
-                shutil.rmtree(folder, ignore_errors=True)
+                run.discard()
             raise
 
 
@@ -206,30 +204,17 @@ def _plan(lake: Path, policies: PolicySet, order: Order) -> ReplayPlan:
         reader.close()
 
 
-@contextmanager
-def _alone(lake: Path, run_id: str) -> Iterator[None]:
-    """One process at a time for each run: a second one that wants the same run finds it finished."""
-    folder = runs_folder(lake)
-    folder.mkdir(exist_ok=True)
-    handle = os.open(folder / f".{run_id}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 class _Teller:
     """Reports progress, but no faster than a user could read; raises TooCostlyError if the run's folder is too large."""
 
-    def __init__(self, folder: Path, output_bytes_max: int, tells: bool) -> None:
-        self._folder = folder
+    def __init__(self, run: StoredRun, output_bytes_max: int, tells: bool) -> None:
+        self._run = run
         self._tells = tells
         self._output_bytes_max = output_bytes_max
         self._told = 0.0
 
     def __call__(self, done: int, planned: int) -> None:
-        if sum(file.stat().st_size for file in self._folder.rglob("*") if file.is_file()) > self._output_bytes_max:
+        if self._run.size_bytes > self._output_bytes_max:
             raise _too_much(self._output_bytes_max)
         if self._tells and (done == planned or time.monotonic() - self._told > _TELL_SECONDS):
             self._told = time.monotonic()

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from ingest.errors import EvidenceError, InputError
-from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.build import build_report
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan, RunSummary, runs_folder
-from pipeline.replay.kinds import RunKind, asked_ns
-from pipeline.replay.plan import PlannedBinding, RequestClass, Window
-from pipeline.replay.summary import summary_from_json
+from pipeline.replay import ReplayPlan
 from pipeline.report.model import Report
+from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 
 from .beside_runs import keep_report, kept_fidelity, kept_policies, kept_report
 from .errors import NotFoundError
@@ -31,14 +27,13 @@ from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters,
 # The fields of a verdict's request, in addition to the columns of the verdict.
 REQUEST_COLUMNS = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
 _RULE_MAX = 1_000_000_000
-RUN_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """One replay run in the lake. `finished` is False if it was interrupted or is still running; then it has no summary.
 
-    `kind` is one of pipeline.replay.kinds.RunKind, and `asked_ts` is when it was last requested as that kind. A run of an earlier
+    `kind` is one of pipeline.runs.RunKind, and `asked_ts` is when it was last requested as that kind. A run of an earlier
     version of Hindcast has kept neither, and counts as a replay if policies were given. `versions` are digests of each given policy
     with its bindings and, if it takes params, the given objects; equal digests are one version.
     """
@@ -59,15 +54,13 @@ class Run:
 
 def runs(lake: Path) -> list[Run]:
     """All runs of the lake, the latest planned first."""
-    folder = runs_folder(lake)
-    names = [path.name for path in folder.iterdir() if RUN_ID.fullmatch(path.name)] if folder.is_dir() else []
-    found = [run for run in (_read_run(folder / name) for name in names) if run is not None]
+    found = [run for run in map(_read_run, RunStore(lake).every()) if run is not None]
     return sorted(found, key=lambda run: (run.planned_ts, run.run_id), reverse=True)
 
 
 def run(lake: Path, run_id: str) -> Run:
     """One run. Raises NotFoundError."""
-    found = _read_run(_folder(lake, run_id))
+    found = _read_run(_stored(lake, run_id))
     if found is None:
         raise _no_such_run(run_id)
     return found
@@ -76,7 +69,7 @@ def run(lake: Path, run_id: str) -> Run:
 def run_plan(lake: Path, run_id: str) -> dict[str, Any]:
     """The plan of a run as its plan.json holds it, with the policies in full. Raises NotFoundError."""
     try:
-        plan: dict[str, Any] = json.loads((_folder(lake, run_id) / "plan.json").read_text(encoding="utf-8"))
+        plan: dict[str, Any] = json.loads(_stored(lake, run_id).plan_text)
     except FileNotFoundError:
         raise _no_such_run(run_id) from None
     return plan
@@ -179,7 +172,7 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
     found = kept_report(source.lake, run_id, asked)
     if found is not None:
         return found
-    plan, summary = stored_plan(source.lake, run_id), _summary(_folder(source.lake, run_id))
+    plan, summary = stored_plan(source.lake, run_id), _stored(source.lake, run_id).summary
     assert summary is not None
     fidelity = kept_fidelity(source.lake, run_id)
     report = build_report(source.reader, source.lake, plan, summary, fidelity, asked)
@@ -191,20 +184,7 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
 
 def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
     """The unchanged plan of a run; its policies are None if they were not kept next to it. Raises NotFoundError."""
-    document = run_plan(lake, run_id)
-    window, others = document["window"], document["other_authorizers"]
-    return ReplayPlan(
-        kubernetes_version=_version(document["kubernetes_version"]),
-        window=Window(_moment(window["since"]), _moment(window["until"])),
-        policies=kept_policies(lake, run_id),
-        lake_digest=document["lake"],
-        classes=tuple(RequestClass(**entry) for entry in document["classes"]),
-        excluded=tuple((entry["reason"], entry["requests"]) for entry in document["excluded"]),
-        bindings=tuple(PlannedBinding(**{**entry, "actions": tuple(entry["actions"])}) for entry in document["bindings"]),
-        requests=document["requests"],
-        other_authorizers=tuple((cluster, OtherAuthorizers(kind)) for cluster, kind in others.items()),
-        change_delay=timedelta(seconds=document["change_delay_seconds"]),
-    )
+    return ReplayPlan.of_document(run_plan(lake, run_id), kept_policies(lake, run_id))
 
 
 def rules_of(given: Sequence[str]) -> ReadinessRules:
@@ -226,11 +206,12 @@ def rules_of(given: Sequence[str]) -> ReadinessRules:
     return ReadinessRules(**values)
 
 
-def _folder(lake: Path, run_id: str) -> Path:
+def _stored(lake: Path, run_id: str) -> StoredRun:
     """Raises NotFoundError for an invalid run id, so that a caller's text never becomes a path."""
-    if not RUN_ID.fullmatch(run_id):
-        raise _no_such_run(run_id)
-    return runs_folder(lake) / run_id
+    try:
+        return RunStore(lake).run(run_id)
+    except ValueError:
+        raise _no_such_run(run_id) from None
 
 
 def _no_such_run(run_id: str) -> NotFoundError:
@@ -241,34 +222,26 @@ def _verdicts(lake: Path, run_id: str) -> Path:
     found = run(lake, run_id)
     if not found.finished:
         raise EvidenceError(f"run {run_id} is not finished", "follow its replay, or start it again: it goes on where it stopped")
-    return _folder(lake, run_id) / "verdicts.parquet"
+    return _stored(lake, run_id).verdicts
 
 
-def _read_run(folder: Path) -> Run | None:
+def _read_run(stored: StoredRun) -> Run | None:
     """A run, or None without a plan (yet)."""
-    try:
-        planned_ns = (folder / "plan.json").stat().st_mtime_ns
-    except FileNotFoundError:
+    planned_ns = stored.planned_ns
+    if planned_ns is None:
         return None
-    head = dict(_plan_head(folder, planned_ns))
+    head = dict(_plan_head(stored.folder, planned_ns))
     took_what_was_bound = head.pop("took_what_was_bound")
-    asked = asked_ns(folder) or {RunKind.CALIBRATION if took_what_was_bound else RunKind.REPLAY: planned_ns}
+    asked = stored.asked_ns() or {RunKind.CALIBRATION if took_what_was_bound else RunKind.REPLAY: planned_ns}
     kind, ns = next(iter(asked.items()))
-    summary = _summary(folder)
+    summary = stored.summary
     return Run(summary=summary, finished=summary is not None, kind=str(kind), asked_ts=_time(ns), **head)
-
-
-def _summary(folder: Path) -> RunSummary | None:
-    try:
-        return summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
 
 
 @lru_cache(maxsize=512)
 def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
     """The few fields of a plan that a list shows; the plan of a large lake has megabytes, and never changes."""
-    document = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    document = json.loads(StoredRun(folder).plan_text)
     return {
         "run_id": folder.name,
         "planned_ts": _time(planned_ns),
@@ -301,8 +274,3 @@ def _time(ns: int) -> datetime:
 
 def _moment(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
-
-
-def _version(text: str) -> tuple[int, int]:
-    major, _, minor = text.partition(".")
-    return int(major), int(minor)

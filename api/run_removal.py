@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from pipeline.replay import runs_folder
-from pipeline.replay.kinds import unused
+from pipeline.runs import RunStore
 
 from .errors import InUseError
 from .run_reads import Run, run, runs
@@ -46,15 +44,5 @@ def older_than(lake: Path, moment: datetime) -> list[str]:
 
 
 def _remove(lake: Path, found: Run) -> Removed | None:
-    folder = runs_folder(lake) / found.run_id
-    with unused(folder) as is_unused:
-        if not is_unused:
-            return None
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        # The folder is renamed first, so that a run exists whole or not at all. The next removal deletes the rest of an interrupted
-        # one.
-        leaving = folder.with_name(f".{found.run_id}.removed")
-        shutil.rmtree(leaving, ignore_errors=True)
-        folder.rename(leaving)
-        shutil.rmtree(leaving)
-    return Removed(found.run_id, found.kind, found.policies, size)
+    size = RunStore(lake).run(found.run_id).remove()
+    return None if size is None else Removed(found.run_id, found.kind, found.policies, size)

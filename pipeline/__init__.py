@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .admission.policies import PolicySet, load_policy_set, parse_policy_set
-    from .replay import ReplayPlan, RunSummary, Window, compare_with_log, plan_replay, plan_replay_from_log, run_replay
+    from .replay import ReplayPlan, Window, compare_with_log, plan_replay, plan_replay_from_log, run_replay
+    from .runs import RunStore, RunSummary
 
 # Loaded on first use: the CEL room stands alone and must not import the lake.
 _PUBLIC = {
     "PolicySet": ".admission.policies",
     "ReplayPlan": ".replay",
-    "RunSummary": ".replay",
+    "RunStore": ".runs",
+    "RunSummary": ".runs",
     "Window": ".replay",
     "compare_with_log": ".replay",
     "load_policy_set": ".admission.policies",
@@ -31,6 +33,7 @@ _PUBLIC = {
 __all__ = [
     "PolicySet",
     "ReplayPlan",
+    "RunStore",
     "RunSummary",
     "Window",
     "compare_with_log",

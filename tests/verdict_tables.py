@@ -31,7 +31,8 @@ from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from ingest.snapshot import ingest_snapshot
 from pipeline import load_policy_set, plan_replay, plan_replay_from_log, run_replay
-from pipeline.replay import ReplayPlan, runs_folder
+from pipeline.replay import ReplayPlan
+from pipeline.runs import RunStore
 from queries import LakeReader, open_lake
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -133,9 +134,9 @@ def _replayed(replay: Replay, lake: Path, out: Path, workers: int) -> dict[str, 
     """Write the verdicts of one replay, sorted; returns its counts."""
     with closing(open_lake(lake)) as reader:
         plan = replay.plan(reader)
-    shutil.rmtree(runs_folder(lake) / plan.run_id, ignore_errors=True)
+    shutil.rmtree(RunStore(lake).run(plan.run_id).folder, ignore_errors=True)
     summary = run_replay(plan, lake, workers)
-    verdicts = runs_folder(lake) / plan.run_id / "verdicts.parquet"
+    verdicts = RunStore(lake).run(plan.run_id).verdicts
     with closing(duckdb.connect()) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(

@@ -19,17 +19,16 @@ from pipeline.replay import (
     Agreement,
     Confusion,
     Outcome,
-    RunSummary,
     Window,
     compare_with_log,
     confusion,
     disagreements,
     plan_replay_from_log,
     run_replay,
-    runs_folder,
     start_processes,
     version_hint,
 )
+from pipeline.runs import RunStore, RunSummary
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
@@ -97,7 +96,7 @@ def calibrate(
         with own.progress("replaying the bound policies") as step:
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
         replay.note_defects(own, summary.defects)
-        agreements = compare_with_log(reader, runs_folder(own.lake) / summary.run_id / "verdicts.parquet", version)
+        agreements = compare_with_log(reader, RunStore(own.lake).run(summary.run_id).verdicts, version)
         hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)
         rows = tuple(_rows(reader))

@@ -22,9 +22,9 @@ from ingest.errors import InputError
 from pipeline.readiness.counterexamples import PER_POLICY_MAX
 from pipeline.readiness.model import Counterexample, Status
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan, RunSummary
-from pipeline.replay.kinds import RunKind
+from pipeline.replay import ReplayPlan
 from pipeline.report.model import Report
+from pipeline.runs import RunKind, RunSummary
 
 from . import options, replay
 from .exemptions import Expires, parse_expiry

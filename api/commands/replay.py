@@ -23,18 +23,15 @@ from pipeline.replay import (
     ExpressionDifference,
     ReplayPlan,
     RequestDifference,
-    RunSummary,
     Window,
     difference,
     open_for_plan,
     plan_replay,
     request_difference,
     run_replay,
-    runs_folder,
     start_processes,
 )
-from pipeline.replay.kinds import RunKind, in_use
-from pipeline.replay.summary import Defect
+from pipeline.runs import Defect, RunKind, RunStore, RunSummary
 from queries.catalog import LakeFiles
 
 from . import options
@@ -136,7 +133,7 @@ def plan_tables(plan: ReplayPlan) -> list[Table]:
 
 def verdicts_of(own: Context, summary: RunSummary) -> Path:
     """The verdict table of a run."""
-    return runs_folder(own.lake) / summary.run_id / "verdicts.parquet"
+    return RunStore(own.lake).run(summary.run_id).verdicts
 
 
 def make_plan(
@@ -177,7 +174,7 @@ def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = Run
     with own.progress("replaying what was bound" if kind is RunKind.CALIBRATION else "replaying") as step:
         summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind)
     if (command := click.get_current_context(silent=True)) is not None:
-        command.with_resource(in_use(runs_folder(own.lake) / summary.run_id))
+        command.with_resource(RunStore(own.lake).run(summary.run_id).in_use())
     note_defects(own, summary.defects)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeline.replay.kinds import RunKind
+from pipeline.runs import RunKind
 
 from ..run_reads import Run
 

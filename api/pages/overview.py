@@ -13,7 +13,7 @@ from typing import Any
 from ingest.lag import Lag
 from pipeline.readiness.assess import rows_of
 from pipeline.readiness.model import DayCount, PolicyReadiness, urgency
-from pipeline.replay import BindingSummary
+from pipeline.runs import BindingSummary
 from queries.rows import Loss
 
 from .. import reads, run_reads

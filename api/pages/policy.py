@@ -8,8 +8,8 @@ from datetime import date
 from typing import Any
 
 from pipeline.readiness.model import PolicyReadiness
-from pipeline.replay import runs_folder
 from pipeline.report.model import Report
+from pipeline.runs import RunStore
 
 from .. import run_reads
 from ..errors import NotFoundError
@@ -118,6 +118,6 @@ def manifests(plan: Mapping[str, Any], policy: str, binding: str | None) -> tupl
 
 
 def _marks(source: Source, run_id: str, policy: str, binding: str | None) -> dict[int, str]:
-    verdicts = str(runs_folder(source.lake) / run_id / "verdicts.parquet")
+    verdicts = str(RunStore(source.lake).run(run_id).verdicts)
     rows = source.reader.connection.execute(_DENIALS, [verdicts, policy, binding]).fetchall()
     return {index: f"would have denied {counted(requests, 'request')}: {message}" for index, _, requests, message in rows}

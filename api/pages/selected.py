@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.readiness.model import DayCount
-from pipeline.replay import runs_folder
+from pipeline.runs import RunStore
 
 from ..listing import Parameters, conditions, rows_of
 from ..questions import RequestedObject, TimeFilters
@@ -68,7 +68,7 @@ def narrows(selection: Selection) -> bool:
 def selected_days(source: Source, run_id: str, selection: Selection) -> Mapping[Key, tuple[DayCount, ...]]:
     """For each (policy, binding) of a finished replay its counts per UTC day, of the selected requests only."""
     parameters = Parameters()
-    file = parameters.bind(str(runs_folder(source.lake) / run_id / "verdicts.parquet"))
+    file = parameters.bind(str(RunStore(source.lake).run(run_id).verdicts))
     where = conditions(TimeFilters(**selection.filters("since", "until", "cluster")), parameters)
     if selection.namespace:
         named = conditions(RequestedObject(**selection.filters("namespace")), parameters)

@@ -18,8 +18,9 @@ from queries import LakeReader
 
 from ..admission.policies import Action, PolicySet
 from ..admission.policies.decode import BINDING, POLICY
-from ..replay import ReplayPlan, RunSummary
+from ..replay import ReplayPlan
 from ..request import Object
+from ..runs import RunSummary
 from .assess import Key, judge_units
 from .bounds import upper_bound
 from .change import Change, ChangedUnit, Fate, FateCount

@@ -11,8 +11,9 @@ from queries import LakeReader
 
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
-from ..replay import ReplayPlan, RunSummary, run_replay, runs_folder
+from ..replay import ReplayPlan, run_replay
 from ..report.model import Report
+from ..runs import RunStore, RunSummary
 from .assess import judge_units
 from .flow import Asked, make_report
 from .manifests import Manifests
@@ -55,7 +56,7 @@ def readiness(
 
 def verdicts_of(lake: str | Path, summary: RunSummary) -> Path:
     """The Parquet file with every verdict of a run: one row per request, policy, binding, param and expression."""
-    return runs_folder(Path(lake)) / summary.run_id / "verdicts.parquet"
+    return RunStore(lake).run(summary.run_id).verdicts
 
 
 def outcomes_of(

@@ -14,9 +14,10 @@ from queries import LakeReader
 from queries.ledger import loss_caveats
 
 from ..admission.policies import PolicySet
-from ..replay import ReplayPlan, RunSummary, runs_folder
+from ..replay import ReplayPlan
 from ..report.figures import queries
 from ..report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
+from ..runs import RunStore, RunSummary
 from .against import Base, judges_before, keep_before, with_changes
 from .assess import Key, assess, judge_units
 from .change import Change
@@ -50,7 +51,7 @@ def build_report(
     With a `base` the verdicts are on the change; every figure of the new version is the same with and without it.
     """
     replayed: dict[Key, tuple[str, ...]] = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
-    verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
+    verdicts = RunStore(lake).run(summary.run_id).verdicts
     connection = reader.connection
     extent = rows_of(connection, "extent")[0]
     if base is not None:

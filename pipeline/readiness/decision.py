@@ -10,8 +10,9 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ..replay import ReplayPlan, RunSummary
+from ..replay import ReplayPlan
 from ..report.model import Report
+from ..runs import RunSummary
 from .exemptions import Choice
 from .manifests import Manifests
 from .model import PolicyReadiness, Status

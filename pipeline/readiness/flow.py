@@ -19,10 +19,9 @@ from queries import LakeReader, open_lake
 from ..authorization import OtherAuthorizers
 from ..cel.defects import DEFECT
 from ..history.in_force import CHANGE_DELAY
-from ..replay import ReplayPlan, RunSummary, compare_with_log, plan_replay_from_log, runs_folder
-from ..replay.kinds import RunKind
-from ..replay.summary import Defect
+from ..replay import ReplayPlan, compare_with_log, plan_replay_from_log
 from ..report.model import Report
+from ..runs import Defect, RunKind, RunStore, RunSummary
 from .against import Base
 from .build import build_report
 from .decision import decide_report
@@ -129,8 +128,7 @@ def calibrated(
     try:
         bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, change_delay, other_authorizers)
         summary = walk(bound, RunKind.CALIBRATION)
-        verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
-        compare_with_log(reader, verdicts, plan.kubernetes_version)
+        compare_with_log(reader, RunStore(lake).run(summary.run_id).verdicts, plan.kubernetes_version)
         return recorded_agreement(reader.connection)
     finally:
         reader.close()

@@ -16,9 +16,9 @@ from queries import LakeReader
 from ..admission.policies import PolicySet
 from ..admission.policies.decode import BINDING, POLICY
 from ..cel import ReadSet
-from ..replay import ReplayPlan, RunSummary, plan_replay, runs_folder
-from ..replay.summary import Defect
+from ..replay import ReplayPlan, plan_replay
 from ..request import Object
+from ..runs import Defect, RunStore, RunSummary
 from .barred import Barred, barred_by
 from .exclusions import Exclusion, Exposed, Kind
 from .exemptions import NOTHING, Choice, Chosen, choose_validated, exposed_rows
@@ -147,7 +147,7 @@ def propose(
     `review_by` is the day by which someone should review them; `names` narrows to some policies. Choices not worth a replay are
     proposed too, but have no entry in the proposal's `left`. `confidence` is that of the bound in `Choice.later`.
     """
-    verdicts = runs_folder(lake) / summary.run_id / "verdicts.parquet"
+    verdicts = RunStore(lake).run(summary.run_id).verdicts
     rows = {name: bound_rows(exposed, manifests) for name, exposed in exposed_rows(reader, verdicts).items()}
     rows = {name: found for name, found in rows.items() if names is None or name in names}
     barred = _barred(reader, verdicts, plan)

@@ -21,8 +21,8 @@ from queries import LakeReader
 
 from ..admission.policies.decode import POLICY
 from ..replay import Window, plan_replay
-from ..replay.summary import Defect
 from ..request import Object
+from ..runs import Defect
 from .exclusions import Exposed
 from .exemptions import Choice, Width, choose_exclusions
 from .manifests import Key, Manifests, exemption_dates

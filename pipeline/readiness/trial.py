@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from ..replay import ReplayPlan, run_replay, runs_folder
-from ..replay.kinds import RunKind
-from ..replay.summary import Defect
+from ..replay import ReplayPlan, run_replay
+from ..runs import Defect, RunKind, RunStore
 
 # Is called with the policies that a trial failed to judge.
 Note: TypeAlias = Callable[[Sequence[Defect]], None]
@@ -27,11 +25,11 @@ def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1, note: Note = ignor
     The run is removed afterwards, because a user could take it for a replay of policies to put into force. A run that was complete
     before stays; an interrupted one is continued.
     """
-    folder = runs_folder(lake) / plan.run_id
-    is_ours = not (folder / "summary.json").exists()
+    run = RunStore(lake).run(plan.run_id)
+    is_ours = run.finished(plan.to_json()) is None
     try:
         note(run_replay(plan, lake, workers, kind=RunKind.TRIAL).defects)
-        yield folder / "verdicts.parquet"
+        yield run.verdicts
     finally:
         if is_ours:
-            shutil.rmtree(folder, ignore_errors=True)
+            run.discard()

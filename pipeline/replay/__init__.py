@@ -2,25 +2,22 @@
 
 from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements, version_hint
 from .difference import ExpressionDifference, RequestDifference, difference, request_difference
-from .execute import run_replay, runs_folder
+from .execute import run_replay
 from .plan import ReplayPlan, Window
 from .planning import plan_replay
 from .processes import start_processes
 from .readers import open_for_plan
 from .recorded import plan_replay_from_log, policies_as_of
-from .summary import BindingSummary, RunSummary
 from .verdicts import VERDICTS
 
 __all__ = [
     "VERDICTS",
     "Agreement",
-    "BindingSummary",
     "Confusion",
     "ExpressionDifference",
     "Outcome",
     "ReplayPlan",
     "RequestDifference",
-    "RunSummary",
     "Window",
     "compare_with_log",
     "confusion",
@@ -32,7 +29,6 @@ __all__ = [
     "policies_as_of",
     "request_difference",
     "run_replay",
-    "runs_folder",
     "start_processes",
     "version_hint",
 ]

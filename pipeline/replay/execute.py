@@ -1,7 +1,6 @@
 """Walking a plan: worker processes evaluate parts, each finished part is kept, and the parts are merged in the order of arrival.
 
-`LAKE/runs/RUN_ID/` holds plan.json, verdicts.parquet and summary.json when a run is complete, and `parts/` while it is not. An
-interrupted run continues with the missing parts; a complete run is not run again.
+An interrupted run continues with the missing parts; a complete run is not run again. See pipeline/runs/store.py for its files.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ingest.errors import LakeError
 from queries import LakeReader
 from queries.catalog import LakeFiles
 
-from .kinds import RunKind, in_use, mark_kind
+from ..runs import RunKind, RunStore, RunSummary, StoredRun
 from .merge import Merged
 from .parts import counts_of, free, read_settled
 from .plan import ReplayPlan, Window
@@ -28,19 +27,14 @@ from .planning import lake_digest
 from .processes import COLLECTING, share_out, stop
 from .readers import open_for_replay
 from .slices import bucket_requests, partitions_of, slices_of
-from .summary import RunSummary, summarize, summary_from_json
+from .summary import summarize
 from .tasks import JudgeSlice, Task, bucket_tasks, look_back_tasks, settled_parts, work_through
-from .verdicts import VerdictFile, rows_in
+from .verdicts import VerdictFile
 from .worker import Replayer
 
 Progress = Callable[[int, int], None]
 # How often to look whether other processes have finished parts, when there is nothing else to do.
 _LOOK_SECONDS = 0.05
-
-
-def runs_folder(lake: Path) -> Path:
-    """Where the runs over a lake are kept."""
-    return lake / "runs"
 
 
 def run_replay(
@@ -51,28 +45,26 @@ def run_replay(
     It reads the files that the plan was made over: events that arrived since belong to a later run. It calls
     `progress(done, planned)` with numbers of requests. Raises LakeError if those files are gone and the lake's content has changed.
     """
-    lake, run_id = Path(lake_path), plan.run_id
-    folder = runs_folder(lake) / run_id
+    lake = Path(lake_path)
+    run = RunStore(lake).run(plan.run_id)
     kind = kind or (RunKind.CALIBRATION if plan.policies is None else RunKind.REPLAY)
-    if (finished := _finished(folder, plan)) is not None:
+    if (finished := run.finished(plan.to_json())) is not None:
         with suppress(OSError):  # a lake that may only be read
-            mark_kind(folder, kind)
+            run.mark(kind)
         return finished
-    parts = folder / "parts"
     with ExitStack() as held, closing(_reader_of(plan, lake)) as reader, _collecting_seldom():
-        parts.mkdir(parents=True, exist_ok=True)
-        held.enter_context(in_use(folder))
-        mark_kind(folder, kind)
-        _write(folder / "plan.json", plan.to_json())
-        crew = _Crew(plan, reader, lake, parts, workers)
+        run.parts.mkdir(parents=True, exist_ok=True)
+        held.enter_context(run.in_use())
+        run.mark(kind)
+        run.begin(plan.to_json())
+        crew = _Crew(plan, reader, lake, run.parts, workers)
         done = 0
         for settled in crew.work():
             done += settled
             if progress is not None:
                 progress(done, plan.requests)
-        summary = _merge(plan, run_id, folder)
-        _write(folder / "summary.json", summary.to_json())
-        shutil.rmtree(parts)
+        summary = _merge(plan, run)
+        run.finish(summary)
     return summary
 
 
@@ -90,17 +82,6 @@ def _reader_of(plan: ReplayPlan, lake: Path) -> LakeReader:
 def _are_of(files: LakeFiles, lake: Path) -> bool:
     folder = lake.absolute()
     return all(Path(path).is_relative_to(folder) for path in files.absolute().events)
-
-
-def _finished(folder: Path, plan: ReplayPlan) -> RunSummary | None:
-    """The summary of a complete run by this code; None if it is missing or verdicts are: then the run is evaluated."""
-    try:
-        summary = summary_from_json((folder / "summary.json").read_text(encoding="utf-8"))
-        planned = (folder / "plan.json").read_text(encoding="utf-8")
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    is_whole = planned == plan.to_json() and rows_in(folder / "verdicts.parquet") == summary.verdicts
-    return summary if is_whole else None
 
 
 @contextmanager
@@ -207,26 +188,20 @@ def _look_after(others: Iterable[Future[None]]) -> None:
             other.result()
 
 
-def _merge(plan: ReplayPlan, run_id: str, folder: Path) -> RunSummary:
+def _merge(plan: ReplayPlan, run: StoredRun) -> RunSummary:
     """Put the parts together in the order in which the requests arrived."""
     evaluated, not_evaluated = 0, Counter[str]()
-    settled = settled_parts(folder / "parts")
+    settled = settled_parts(run.parts)
     for part in settled:
         counts = counts_of(part)
         if counts is None:
             raise LakeError(f"{part}: this part of a replay cannot be read", "run the replay again: it alone is made again")
         evaluated += counts.evaluated
         not_evaluated.update(counts.not_evaluated)
-    run = Merged([read_settled(part) for part in settled])
-    unfinished = folder / "verdicts.tmp"
+    merged = Merged([read_settled(part) for part in settled])
+    unfinished = run.verdicts.with_suffix(".tmp")
     with VerdictFile(unfinished) as whole:
-        for table in run.tables(run_id):
+        for table in merged.tables(run.run_id):
             whole.write(table)
-    unfinished.replace(folder / "verdicts.parquet")
-    return summarize(plan, run, evaluated, not_evaluated)
-
-
-def _write(file: Path, text: str) -> None:
-    unfinished = file.with_suffix(".tmp")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(file)
+    unfinished.replace(run.verdicts)
+    return summarize(plan, merged, evaluated, not_evaluated)

@@ -10,10 +10,12 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from queries.catalog import LakeFiles
 
@@ -138,6 +140,24 @@ class ReplayPlan:
             "classes": [dataclasses.asdict(item) for item in self.classes],
             "excluded": [{"reason": reason, "requests": count} for reason, count in self.excluded],
         }
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any], policies: PolicySet | None) -> ReplayPlan:
+        """The plan that `document()` described. `policies` are its policies; None if they came from the log, or are not at hand."""
+        window = {name: datetime.fromisoformat(text) if text else None for name, text in document["window"].items()}
+        major, _, minor = document["kubernetes_version"].partition(".")
+        return cls(
+            kubernetes_version=(int(major), int(minor)),
+            window=Window(**window),
+            policies=policies,
+            lake_digest=document["lake"],
+            classes=msgspec.convert(document["classes"], tuple[RequestClass, ...]),
+            excluded=tuple((entry["reason"], entry["requests"]) for entry in document["excluded"]),
+            bindings=msgspec.convert(document["bindings"], tuple[PlannedBinding, ...]),
+            requests=document["requests"],
+            other_authorizers=tuple((cluster, OtherAuthorizers(kind)) for cluster, kind in document["other_authorizers"].items()),
+            change_delay=timedelta(seconds=document["change_delay_seconds"]),
+        )
 
     def by_resource(self) -> Counter[tuple[str, str]]:
         """Requests by operation and resource, as in `("UPDATE", "deployments.apps/scale")`."""

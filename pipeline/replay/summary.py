@@ -1,72 +1,16 @@
-"""The result of a run in a few numbers. All of them can be computed again from the run's verdicts."""
+"""Counts the verdicts of a finished run."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import duckdb
 
 from ..cel.defects import DEFECT
+from ..runs import BindingSummary, Defect, RunSummary
 from .merge import Merged
 from .plan import ReplayPlan
 from .sql import statement
-
-
-@dataclass(frozen=True, slots=True)
-class BindingSummary:
-    """One (policy, binding) and the admission passes that it was evaluated on.
-
-    Each matched pass counts once: denied, or unknown, or with an error that failurePolicy ignored, or admitted. `deny` counts
-    decisions after failurePolicy; `actions` decide whether the client would have got the denial.
-    """
-
-    policy: str
-    binding: str | None
-    actions: tuple[str, ...]
-    matched: int = 0
-    admit: int = 0
-    deny: int = 0
-    error: int = 0
-    unknown: int = 0
-    nomatch: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """A policy that Hindcast failed to judge, why, and for how many requests: 0, for unknown, if the policy cannot be read."""
-
-    policy: str
-    why: str
-    requests: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """One finished run. `not_evaluated` counts planned requests that could not be evaluated, by reason."""
-
-    run_id: str
-    planned: int
-    evaluated: int
-    not_evaluated: tuple[tuple[str, int], ...]
-    verdicts: int
-    bindings: tuple[BindingSummary, ...]
-    defects: tuple[Defect, ...] = ()
-
-    def to_json(self) -> str:
-        """As kept in summary.json."""
-        return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
-
-
-def summary_from_json(text: str) -> RunSummary:
-    """Read the output of `to_json`."""
-    fields = json.loads(text)
-    bindings = tuple(BindingSummary(**{**item, "actions": tuple(item["actions"])}) for item in fields.pop("bindings"))
-    not_evaluated = tuple((reason, count) for reason, count in fields.pop("not_evaluated"))
-    defects = tuple(Defect(**item) for item in fields.pop("defects", ()))
-    return RunSummary(**fields, bindings=bindings, not_evaluated=not_evaluated, defects=defects)
 
 
 def summarize(plan: ReplayPlan, run: Merged, evaluated: int, not_evaluated: Mapping[str, int]) -> RunSummary:

@@ -97,14 +97,6 @@ class VerdictFile:
             self._writer.write_table(table)
 
 
-def rows_in(file: Path) -> int | None:
-    """How many verdicts a file holds; None if it is missing or not whole."""
-    try:
-        return pq.read_metadata(file).num_rows
-    except (OSError, pa.ArrowException):
-        return None
-
-
 class VerdictBuilder:
     """Collects the verdicts of the requests of one part, in any order."""
 

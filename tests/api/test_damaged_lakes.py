@@ -134,8 +134,9 @@ def test_our_own_mistakes_are_no_damage(lake: Path) -> None:
 
 
 def test_damaged_verdicts_of_a_run_are_named(lake: Path) -> None:
-    run_folder = lake / "runs" / "some"
+    run_folder = lake / "runs" / "0123456789abcdef"
     run_folder.mkdir(parents=True)
+    (run_folder / "plan.json").write_text("{}")
     (run_folder / "verdicts.parquet").write_bytes(b"PAR1")
     found = str(explained(duckdb.IOException("No magic bytes found at end of file"), lake))
     assert str(run_folder / "verdicts.parquet") in found

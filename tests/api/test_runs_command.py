@@ -16,7 +16,7 @@ from api.cli import run as hindcast
 from api.pages.newest import newest, unspoken
 from api.run_reads import Run, runs
 from api.settings import Settings
-from pipeline.replay.kinds import RunKind, in_use
+from pipeline.runs import RunKind, RunStore
 from tests.querying import QueryClient
 from tests.recording import Log, deployment, take_in
 
@@ -76,7 +76,7 @@ def test_a_run_is_removed_by_its_id_or_age_unless_it_is_in_use(asked: Callable[.
     for most in (1, 2):
         asked("replay", "-f", lake.with_name(f"{most}.yaml"), "--workers", 1)
     first, second = listed(asked)
-    with in_use(lake / "runs" / first):
+    with RunStore(lake).run(first).in_use():
         code, removed = asked("runs", "rm", first, second, "-o", "json")
     assert code == 2
     assert [row["run_id"] for row in removed["removed"]] == [second]
@@ -103,7 +103,7 @@ def test_a_run_is_removed_over_http_unless_it_is_in_use(asked: Callable[..., Any
     (run_id,) = listed(asked)
     with QueryClient(Settings(lake=lake)) as client:
         assert client.get(f"/runs/{run_id}")["kind"] == "replay"
-        with in_use(lake / "runs" / run_id):
+        with RunStore(lake).run(run_id).in_use():
             refused = client.send("DELETE", f"/runs/{run_id}")
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "in_use")
         removed = client.send("DELETE", f"/runs/{run_id}")

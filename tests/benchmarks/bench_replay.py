@@ -26,7 +26,7 @@ from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from pipeline import load_policy_set, plan_replay, run_replay
-from pipeline.replay import open_for_plan, runs_folder, start_processes
+from pipeline.replay import open_for_plan, start_processes
 from tests.benchmarks.grow import grow
 
 CHURN = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "churn"
@@ -84,7 +84,7 @@ def lake_of(folder: Path, log: str, files: str) -> Path:
 def _measure(lake: Path, policies: int, workers: int) -> dict[str, Any]:
     """One replay in a process of its own, which tells its own peak of memory."""
     # The number of workers is not a part of a run's name: a finished run of the same plan would be returned and not measured.
-    shutil.rmtree(runs_folder(lake), ignore_errors=True)
+    shutil.rmtree(lake / "runs", ignore_errors=True)
     command = [sys.executable, "-m", "tests.benchmarks.bench_replay", "--here", str(lake), str(policies), str(workers)]
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

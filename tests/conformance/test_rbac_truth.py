@@ -35,9 +35,10 @@ from pipeline.authorization import (
 from pipeline.authorization.recorded import CHANGE_DELAY
 from pipeline.cel.library.authorizer import Answer, Attributes
 from pipeline.history.event import effective_user
-from pipeline.replay import Window, plan_replay_from_log, run_replay, runs_folder
+from pipeline.replay import Window, plan_replay_from_log, run_replay
 from pipeline.replay.past import load_history
 from pipeline.request import UserInfo
+from pipeline.runs import RunStore
 from queries import open_lake
 
 pytestmark = pytest.mark.conformance
@@ -283,7 +284,7 @@ def test_a_policy_that_asks_the_authorizer_is_decided(
             if row["policy"] == "authz-check":
                 truth[row["auditID"], row["expressionIndex"]].add(row["decision"])
     counts: dict[int | None, Counter[str]] = defaultdict(Counter)
-    verdicts = pq.read_table(runs_folder(recorded_lake) / run.run_id / "verdicts.parquet").to_pylist()
+    verdicts = pq.read_table(RunStore(recorded_lake).run(run.run_id).verdicts).to_pylist()
     for row in (row for row in verdicts if row["policy"] == "authz-check" and row["binding"] is not None):
         index, decision = row["expression_index"], row["decision"]
         theirs = truth.get((row["audit_id"], index), {"nomatch"})

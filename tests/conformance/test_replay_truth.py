@@ -21,7 +21,8 @@ import pytest
 import yaml
 import zstandard
 
-from pipeline.replay import RunSummary, compare_with_log, disagreements, plan_replay_from_log, run_replay, runs_folder
+from pipeline.replay import compare_with_log, disagreements, plan_replay_from_log, run_replay
+from pipeline.runs import RunStore, RunSummary
 from queries import open_lake
 
 pytestmark = pytest.mark.conformance
@@ -240,12 +241,12 @@ def compared(lake: Path, run: RunSummary, truth: dict[str, Passes], listed: List
     rows = reader.sql("SELECT audit_id, operation, ran_reason FROM admission_writes").fetchall()
     reader.close()
     requests = {audit_id: (operation, why) for audit_id, operation, why in rows}
-    return Comparison(requests, listed).all(replayed(runs_folder(lake) / run.run_id / "verdicts.parquet"), truth)
+    return Comparison(requests, listed).all(replayed(RunStore(lake).run(run.run_id).verdicts), truth)
 
 
 def test_the_replay_agrees_with_what_the_log_recorded(run: RunSummary, recorded_lake: Path) -> None:
     reader = open_lake(recorded_lake)
-    agreements = compare_with_log(reader, runs_folder(recorded_lake) / run.run_id / "verdicts.parquet")
+    agreements = compare_with_log(reader, RunStore(recorded_lake).run(run.run_id).verdicts)
     assert disagreements(reader).fetchall() == []
     assert sum(item.compared for item in agreements) > 6_500
     notes = {item.policy: (item.annotations_agreed, item.annotations_compared) for item in agreements}

@@ -15,9 +15,8 @@ from pipeline.readiness.ask import readiness
 from pipeline.readiness.flow import Asked, Step, latent_defects, make_report
 from pipeline.readiness.model import Latent, LatentViolation
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan, RunSummary
-from pipeline.replay.kinds import RunKind
-from pipeline.replay.summary import Defect
+from pipeline.replay import ReplayPlan
+from pipeline.runs import Defect, RunKind, RunSummary
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
 

@@ -12,7 +12,8 @@ import pytest
 
 from ingest.errors import EvidenceError
 from pipeline import compare_with_log, plan_replay_from_log, run_replay
-from pipeline.replay import Agreement, confusion, disagreements, policies_as_of, runs_folder, version_hint
+from pipeline.replay import Agreement, confusion, disagreements, policies_as_of, version_hint
+from pipeline.runs import RunStore
 from queries import LakeReader, open_lake
 
 # The audit events of a small cluster, and what takes them into a lake: see conftest.py.
@@ -84,7 +85,7 @@ def compared(cluster: Cluster, ingest: Ingest) -> Callable[[], tuple[tuple[Agree
         lake = ingest(cluster)
         reader = open_lake(lake, threads=1)
         summary = run_replay(plan_replay_from_log(reader), lake)
-        return compare_with_log(reader, runs_folder(lake) / summary.run_id / "verdicts.parquet"), reader
+        return compare_with_log(reader, RunStore(lake).run(summary.run_id).verdicts), reader
 
     return compare
 
@@ -176,7 +177,7 @@ def test_the_record_tells_which_versions_wrote_it(
     reader = open_lake(lake, threads=1)
     try:
         summary = run_replay(plan_replay_from_log(reader, kubernetes_version=version), lake)
-        compare_with_log(reader, runs_folder(lake) / summary.run_id / "verdicts.parquet", version)
+        compare_with_log(reader, RunStore(lake).run(summary.run_id).verdicts, version)
         found = version_hint(reader, version)
     finally:
         reader.close()

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline import plan_replay, plan_replay_from_log, run_replay
 from pipeline.admission.policies import PolicySet
-from pipeline.replay import runs_folder
+from pipeline.runs import RunStore
 from queries import open_lake
 
 Cluster = Any
@@ -56,7 +56,7 @@ def test_a_request_that_nests_too_deep_is_told_and_the_others_are_replayed(deep_
     summary = run_replay(plan, deep_lake)
     assert summary.not_evaluated == (("an object nests deeper than can be read", 2),)
     assert summary.evaluated == summary.planned - 2
-    rows = pq.read_table(runs_folder(deep_lake) / plan.run_id / "verdicts.parquet").to_pylist()
+    rows = pq.read_table(RunStore(deep_lake).run(plan.run_id).verdicts).to_pylist()
     after = [row for row in rows if row["audit_id"] == "id-0027" and row["policy"] == "no-shrink"]
     assert [row["decision"] for row in after] == ["unknown", "unknown"], "the version before it cannot be read either"
     assert run_replay(bound, deep_lake).planned == 0

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.admission.policies import parse_policy_set
-from pipeline.replay import RequestDifference, difference, plan_replay, request_difference, run_replay, runs_folder
+from pipeline.replay import RequestDifference, difference, plan_replay, request_difference, run_replay
+from pipeline.runs import RunStore
 from queries import open_lake
 
 POLICY = """
@@ -60,7 +61,7 @@ def compare(lake: Path) -> Callable[[str, str], tuple[dict[int | None, tuple[int
             reader = open_lake(lake, threads=1)
             plan = plan_replay(reader, parse_policy_set([("case", text)]))
             reader.close()
-            found.append(runs_folder(lake) / run_replay(plan, lake).run_id / "verdicts.parquet")
+            found.append(RunStore(lake).run(run_replay(plan, lake).run_id).verdicts)
         rows = difference(*found)
         counts = {
             row.expression_index: (row.newly_denied, row.newly_allowed, row.message_changed, row.unchanged, row.unknown)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.admission.policies import load_policy_set
-from pipeline.replay import RunSummary, plan_replay, plan_replay_from_log, run_replay
+from pipeline.replay import plan_replay, plan_replay_from_log, run_replay
+from pipeline.runs import RunSummary
 from queries import open_lake
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.admission.policies import parse_policy_set
-from pipeline.replay import plan_replay, run_replay, runs_folder
+from pipeline.replay import plan_replay, run_replay
+from pipeline.runs import RunStore
 from queries import open_lake
 
 Cluster = Any
@@ -61,7 +62,7 @@ def test_each_request_meets_the_param_of_its_time(
     reader = open_lake(lake, threads=1)
     plan = plan_replay(reader, parse_policy_set([("case", POLICIES.format(action=action))]))
     reader.close()
-    rows = pq.read_table(runs_folder(lake) / run_replay(plan, lake).run_id / "verdicts.parquet").to_pylist()
+    rows = pq.read_table(RunStore(lake).run(run_replay(plan, lake).run_id).verdicts).to_pylist()
     found = {}
     for row in rows:
         if row["expression_index"] == 0 or not row["param_name"]:

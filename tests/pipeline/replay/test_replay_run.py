@@ -25,7 +25,8 @@ from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, compact, remove_retired
 from pipeline import Window, plan_replay, run_replay
 from pipeline.admission.policies import PolicySet, parse_policy_set
-from pipeline.replay import VERDICTS, ReplayPlan, runs_folder, worker
+from pipeline.replay import VERDICTS, ReplayPlan, worker
+from pipeline.runs import RunStore
 from queries import open_lake
 
 from .conftest import CASES
@@ -44,7 +45,7 @@ def plan_of(lake: Path, policies: PolicySet, **arguments: Any) -> ReplayPlan:
 
 
 def verdicts(lake: Path, plan: ReplayPlan) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(runs_folder(lake) / plan.run_id / "verdicts.parquet").to_pylist()
+    rows: list[dict[str, Any]] = pq.read_table(RunStore(lake).run(plan.run_id).verdicts).to_pylist()
     return rows
 
 
@@ -94,7 +95,7 @@ def test_a_run_says_what_every_expression_came_to(lake: Path, policies: PolicySe
     plan = plan_of(lake, policies)
     summary = run_replay(plan, lake)
     rows = verdicts(lake, plan)
-    assert pq.read_schema(runs_folder(lake) / plan.run_id / "verdicts.parquet").equals(VERDICTS)
+    assert pq.read_schema(RunStore(lake).run(plan.run_id).verdicts).equals(VERDICTS)
     assert len(rows) == summary.verdicts
     # web-00: no owner; then 0 to 5 replicas, which does not shrink. web-11: too many; then 11 to 5.
     said = {
@@ -145,7 +146,7 @@ def test_a_window_replays_what_is_in_it_with_the_history_before_it(lake: Path, c
 def test_two_runs_over_one_lake_give_equal_bytes(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     first = files(folder)
     shutil.rmtree(folder)
     run_replay(plan_of(lake, policies), lake)
@@ -156,7 +157,7 @@ def test_two_runs_over_one_lake_give_equal_bytes(lake: Path, policies: PolicySet
 def test_workers_change_nothing_but_the_time(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies, part_events=5)
     run_replay(plan, lake, workers=1)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     first = files(folder)
     shutil.rmtree(folder)
     run_replay(plan, lake, workers=2)
@@ -168,7 +169,7 @@ def test_how_a_run_is_cut_up_changes_no_byte(lake: Path, policies: PolicySet, pa
     whole, cut = plan_of(lake, policies), plan_of(lake, policies, part_events=part_events)
     assert cut.run_id == whole.run_id
     run_replay(whole, lake)
-    folder = runs_folder(lake) / whole.run_id
+    folder = RunStore(lake).run(whole.run_id).folder
     first = files(folder)
     shutil.rmtree(folder)
     run_replay(cut, lake)
@@ -184,7 +185,7 @@ def test_in_which_files_events_lie_changes_no_byte(cluster: Cluster, policies: P
     assert plan.files is not None
     assert len(plan.files.events) > 3
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     apart = files(folder)
     shutil.rmtree(folder)
     merged(lake)
@@ -197,7 +198,7 @@ def test_in_which_files_events_lie_changes_no_byte(cluster: Cluster, policies: P
 def test_how_much_is_held_at_a_time_changes_nothing(lake: Path, policies: PolicySet, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(lake, policies)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     first = files(folder)
     shutil.rmtree(folder)
     monkeypatch.setattr(worker, "BATCH_ROWS", 2)
@@ -218,7 +219,7 @@ def parts_in(folder: Path) -> dict[str, int]:
 def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies, part_events=5)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     shutil.rmtree(folder)
     with pytest.raises(KeyboardInterrupt):
@@ -241,7 +242,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: Polic
 def test_a_run_may_be_interrupted_anywhere(lake: Path, policies: PolicySet, requests: int) -> None:
     plan = plan_of(lake, policies, part_events=3)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     shutil.rmtree(folder)
 
@@ -258,7 +259,7 @@ def test_a_run_may_be_interrupted_anywhere(lake: Path, policies: PolicySet, requ
 def test_parts_of_another_cut_are_made_again(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     shutil.rmtree(folder)
     with pytest.raises(KeyboardInterrupt):
@@ -275,13 +276,13 @@ def test_other_processes_find_a_lake_that_is_named_from_here(
     for folder in (tmp_path, lake.parent):
         monkeypatch.chdir(folder)
         run_replay(plan, os.path.relpath(lake), workers=2)
-        shutil.rmtree(runs_folder(lake) / plan.run_id)
+        shutil.rmtree(RunStore(lake).run(plan.run_id).folder)
 
 
 def test_a_process_that_is_killed_ends_the_run_and_loses_nothing(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies, part_events=1)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     shutil.rmtree(folder)
 
@@ -368,7 +369,7 @@ def rewritten(file: Path, metadata: dict[str, str] | None) -> None:
 def test_a_part_that_other_code_left_is_made_again(lake: Path, policies: PolicySet, damage: Callable[[Path], None]) -> None:
     plan = plan_of(lake, policies, part_events=5)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     shutil.rmtree(folder)
     with pytest.raises(KeyboardInterrupt):
@@ -381,7 +382,7 @@ def test_a_part_that_other_code_left_is_made_again(lake: Path, policies: PolicyS
 def test_a_summary_that_other_code_left_is_no_summary(lake: Path, policies: PolicySet) -> None:
     plan = plan_of(lake, policies)
     first = run_replay(plan, lake)
-    summary = runs_folder(lake) / plan.run_id / "summary.json"
+    summary = RunStore(lake).run(plan.run_id).folder / "summary.json"
     for text in ("", "[]", '{"run_id": "x"}', '{"bindings": [{"name": "b"}], "not_evaluated": []}'):
         summary.write_text(text)
         assert run_replay(plan, lake) == first
@@ -400,7 +401,7 @@ def test_a_summary_that_other_code_left_is_no_summary(lake: Path, policies: Poli
 def test_a_run_of_which_something_is_missing_is_made_anew(lake: Path, policies: PolicySet, damage: Callable[[Path], None]) -> None:
     plan = plan_of(lake, policies)
     run_replay(plan, lake)
-    folder = runs_folder(lake) / plan.run_id
+    folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     damage(folder)
     run_replay(plan, lake)
@@ -411,7 +412,7 @@ def test_other_processes_begin_nothing_after_an_interruption(lake: Path, policie
     plan = plan_of(lake, policies, part_events=1)
     with pytest.raises(KeyboardInterrupt):
         run_replay(plan, lake, workers=2, progress=interrupt)
-    assert 1 <= len(parts_in(runs_folder(lake) / plan.run_id)) < 24
+    assert 1 <= len(parts_in(RunStore(lake).run(plan.run_id).folder)) < 24
     assert run_replay(plan, lake, workers=2).evaluated == 24
 
 

@@ -65,3 +65,14 @@ def unused(folder: Path) -> Iterator[bool]:
             yield True
     finally:
         os.close(handle)
+
+
+@contextmanager
+def lone(file: Path) -> Iterator[None]:
+    """Wait until this process alone holds the lock of a file, and hold it while the context lasts."""
+    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
