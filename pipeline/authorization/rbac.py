@@ -28,12 +28,12 @@ Versions: TypeAlias = tuple[Evidence[T | None], ...]
 
 
 class Rule(NamedTuple):
-    """One rule of a role. Empty `names` mean every name."""
+    """One rule of a role, in the order of its object. Empty `names` mean every name."""
 
-    verbs: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-    resources: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
+    verbs: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
 
     def allows(self, asked: Attributes) -> bool:
@@ -41,12 +41,12 @@ class Rule(NamedTuple):
         if asked.verb not in self.verbs and "*" not in self.verbs:
             return False
         if not asked.is_resource_request:
-            return any(_covers_path(url, asked.path) for url in self.urls)
+            return any(covers_path(url, asked.path) for url in self.urls)
         if asked.group not in self.groups and "*" not in self.groups:
             return False
         if self.names and asked.name not in self.names:
             return False
-        return "*" in self.resources or not self.resources.isdisjoint(_spellings(asked.resource, asked.subresource))
+        return "*" in self.resources or any(name in self.resources for name in _spellings(asked.resource, asked.subresource))
 
 
 def _spellings(resource: str, subresource: str) -> tuple[str, ...]:
@@ -54,7 +54,8 @@ def _spellings(resource: str, subresource: str) -> tuple[str, ...]:
     return (f"{resource}/{subresource}", f"*/{subresource}") if subresource else (resource,)
 
 
-def _covers_path(url: str, path: str) -> bool:
+def covers_path(url: str, path: str) -> bool:
+    """Whether a nonResourceURL stands for a path, or for all paths of another nonResourceURL."""
     # Upstream removes all stars at the end, and a star has a meaning only there.
     return url == path or (url.endswith("*") and path.startswith(url.rstrip("*")))
 
@@ -106,6 +107,11 @@ class Binding:
         )
 
 
+def missing_role(binding: Binding) -> str:
+    """The server's words for a binding whose role does not exist."""
+    return f"{binding.role_kind.lower()}.rbac.authorization.k8s.io {quoted(binding.role_name)} not found"
+
+
 def quoted(text: str) -> str:
     """The text in double quotes, as Go prints with %q; names of RBAC objects hold no unprintable characters."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -119,10 +125,11 @@ def keys_of(user: UserInfo) -> frozenset[tuple[str, str]]:
 class Bindings:
     """The ClusterRoleBindings of a cluster, or the RoleBindings of a namespace, by subject."""
 
-    def __init__(self, bindings: Iterable[Versions[Binding]], missing: str = "") -> None:
-        """`missing` says why there may be further bindings; empty if all are known."""
+    def __init__(self, bindings: Iterable[Versions[Binding]], missing: str = "", names: Sequence[str] = ()) -> None:
+        """`missing` says why there may be further bindings; empty if all are known. `names` are the names, if anyone asks."""
         bindings = tuple(bindings)
         self.missing = missing
+        self.names = names
         self._every = bindings
         self._by_key: dict[tuple[str, str], list[Versions[Binding]]] = {}
         self._for_anyone: list[Versions[Binding]] = []
@@ -218,9 +225,7 @@ class _Visit:
             self.doubts.add(rules.reason)
             return False
         if rules.value is None:
-            return self._error(
-                binding, f"{binding.role_kind.lower()}.rbac.authorization.k8s.io {quoted(binding.role_name)} not found"
-            )
+            return self._error(binding, missing_role(binding))
         if not any(rule.allows(self._asked) for rule in rules.value):
             return False
         # Tested last, because the binding was found by this user: only a binding that is changing may be for others.

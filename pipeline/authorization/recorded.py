@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ from ..history.versions import ObjectKey, object_key
 from ..history.world import LogHistory
 from ..request import Evidence, Known, Object, Unknown, UserInfo
 from .authorizer import OtherAuthorizers, answer
-from .documents import binding_from_object, rules_from_object
+from .documents import ClusterRole, binding_from_object, cluster_role_from_object, rules_from_object
 from .rbac import Binding, Bindings, Rules, Versions
 
 GROUP = "rbac.authorization.k8s.io"
@@ -23,6 +23,13 @@ CHANGE_DELAY = timedelta(seconds=1)
 
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
 T = TypeVar("T")
+
+
+class ClusterRoles(NamedTuple):
+    """The ClusterRoles of a cluster at a moment; `missing` says why there may be further ones."""
+
+    found: tuple[Versions[ClusterRole], ...]
+    missing: str = ""
 
 
 class RecordedRbac:
@@ -38,7 +45,9 @@ class RecordedRbac:
         self._bindings: dict[tuple[str, str], _Epochs[Bindings]] = {}
         self._roles: dict[tuple[str, str, str], _Epochs[Versions[Rules]]] = {}
         self._keys: dict[tuple[str, str], dict[str, list[ObjectKey]]] = {}
-        self._read: dict[int, tuple[Object, Any]] = {}  # by id of the object, which the history keeps
+        self._cluster_roles: dict[str, _Epochs[ClusterRoles]] = {}
+        # By id of the object, which the history keeps, and by how it was read.
+        self._read: dict[tuple[int, Any], tuple[Object, Any]] = {}
 
     def authorize(self, cluster: str, ts: datetime, user: UserInfo, asked: Attributes) -> Answer:
         """The answer that the authorizers of a cluster would have given to a user at a moment."""
@@ -55,10 +64,9 @@ class RecordedRbac:
             resource = "rolebindings" if namespace else "clusterrolebindings"
             keys = self._keys_of(cluster, resource).get(namespace, [])
             each = [self._object(key, binding_from_object) for key in keys]
-            boundaries = sorted(
-                {*self._list_boundaries(cluster, resource, namespace), *(moment for one in each for moment in one.boundaries)}
-            )
-            epochs = _Epochs(boundaries, lambda moment: self._index(cluster, resource, namespace, each, moment))
+            names = [key.name for key in keys]
+            boundaries = self._boundaries_of(cluster, resource, namespace, each)
+            epochs = _Epochs(boundaries, lambda moment: self._index(cluster, resource, namespace, each, names, moment))
             self._bindings[cluster, namespace] = epochs
         return epochs.at(ts)
 
@@ -71,20 +79,67 @@ class RecordedRbac:
             epochs = self._roles[cluster, namespace, name] = self._object(key, rules_from_object)
         return epochs.at(ts)
 
-    def _index(
-        self, cluster: str, resource: str, namespace: str, objects: Iterable[_Epochs[Versions[Binding]]], ts: datetime
-    ) -> Bindings:
+    def cluster_roles(self, cluster: str, ts: datetime) -> ClusterRoles:
+        """Every ClusterRole with its labels and its aggregation rule."""
+        epochs = self._cluster_roles.get(cluster)
+        if epochs is None:
+            each = [self._object(key, cluster_role_from_object) for key in self._keys_of(cluster, "clusterroles").get("", [])]
+            boundaries = self._boundaries_of(cluster, "clusterroles", "", each)
+            epochs = _Epochs(
+                boundaries,
+                lambda moment: ClusterRoles(
+                    tuple(one.at(moment) for one in each), self._missing(cluster, "clusterroles", "", moment)
+                ),
+            )
+            self._cluster_roles[cluster] = epochs
+        return epochs.at(ts)
+
+    def namespaces(self, cluster: str) -> Iterable[str]:
+        """The namespaces that have RoleBindings at any time."""
+        return self._keys_of(cluster, "rolebindings")
+
+    def moments(self, cluster: str) -> Sequence[datetime]:
+        """The moments at which some answer may change: between two of them all roles and bindings stay as they are."""
+        found: set[datetime] = set()
+        for resource in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
+            for namespace, keys in self._keys_of(cluster, resource).items():
+                found.update(self._list_boundaries(cluster, resource, namespace))
+                for key in keys:
+                    found.update(self._changes(key))
+        return sorted(found)
+
+    def _boundaries_of(self, cluster: str, resource: str, namespace: str, each: Iterable[_Epochs[Any]]) -> list[datetime]:
+        own = self._list_boundaries(cluster, resource, namespace)
+        return sorted({*own, *(moment for one in each for moment in one.boundaries)})
+
+    def _missing(self, cluster: str, resource: str, namespace: str, ts: datetime) -> str:
+        """Why there may be objects of a resource that nothing tells of; empty if all are known."""
         since, why = self._complete_since(cluster, resource, namespace)
-        missing = "" if since is not None and since <= ts else why
-        return Bindings((each.at(ts) for each in objects), missing)
+        return "" if since is not None and since <= ts else why
+
+    def _index(
+        self,
+        cluster: str,
+        resource: str,
+        namespace: str,
+        objects: Iterable[_Epochs[Versions[Binding]]],
+        names: Sequence[str],
+        ts: datetime,
+    ) -> Bindings:
+        return Bindings((each.at(ts) for each in objects), self._missing(cluster, resource, namespace, ts), names)
 
     def _object(self, key: ObjectKey, read: Callable[[Object, str], T]) -> _Epochs[Versions[T]]:
         """The versions of an object that requests at each moment may have met."""
-        boundaries = set(self._list_boundaries(key.cluster, key.resource, key.namespace))
-        for version in self._history.versions.timeline(key):
-            boundaries |= {version.began, version.since, version.since + self._delay}
-            boundaries |= {version.created, version.created + self._delay} if version.created else set()
+        boundaries = {*self._list_boundaries(key.cluster, key.resource, key.namespace), *self._changes(key)}
         return _Epochs(sorted(boundaries), lambda moment: self._versions(key, moment, read))
+
+    def _changes(self, key: ObjectKey) -> set[datetime]:
+        """The moments at which the versions that requests may meet change."""
+        changes: set[datetime] = set()
+        for version in self._history.versions.timeline(key):
+            changes |= {version.began, version.since, version.since + self._delay}
+            changes |= {version.created, version.created + self._delay} if version.created else set()
+        return changes
 
     def _versions(self, key: ObjectKey, ts: datetime, read: Callable[[Object, str], T]) -> Versions[T]:
         if not any(self._history.versions.timeline(key)):
@@ -106,9 +161,10 @@ class RecordedRbac:
         value = evidence.value
         if value is None:
             return Known(None, evidence.source, evidence.grade)
-        if id(value) not in self._read:
-            self._read[id(value)] = (value, read(value, evidence.source))
-        return Known(self._read[id(value)][1], evidence.source, evidence.grade)
+        place = id(value), read
+        if place not in self._read:
+            self._read[place] = (value, read(value, evidence.source))
+        return Known(self._read[place][1], evidence.source, evidence.grade)
 
     def _keys_of(self, cluster: str, resource: str) -> dict[str, list[ObjectKey]]:
         """The objects of a resource by namespace."""
@@ -168,6 +224,14 @@ class RbacAt(NamedTuple):
     def role(self, namespace: str, name: str) -> Versions[Rules]:
         """See RbacObjects."""
         return self.recorded.role(self.cluster, namespace, name, self.ts)
+
+    def cluster_roles(self) -> ClusterRoles:
+        """Every ClusterRole with its labels and its aggregation rule."""
+        return self.recorded.cluster_roles(self.cluster, self.ts)
+
+    def namespaces(self) -> Iterable[str]:
+        """The namespaces that have RoleBindings at any time."""
+        return self.recorded.namespaces(self.cluster)
 
 
 class _Epochs(Generic[T]):

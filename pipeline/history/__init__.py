@@ -8,7 +8,7 @@ rows of events and objects -> LogHistory ----+-> at(cluster, ts) -> World; Polic
 from .event import Event
 from .in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from .outcome import Admission
-from .reconstruct import Discovery, NotReplayed, admission_requests
+from .reconstruct import Discovery, NotReplayed, admission_requests, intended_write
 from .snapshots import snapshot_versions
 from .versions import LogVersions, Versions
 from .world import NEEDED, LogHistory, LogWorld
@@ -28,6 +28,7 @@ __all__ = [
     "PolicyTimeline",
     "Versions",
     "admission_requests",
+    "intended_write",
     "record",
     "snapshot_versions",
 ]

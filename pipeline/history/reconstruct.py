@@ -23,7 +23,7 @@ from .outcome import Admission, Outcome, is_connect, outcome_of
 from .versions import Version, Versions, object_key
 from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
-__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created"]
+__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created", "intended_write"]
 
 _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
 _NO_OPTIONS: Known[Object | None] = Known(None, "CONNECT has no options")
@@ -61,6 +61,18 @@ def admission_requests(
     if outcome.admission in (Admission.NOT_REACHED, Admission.UNKNOWN):
         return NotReplayed(outcome.reason, outcome.admission)
     return _Reconstruction(event, versions, discovery, decode).requests()
+
+
+def intended_write(event: Event, versions: Versions, decode: Decode = decode_json) -> AdmissionRequest | NotReplayed:
+    """The write that a create, update or patch was meant to be, whether or not admission was reached.
+
+    The storage of roles and bindings looks at it before validating admission does.
+    """
+    reconstruction = _Reconstruction(event, versions, None, decode)
+    if event.verb == "create":
+        return reconstruction._create()
+    found = reconstruction._update()
+    return found if isinstance(found, NotReplayed) else found[0]
 
 
 def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome:

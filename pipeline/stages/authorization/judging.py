@@ -1,0 +1,257 @@
+"""What becomes of a recorded request under proposed roles and bindings.
+
+RBAC only allows, and the record says which binding did. So a request that a binding allowed stays allowed if the files change
+neither that binding nor its role. A request that no authorizer allowed is allowed only by a binding or a role that the files
+change. In all other cases the answer depends on all roles and bindings at the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from queries.reach_rules import AUTHORIZER_REASON, DECISION
+
+from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer
+from ...authorization.covering import held_rules
+from ...authorization.rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
+from ...history.event import Event
+from ...request import Known, UserInfo
+from .needs import Ask, Met, Need, NeedKind, meet
+from .overlay import Overlay
+from .questions import refusal_of
+
+_ALLOWED = re.compile(
+    r'RBAC: allowed by (?P<binding_kind>ClusterRoleBinding|RoleBinding) "(?P<binding>[^"/]*)(?:/(?P<namespace>[^"]*))?" '
+    r'of (?P<role_kind>ClusterRole|Role) "(?P<role>[^"]*)" to '
+)
+SUPERUSER = "the group system:masters may do everything"
+
+
+class Flip(StrEnum):
+    """The recorded outcome against the predicted one."""
+
+    NEWLY_DENIED = "newly_denied"
+    NEWLY_ALLOWED = "newly_allowed"
+    STILL_DENIED = "still_denied"
+    STILL_ALLOWED = "still_allowed"
+    UNKNOWN = "unknown"
+
+
+class Recorded(NamedTuple):
+    """What the log has of the authorization of a request.
+
+    `allowed` is None where the log has no decision. `refused` is the permission that was lacking.
+    """
+
+    allowed: bool | None
+    reason: str = ""
+    refused: NeedKind | None = None
+
+
+class Judged(NamedTuple):
+    """The predicted outcome of a request; `allowed` is None where it is unknown, and `reason` then says why.
+
+    `need` is the permission that decided, `reason` the authorizer's reason or the server's message, and `rule` the binding and the
+    role that allow it.
+    """
+
+    flip: Flip
+    recorded: Recorded
+    allowed: bool | None
+    need: NeedKind
+    reason: str = ""
+    ask: Ask | None = None
+
+    @property
+    def rule(self) -> str:
+        """The binding and the role that allow the request, such as `ClusterRoleBinding admins, ClusterRole edit`; else empty."""
+        found = _ALLOWED.match(self.reason)
+        if found is None:
+            return ""
+        place = f"{found['namespace']}/" if found["namespace"] else ""
+        return f"{found['binding_kind']} {place}{found['binding']}, {found['role_kind']} {found['role']}"
+
+
+def recorded_of(event: Event) -> Recorded:
+    """The recorded outcome of authorization, with all questions that the server asked during the request."""
+    decision = event.annotations.get(DECISION, "")
+    reason = event.annotations.get(AUTHORIZER_REASON, "")
+    refused = refusal_of(event)
+    if refused is not None:
+        return Recorded(False, reason, refused)
+    return Recorded({"allow": True, "forbid": False}.get(decision), reason)
+
+
+def judge(needs: Sequence[Need], recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Judged:
+    """The outcome of a request under proposed roles. One refused permission decides, even if others are unknown."""
+    if not needs:
+        return Judged(Flip.UNKNOWN, recorded, None, NeedKind.REQUEST, "the server cannot parse this URL")
+    unknown: tuple[Need, Met] | None = None
+    decided = needs[-1], Met(True)
+    for need in needs:
+        met = _met(need, recorded, proposed, others)
+        if met.allowed is False:
+            return _judged(recorded, need, met)
+        if met.allowed is None:
+            unknown = unknown or (need, met)
+        elif need.kind is (recorded.refused or NeedKind.REQUEST):
+            decided = need, met
+    return _judged(recorded, *(unknown or decided))
+
+
+def _judged(recorded: Recorded, need: Need, met: Met) -> Judged:
+    if recorded.allowed is None or met.allowed is None:
+        flip = Flip.UNKNOWN
+    elif met.allowed:
+        flip = Flip.STILL_ALLOWED if recorded.allowed else Flip.NEWLY_ALLOWED
+    else:
+        flip = Flip.NEWLY_DENIED if recorded.allowed else Flip.STILL_DENIED
+    reason = met.reason
+    if flip is Flip.UNKNOWN and met.allowed is not None:
+        reason = "the log has no decision of the authorizer"
+    return Judged(flip, recorded, met.allowed, need.kind, reason, met.ask)
+
+
+def _met(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Met:
+    if need.kind is NeedKind.REQUEST:
+        return _request(need, recorded, proposed, others)
+    if len(need.readings) > 1 and recorded.refused is not need.kind:
+        need = _possible_readings(need, proposed.ground, others)
+    met = meet(need, proposed, others)
+    if met.allowed is None and need.user is not None:
+        return _unchanged(need, met, need.user, recorded, proposed)
+    return met
+
+
+def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Met:
+    ask = need.readings[0][0][0]
+    if SUPERUSERS in ask.user.groups:
+        return Met(True, SUPERUSER, ask)
+    decision = False if recorded.refused is NeedKind.REQUEST else recorded.allowed
+    if recorded.refused not in (None, NeedKind.REQUEST, NeedKind.IMPERSONATION):
+        decision = True  # the server asked for more only after it had allowed the request
+    if decision:
+        found = _ALLOWED.match(recorded.reason)
+        if found is None:
+            return Met(True, "an authorizer other than RBAC allowed it", ask)
+        namespace = found["namespace"] or ""
+        is_touched = proposed.touches_binding(namespace, found["binding"]) or proposed.touches_role(
+            found["role_kind"], namespace, found["role"]
+        )
+        if not is_touched:
+            return Met(True, recorded.reason, ask)
+    if decision is False:
+        return _still_refused(ask, recorded, proposed, others)
+    answered = answer(proposed, others, ask.user, ask.asked)
+    return Met(answered.allowed, _one_reason(answered.reason, authorize(proposed, ask.user, ask.asked)), ask)
+
+
+def _still_refused(ask: Ask, recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Met:
+    """A request that no authorizer allowed. Other authorizers do not look at roles, so their answer stays."""
+    if others is OtherAuthorizers.ANY and recorded.reason and not recorded.reason.startswith("RBAC: "):
+        return Met(None, f"another authorizer may have denied it: {recorded.reason}", ask)
+    objects: RbacObjects = proposed if proposed.proposal.is_only else _Touched(proposed)
+    opinion = authorize(objects, ask.user, ask.asked)
+    if opinion.allowed is None:
+        return Met(None, opinion.why, ask)
+    if opinion.allowed:
+        return Met(True, _one_reason(opinion.reason, opinion), ask)
+    if not ask.user.is_whole:
+        return Met(None, "a group may allow it, and the user's groups were not recorded", ask)
+    return Met(False, recorded.reason, ask)
+
+
+def _one_reason(reason: str | None, opinion: Opinion) -> str:
+    """The reason; where several are possible, the first by name."""
+    return reason if reason is not None else min(filter(None, opinion.reasons), default="")
+
+
+class _Touched:
+    """The bindings that the files change, or whose role they change."""
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+
+    def bindings(self, namespace: str) -> Bindings:
+        """See RbacObjects."""
+        every = self._overlay.bindings(namespace)
+        kept = [
+            versions
+            for name, versions in zip(every.names, every.every(), strict=True)
+            if self._overlay.touches_binding(namespace, name) or any(self._refers(version) for version in versions)
+        ]
+        # A binding that nothing tells of may refer to a changed role.
+        return Bindings(kept, every.missing if self._overlay.touches_any_role else "")
+
+    def _refers(self, version: Known[Binding | None] | object) -> bool:
+        """Whether a binding refers to a changed role, or may."""
+        if not isinstance(version, Known):
+            return self._overlay.touches_any_role
+        binding = version.value
+        return binding is not None and self._overlay.touches_role(binding.role_kind, binding.namespace, binding.role_name)
+
+    def role(self, namespace: str, name: str) -> Versions[Rules]:
+        """See RbacObjects."""
+        return self._overlay.role(namespace, name)
+
+
+def _possible_readings(need: Need, ground: RbacObjects, others: OtherAuthorizers) -> Need:
+    """The need without readings that the server would have refused: it did not refuse the request."""
+    kept = tuple(ways for ways in need.readings if meet(Need(need.kind, (ways,)), ground, others).allowed is not False)
+    return replace(need, readings=kept or need.readings)
+
+
+def _unchanged(need: Need, met: Met, user: UserInfo, recorded: Recorded, proposed: Overlay) -> Met:
+    """The recorded outcome of a question whose answer is unknown, where the user's rights changed in no way that matters.
+
+    More rights cannot take a permission away, and fewer cannot give it. A user needs rights with a verb of impersonation to act as
+    another.
+    """
+    order = list(NeedKind)
+    references = [grant.role_ref for grant in need.grants if grant.role_ref is not None]
+    if recorded.refused is not None and order.index(recorded.refused) < order.index(need.kind):
+        return met
+    if any(proposed.touches_role(each.kind, each.namespace, each.name) for each in references):
+        return met
+    is_refused, namespaces = recorded.refused is need.kind, proposed.namespaces()
+    if _view(proposed.ground, namespaces, user) == _view(proposed, namespaces, user):
+        return Met(not is_refused, "the files change no right of the user", met.ask)
+    before, after = (_rights(objects, namespaces, user, need.kind) for objects in (proposed.ground, proposed))
+    if before is None or after is None:
+        return met
+    if is_refused:
+        return Met(False, "the user has no right that it lacked then", met.ask) if after <= before else met
+    return Met(True, "the user has every right that it had then", met.ask) if after >= before else met
+
+
+def _view(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo) -> list[Any]:
+    """Everything that can be known of a user's rights: the bindings that may be for the user, and their roles."""
+    keys = keys_of(user)
+    found: list[Any] = []
+    for namespace in ("", *namespaces):
+        bindings = objects.bindings(namespace)
+        for versions in bindings.of(keys):
+            known = [version.value for version in versions if isinstance(version, Known) and version.value is not None]
+            roles = [objects.role(each.namespace if each.role_kind == "Role" else "", each.role_name) for each in known]
+            found.append((namespace, versions, roles))
+        found.append((namespace, bindings.missing))
+    return found
+
+
+def _rights(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo, kind: NeedKind) -> frozenset[tuple[str, Rule]] | None:
+    """The rules that a user has, each with its namespace; None where they are not all known."""
+    found: set[tuple[str, Rule]] = set()
+    for namespace in ("", *namespaces):
+        held = held_rules(objects, user, namespace)
+        if held.doubts or held.possible:
+            return None
+        found.update((namespace, rule) for rule in held.sure if kind is not NeedKind.IMPERSONATION or _impersonates(rule))
+    return frozenset(found)
+
+
+def _impersonates(rule: Rule) -> bool:
+    return any(verb == "*" or verb.startswith("impersonate") for verb in rule.verbs)

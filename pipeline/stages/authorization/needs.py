@@ -1,0 +1,158 @@
+"""The permissions that one request needs: its own, and those that the API server asks for while it carries the request out.
+
+Only the first leaves a decision in the audit event. Of the others the log has a refusal's message at most
+(kubernetes/apiserver pkg/endpoints/handlers, kubernetes plugin/pkg/admission/certificates, pkg/registry/rbac).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer
+from ...authorization.covering import Escalation, may_grant, rules_at
+from ...authorization.rbac import RbacObjects, Rules, authorize
+from ...cel.library.authorizer import Attributes
+from ...request import Unknown, UserInfo
+
+
+class Ask(NamedTuple):
+    """One question to the authorizers."""
+
+    user: UserInfo
+    asked: Attributes
+
+
+# A way to a permission: all of its questions have to be allowed.
+Way: TypeAlias = tuple[Ask, ...]
+
+
+class NeedKind(StrEnum):
+    """Why the server asks."""
+
+    REQUEST = "request"  # the request itself
+    IMPERSONATION = "impersonation"  # to act as another user
+    CREATE = "create"  # an update or a patch that creates its object
+    CONNECT = "connect"  # from 1.35, exec, attach and port-forward over WebSocket
+    GRANT = "grant"  # to write a role or a binding
+    SIGNER = "signer"  # to approve or sign a certificate, or to attest a trust bundle
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRef:
+    """The role that a binding refers to; `namespace` is that of the binding."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Rules that a user is about to grant. Own rules in `namespace` have to cover them.
+
+    `rules` are those of the written role, or those that `role_ref` has. `message` replaces the server's words for a refusal.
+    """
+
+    user: UserInfo
+    namespace: str
+    rules: Rules = ()
+    role_ref: RoleRef | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One permission without which a request is refused.
+
+    Each reading holds the ways to the permission, any of which is enough. More than one reading means that the log does not tell
+    which questions the server asked. Where no way is allowed, the grants may be: all of them have to hold. `why_unknown` says why
+    the log does not show what the server asked; empty if it does. `user` is the user whom the questions are about; only the
+    request's own permission has none.
+    """
+
+    kind: NeedKind
+    readings: tuple[tuple[Way, ...], ...] = ((),)
+    grants: tuple[Grant, ...] = ()
+    why_unknown: str = ""
+    user: UserInfo | None = None
+
+
+class Met(NamedTuple):
+    """Whether a permission is there; None where it is unknown.
+
+    `reason` is the authorizer's for an allowance, the message of a refusal as far as it is known, or why it is unknown. `ask` is
+    the question that decided.
+    """
+
+    allowed: bool | None
+    reason: str = ""
+    ask: Ask | None = None
+
+
+def meet(need: Need, objects: RbacObjects, others: OtherAuthorizers) -> Met:
+    """Whether roles and bindings give a permission."""
+    if need.why_unknown:
+        return Met(None, need.why_unknown)
+    found = [_met_ways(ways, objects, others) for ways in need.readings]
+    first = found[0]
+    if any(each.allowed != first.allowed for each in found):
+        return Met(None, "the log does not tell which groups the request asked for", first.ask)
+    if first.allowed or not need.grants:
+        return first
+    for grant in need.grants:
+        granted = _granted(grant, objects)
+        if granted.allowed is None or (granted.allowed is False and first.allowed is None):
+            return Met(None, granted.message or first.reason, first.ask)
+        if not granted.allowed:
+            return Met(False, grant.message or granted.message, first.ask)
+    return Met(True, "the user holds the granted rules", first.ask)
+
+
+def _granted(grant: Grant, objects: RbacObjects) -> Escalation:
+    if SUPERUSERS in grant.user.groups:
+        return Escalation(True)
+    rules: Rules = grant.rules
+    if grant.role_ref is not None:
+        found = rules_at(objects, grant.role_ref.kind, grant.role_ref.namespace, grant.role_ref.name)
+        if isinstance(found, Unknown):
+            return Escalation(None, found.reason)
+        if found.value is None:
+            kind = f"{grant.role_ref.kind.lower()}.rbac.authorization.k8s.io"
+            return Escalation(False, f'{kind} "{grant.role_ref.name}" not found')
+        rules = found.value
+    if not grant.user.is_whole:
+        return Escalation(None, "the user's groups were not recorded")
+    return may_grant(objects, grant.user, grant.namespace, rules)
+
+
+def _met_ways(ways: tuple[Way, ...], objects: RbacObjects, others: OtherAuthorizers) -> Met:
+    """The first allowed way; else an unknown one; else the refusal of the first way."""
+    refused = Met(False)
+    unknown: Met | None = None
+    for way in ways:
+        found = _met_way(way, objects, others)
+        if found.allowed:
+            return found
+        if found.allowed is None:
+            unknown = unknown or found
+        elif refused.ask is None:
+            refused = found
+    return unknown or refused
+
+
+def _met_way(way: Way, objects: RbacObjects, others: OtherAuthorizers) -> Met:
+    last = Met(True)
+    unknown: Met | None = None
+    for ask in way:
+        found = answer(objects, others, ask.user, ask.asked)
+        reason = found.reason
+        if reason is None:
+            reason = min(filter(None, authorize(objects, ask.user, ask.asked).reasons), default="")
+        last = Met(found.allowed, reason, ask)
+        if found.allowed is False:
+            return last
+        if found.allowed is None:
+            unknown = unknown or last
+    return unknown or last

@@ -1,0 +1,238 @@
+"""Proposed roles and bindings over those of a cluster: what the files name is as they say, and everything else stays.
+
+A ClusterRole with an aggregationRule has the rules that a controller gathers for it (kubernetes
+pkg/controller/clusterroleaggregation): for each selector in order, those of the matching ClusterRoles by name. A recorded role
+keeps its stored rules, unless the files change a role that it gathers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...authorization.documents import BINDINGS, ClusterRole, binding_from_object, cluster_role_from_object, rules_from_object
+from ...authorization.rbac import Binding, Bindings, RbacObjects, Rule, Rules, Versions
+from ...authorization.recorded import ClusterRoles
+from ...request import Known, Object, Unknown
+
+_CHANGING = "a ClusterRole that it gathers was changed just before, and either version may have been in force"
+
+
+class ClusterRbac(RbacObjects, Protocol):
+    """The RBAC objects of a cluster at a moment, with the labels of its ClusterRoles."""
+
+    def cluster_roles(self) -> ClusterRoles:
+        """Every ClusterRole with its labels and its aggregation rule."""
+        ...
+
+    def namespaces(self) -> Iterable[str]:
+        """The namespaces that have bindings at any time."""
+        ...
+
+
+class NoRbac:
+    """A cluster without roles and bindings: the ground for files that replace everything."""
+
+    def bindings(self, namespace: str) -> Bindings:
+        """See RbacObjects."""
+        return Bindings(())
+
+    def role(self, namespace: str, name: str) -> Versions[Rules]:
+        """See RbacObjects."""
+        return (Known(None, "the files name no such role"),)
+
+    def cluster_roles(self) -> ClusterRoles:
+        """See ClusterRbac."""
+        return ClusterRoles(())
+
+    def namespaces(self) -> Iterable[str]:
+        """See ClusterRbac."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Proposed roles and bindings. With `is_only`, nothing but these exists.
+
+    `sources` says for each object, by (kind, namespace, name), where it was found.
+    """
+
+    roles: Mapping[tuple[str, str], Rules]
+    cluster_roles: Mapping[str, ClusterRole]
+    bindings: Mapping[str, tuple[Binding, ...]]
+    is_only: bool = False
+    sources: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+
+    @classmethod
+    def from_objects(cls, objects: Iterable[tuple[Object, str]], is_only: bool = False) -> Proposal:
+        """Read objects with their places in files; of two with one name the later one counts. Raises InputError.
+
+        Objects of other kinds are left out.
+        """
+        roles: dict[tuple[str, str], Rules] = {}
+        cluster_roles: dict[str, ClusterRole] = {}
+        bindings: dict[tuple[str, str], Binding] = {}
+        sources: dict[tuple[str, str, str], str] = {}
+        for value, source in objects:
+            kind, metadata = value.get("kind"), value.get("metadata") or {}
+            namespace, name = "", str(metadata.get("name") or "")
+            if kind == "Role":
+                namespace = str(metadata.get("namespace") or "default")
+                roles[namespace, name] = rules_from_object(value, source)
+            elif kind == "ClusterRole":
+                cluster_roles[name] = cluster_role_from_object(value, source)
+            elif kind in BINDINGS:
+                binding = binding_from_object(value, source)
+                namespace = binding.namespace
+                bindings[namespace, name] = binding
+            else:
+                continue
+            sources[str(kind), namespace, name] = source
+        by_namespace: dict[str, tuple[Binding, ...]] = {}
+        for (namespace, _), binding in bindings.items():
+            by_namespace[namespace] = (*by_namespace.get(namespace, ()), binding)
+        return cls(roles, cluster_roles, by_namespace, is_only, sources)
+
+    def over(self, ground: ClusterRbac) -> Overlay:
+        """The proposal over the objects of a cluster at a moment."""
+        return Overlay(self, ground)
+
+
+class Overlay:
+    """A proposal over the objects of a cluster at one moment; implements ClusterRbac. It keeps what it has found.
+
+    `ground` are the cluster's own objects, also where the proposal replaces everything.
+    """
+
+    def __init__(self, proposal: Proposal, ground: ClusterRbac) -> None:
+        self.proposal = proposal
+        self.ground = ground
+        self._base: ClusterRbac = NoRbac() if proposal.is_only else ground
+        self._bindings: dict[str, Bindings] = {}
+        self._roles: dict[tuple[str, str], Versions[Rules]] = {}
+        self._gathering: dict[str, ClusterRole] | None = None
+
+    def bindings(self, namespace: str) -> Bindings:
+        """See RbacObjects."""
+        found = self._bindings.get(namespace)
+        if found is None:
+            found = self._bindings[namespace] = self._bindings_of(namespace)
+        return found
+
+    def _bindings_of(self, namespace: str) -> Bindings:
+        ground, given = self._base.bindings(namespace), self.proposal.bindings.get(namespace, ())
+        if not given:
+            return ground
+        replaced = {binding.name for binding in given}
+        kept = [(name, versions) for name, versions in zip(ground.names, ground.every(), strict=True) if name not in replaced]
+        proposed: list[tuple[str, Versions[Binding]]] = [(binding.name, (Known(binding, "proposed"),)) for binding in given]
+        every = [*kept, *proposed]
+        return Bindings((versions for _, versions in every), ground.missing, [name for name, _ in every])
+
+    def role(self, namespace: str, name: str) -> Versions[Rules]:
+        """See RbacObjects."""
+        found = self._roles.get((namespace, name))
+        if found is None:
+            found = self._roles[namespace, name] = self._role_of(namespace, name)
+        return found
+
+    def _role_of(self, namespace: str, name: str) -> Versions[Rules]:
+        if namespace:
+            given = self.proposal.roles.get((namespace, name))
+            return self._base.role(namespace, name) if given is None else (Known(given, "proposed"),)
+        role = self.proposal.cluster_roles.get(name)
+        if role is not None and role.selectors is None:
+            return (Known(role.rules, "proposed"),)
+        if role is None:
+            role = self._gathers().get(name)
+        return self._base.role("", name) if role is None else (self._gathered(role),)
+
+    def touches_binding(self, namespace: str, name: str) -> bool:
+        """Whether a binding is another one than the cluster's: the files name it, or replace everything."""
+        return self.proposal.is_only or any(binding.name == name for binding in self.proposal.bindings.get(namespace, ()))
+
+    def touches_role(self, kind: str, namespace: str, name: str) -> bool:
+        """Whether a role may be another one than the cluster's: the files name it or one that it gathers, or replace everything."""
+        if self.proposal.is_only:
+            return True
+        if kind == "Role":
+            return (namespace, name) in self.proposal.roles
+        return name in self.proposal.cluster_roles or name in self._gathers()
+
+    def namespaces(self) -> tuple[str, ...]:
+        """Every namespace that has bindings, in the cluster or in the files."""
+        return tuple(sorted({*self.ground.namespaces(), *self.proposal.bindings} - {""}))
+
+    def cluster_roles(self) -> ClusterRoles:
+        """See ClusterRbac."""
+        base, given = self._base.cluster_roles(), self.proposal.cluster_roles
+        kept = [versions for versions in base.found if not _names(versions) & given.keys()]
+        proposed: list[Versions[ClusterRole]] = [(Known(role, "proposed"),) for role in given.values()]
+        return ClusterRoles((*kept, *proposed), base.missing)
+
+    @property
+    def touches_any_role(self) -> bool:
+        """Whether the files name any role, or replace everything."""
+        return self.proposal.is_only or bool(self.proposal.roles or self.proposal.cluster_roles)
+
+    def _gathers(self) -> dict[str, ClusterRole]:
+        """The cluster's own roles that gather another one because of the files, by name."""
+        if self._gathering is None:
+            self._gathering = {role.name: role for role in self._regathered()}
+        return self._gathering
+
+    def _regathered(self) -> Iterator[ClusterRole]:
+        given = self.proposal.cluster_roles
+        if not given:
+            return
+        ground = [role for role in self._ground_roles() if role is not None]
+        changed = [role.labels for role in given.values()] + [role.labels for role in ground if role.name in given]
+        rest = [role for role in ground if role.name not in given and role.selectors]
+        while found := [role for role in rest if any(role.gathers(labels) for labels in changed)]:
+            yield from found
+            # Roles that gather these are changed in turn.
+            changed = [role.labels for role in found]
+            rest = [role for role in rest if role not in found]
+
+    def _ground_roles(self) -> Iterator[ClusterRole | None]:
+        """Every version of every ClusterRole of the cluster; None for one that is not known."""
+        for versions in self._base.cluster_roles().found:
+            for version in versions:
+                if isinstance(version, Unknown):
+                    yield None
+                elif version.value is not None:
+                    yield version.value
+
+    def _gathered(self, role: ClusterRole) -> Known[Rules | None] | Unknown:
+        ground = self._base.cluster_roles()
+        if ground.missing:
+            return Unknown(f"which ClusterRoles {role.name} gathers: {ground.missing}")
+        members = dict(self.proposal.cluster_roles)
+        for versions in ground.found:
+            if len(versions) > 1:
+                return Unknown(_CHANGING)
+            (version,) = versions
+            if isinstance(version, Unknown):
+                return Unknown(f"which ClusterRoles {role.name} gathers: {version.reason}")
+            if version.value is not None:
+                members.setdefault(version.value.name, version.value)
+        return Known(tuple(_rules_of(role, members, {role.name})), "gathered from the proposed roles")
+
+
+def _names(versions: Versions[ClusterRole]) -> set[str]:
+    return {version.value.name for version in versions if isinstance(version, Known) and version.value is not None}
+
+
+def _rules_of(role: ClusterRole, members: Mapping[str, ClusterRole], visited: set[str]) -> dict[Rule, None]:
+    """The rules that a role gathers, also through roles that gather in turn, in the controller's order."""
+    rules: dict[Rule, None] = {}
+    for selector in role.selectors or ():
+        for _, member in sorted(members.items()):
+            if member.name in visited or not selector.selects(member.labels):
+                continue
+            if member.selectors is None:
+                rules.update(dict.fromkeys(member.rules))
+            else:
+                rules.update(_rules_of(member, members, {*visited, member.name}))
+    return rules
