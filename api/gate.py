@@ -20,9 +20,11 @@ from ingest.errors import LakeError
 from .errors import error_response
 from .origin import answers_to
 from .pages.errors import for_reader
+from .pages.html import STATIC_TYPES
 from .readers import NotAReaderError, Readers
 
-_OPEN_PATHS = frozenset({"/healthz"})
+# The style and the script hold no data, and the page that asks for a token needs them.
+_OPEN_PATHS = frozenset({"/healthz", *(f"/static/{name}" for name in STATIC_TYPES)})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _AUTHORIZATION_BYTES_MAX = 20_000
 # Pages bring their own content policy; every other answer is data, and nothing in it may run.

@@ -160,7 +160,10 @@ class Jobs:
         """One job. Raises NotFoundError."""
         found = self._jobs.get(job_id)
         if found is None:
-            raise NotFoundError(f"there is no replay {ascii(job_id)[:60]} here", "its run may be in the list of runs")
+            raise NotFoundError(
+                f"there is no replay {ascii(job_id)[:60]} here",
+                "`hindcast runs list` and the page `/runs` list the runs of the lake",
+            )
         return found
 
     def counting(self, run_id: str) -> Job | None:

@@ -215,7 +215,7 @@ def _stored(lake: Path, run_id: str) -> StoredRun:
 
 
 def _no_such_run(run_id: str) -> NotFoundError:
-    return NotFoundError(f"the lake has no run {ascii(run_id)[:60]}", "the list of runs names them")
+    return NotFoundError(f"the lake has no run {ascii(run_id)[:60]}", "`hindcast runs list` and the page `/runs` list them")
 
 
 def _verdicts(lake: Path, run_id: str) -> Path:

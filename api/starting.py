@@ -22,8 +22,9 @@ _BODY_BYTES_DROPPED = 1024 * 1024
 _REQUEST_SECONDS_MAX = 2.0
 _LINGER_SECONDS_MAX = 1.0
 _PAGE = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="{RETRY_AFTER_SECONDS}">
-<title>Hindcast is starting</title></head>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<meta http-equiv="refresh" content="{RETRY_AFTER_SECONDS}"><title>Hindcast is starting</title></head>
 <body><h1>Hindcast is starting</h1><p>This page asks again by itself until the pages are there.</p></body></html>
 """
 

@@ -11,15 +11,17 @@ from fastapi.responses import HTMLResponse, Response
 from .html import page
 
 _TITLES = {
+    400: "This address has a mistake",
     401: "You need a token",
     403: "You may not do this",
-    404: "There is no such page",
+    404: "Not found",
     405: "This address does not take that",
     409: "The lake cannot tell",
-    422: "That asks too much",
+    422: "This cannot be answered",
     500: "Something went wrong",
     503: "The lake cannot be read",
 }
+_SIGN_IN = "reload this page; the browser then asks for a name and a password: any name will do, and the password is the token"
 _KEPT_HEADERS = ("www-authenticate", "retry-after", "allow")
 # The router's errors for unknown addresses and methods.
 _UNKNOWN = {
@@ -47,6 +49,8 @@ def for_reader(request: Request, response: Response) -> Response:
     if message in _UNKNOWN:
         words, hint = _UNKNOWN[message]
         message = words.format(path=request.url.path[:_PATH_SHOWN], method=request.method)
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        hint = _SIGN_IN
     found = error_page(request, response.status_code, message, hint)
     found.headers.update({name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers})
     return found

@@ -16,7 +16,8 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pipeline.report.cells import visible, visible_value
+from pipeline.report.cells import visible_value
+from pipeline.report.markup import coded, soft, user
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
 
@@ -44,11 +45,8 @@ STATIC_TYPES = {
 }
 # The filters that a reader takes along from page to page.
 KEPT_EVERYWHERE = ("since", "until", "namespace", "cluster")
-_PIECES = re.compile(r"[^:/@._…-]*[:/@._…-]*")
-_SERVICE_ACCOUNT = "system:serviceaccount:"
-_USER_MAX = 40
 # Headings as our templates write them; those for screen readers only do not name a section of the page.
-_HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>', re.DOTALL)
+_HEADING = re.compile(r'<h2 id="([^"]+?)(?:-title)?">(.*?)</h2>', re.DOTALL)
 _HIDDEN = re.compile(r'<a class="anchor".*?</a>', re.DOTALL)
 # Each status with its sign and the class of its colour; the sign and the word carry the meaning.
 _STATUSES = {
@@ -229,30 +227,6 @@ def time_of_moment(ts: datetime) -> Markup:
 
 def _time(ts: datetime | None, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(ts.isoformat(), text) if ts is not None else escape(text)
-
-
-def coded(text: str) -> Markup:
-    """A sentence of Hindcast's own with commands in backticks."""
-    parts = [escape(part) for part in text.split("`")]
-    return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts))
-
-
-def soft(text: str | None) -> Markup:
-    """A name that may be broken after its punctuation, so that tables need not break it inside a word; empty without a name."""
-    return Markup("<wbr>").join(_PIECES.findall(text or ""))
-
-
-def user(name: str | None) -> Markup:
-    """A user on one line: a service account as `sa namespace:name`, a long name without its middle. The whole name is the title."""
-    whole = visible(name or "")
-    short = whole.removeprefix(_SERVICE_ACCOUNT)
-    kind = Markup('<span class="soft">sa</span> ') if short != whole else ""
-    if len(short) > _USER_MAX:
-        half = (_USER_MAX - 1) // 2
-        short = f"{short[:half]}…{short[-half:]}"
-    if short == whole:
-        return Markup('<span class="user">{}</span>').format(soft(whole))
-    return Markup('<span class="user" title="{}">{}{}</span>').format(whole, kind, soft(short))
 
 
 def contents(body: Markup) -> list[tuple[str, str]]:

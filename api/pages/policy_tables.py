@@ -24,7 +24,7 @@ from pipeline.report.words import workload
 from .tables import Asked, Column, Table, table
 
 # A page shows this many rows of a table until all are asked for.
-_ROWS_SHOWN = 12
+_ROWS_SHOWN = 8
 
 
 def policy_tables(entry: PolicyReadiness, days: Sequence[DayCount], asked: Asked) -> Mapping[str, Table[Any] | None]:

@@ -20,6 +20,7 @@ from . import charts
 from .cells import visible_value
 from .data import API_VERSION, plain
 from .figures import figures_by_group
+from .markup import coded, soft, user
 from .model import Report
 from .outcomes import OUTCOMES, Outcome
 from .words import answer, day, exemptions_title, fates, percent, policy_name, step, workload
@@ -82,6 +83,7 @@ def _template() -> Template:
     )
     environment.filters.update(
         answer=answer,
+        coded=coded,
         day=day,
         fates=fates,
         figures=figures_by_group,
@@ -89,8 +91,10 @@ def _template() -> Template:
         percent=percent,
         policy_name=policy_name,
         rules=_rules,
+        soft=soft,
         step=step,
         exemptions_title=exemptions_title,
+        user=user,
         workload=workload,
         yaml=_yaml,
     )

@@ -60,6 +60,8 @@ TOO_WIDE = """
   .filter((element) => element.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
   .map((element) => `${element.tagName}.${element.className}`)
 """
+# Everything on a page that is folded until a reader opens it.
+UNFOLD = "document.querySelectorAll('details').forEach((part) => { part.open = true; })"
 # What a screen reader or a keyboard stumbles over: headings out of order, fields without labels, boxes that no key can scroll.
 OBSTACLES = """
 (() => {
@@ -182,6 +184,7 @@ def test_a_page_fits_its_window_can_be_read_and_runs_nothing_else(
     (folder / f"{name}-{size}-{scheme}.png").write_bytes(picture)
     assert struct.unpack(">II", picture[16:24]) == (width, height)
     assert browser.ask("innerWidth") == width
+    browser.ask(UNFOLD)
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.ask(TOO_WIDE) == []
     assert browser.ask(CONTRAST) == []
@@ -190,6 +193,23 @@ def test_a_page_fits_its_window_can_be_read_and_runs_nothing_else(
     # The style was loaded, and follows the reader's wish.
     background = browser.ask("getComputedStyle(document.body).backgroundColor")
     assert background == {"light": "rgb(246, 247, 249)", "dark": "rgb(15, 20, 26)"}[scheme]
+
+
+def test_a_link_to_a_folded_section_opens_it(site: Site, browser: Browser) -> None:
+    """Sections that few readers need are one line. The contents list, an address and a sorted table still lead into them."""
+    browser.look(1280, 900, "light")
+    browser.open(site.origin + site.paths["policy"])
+    is_open = "document.getElementById('namespaces').checkVisibility()"
+    assert not browser.ask(is_open)
+    browser.ask("document.querySelector('.contents a[href=\"#namespaces\"]').click()")
+    browser.wait_until(is_open)
+    browser.wait_until("document.getElementById('namespaces-title').getBoundingClientRect().top < innerHeight")
+    sorts = browser.ask("document.querySelector('#table-namespaces thead a').getAttribute('href')")
+    browser.open(f"{site.origin}/evidence")
+    browser.open(site.origin + sorts)
+    browser.wait_until(is_open)
+    titles = browser.ask("[...document.querySelectorAll('h2')].map((title) => title.checkVisibility())")
+    assert all(titles)
 
 
 def test_the_keyboard_reaches_the_content_first_and_everything_after(site: Site, browser: Browser) -> None:

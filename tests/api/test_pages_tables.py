@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from api.pages.html import user
 from api.pages.tables import Asked, Column, file_of, table
 from ingest.errors import InputError
+from pipeline.report.markup import user
 from queries import open_lake
 from tests.markup import Element
 from tests.walking import Pages, links, main

@@ -23,6 +23,7 @@ from api.oidc import Oidc, OidcRules, TokenRefusedError
 from api.readers import NotAReaderError, Readers, read_tokens
 from api.settings import Settings
 from ingest.errors import InputError, LakeError
+from tests.markup import faults, read_page
 from tests.querying import QueryClient
 
 ISSUER, AUDIENCE = "https://issuer.example", "hindcast"
@@ -291,7 +292,7 @@ PATHS = (
     "/replays",
     "/nothing",
     "http://127.0.0.1/",
-    "http://127.0.0.1/static/hindcast.css",
+    "http://127.0.0.1/static/other",
 )
 
 
@@ -304,6 +305,18 @@ def test_nothing_is_told_to_strangers(guarded: QueryClient, path: str) -> None:
         assert response.headers["www-authenticate"].startswith("Bearer" if "/api/" in str(response.url) else "Basic")
     assert guarded.send("POST", "/replays", content=b"x").status_code == 401
     assert guarded.send("DELETE", f"/replays/{'0' * 32}").status_code == 401
+
+
+def test_a_browser_without_a_token_gets_a_styled_page_that_says_how_to_show_one(guarded: QueryClient) -> None:
+    response = guarded.send("GET", "http://127.0.0.1/violations", headers={"Accept": "text/html"})
+    assert (response.status_code, response.headers["www-authenticate"].partition(" ")[0]) == (401, "Basic")
+    page = read_page(response.text)
+    assert faults(page) == []
+    assert "You need a token" in next(page.all("main")).words()
+    assert "the password is the token" in next(page.all("main")).words()
+    for element in page.all("link", "script"):
+        path = element.attributes.get("href") or element.attributes["src"]
+        assert guarded.send("GET", f"http://127.0.0.1{path}").status_code == 200, path
 
 
 def test_readers_are_let_in_by_either_proof_and_others_are_forbidden(guarded: QueryClient) -> None:

@@ -54,6 +54,17 @@ const arrive = async () => {
 };
 setTimeout(arrive, 2000);
 
+/* Newer browsers open a folded part when a link leads into it; this does it for older ones. */
+const unfold = () => {
+  let at = location.hash && document.getElementById(location.hash.slice(1));
+  if (!at) return;
+  const wanted = at;
+  for (at = at.closest("details:not([open])"); at; at = at.parentElement.closest("details:not([open])")) at.open = true;
+  wanted.scrollIntoView();
+};
+addEventListener("hashchange", unfold);
+unfold();
+
 /* A chosen file is shown in the text field, where it can still be changed. */
 const file = document.querySelector("input[type=file][data-into]");
 if (file) {

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.report.html import to_html
 from pipeline.report.model import Report
-from tests.api.test_pages_look import CONTRAST, OBSTACLES, TOO_WIDE
+from tests.api.test_pages_look import CONTRAST, OBSTACLES, TOO_WIDE, UNFOLD
 from tests.browsing import Browser, chromium
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium is installed")
@@ -46,6 +46,8 @@ def test_it_fits_the_window_can_be_read_and_loads_nothing(
     folder = Path(os.environ.get("HINDCAST_SCREENSHOTS") or tmp_path)
     (folder / f"report-{request.node.callspec.params['any_report']}-{size}-{scheme}.png").write_bytes(picture)
     assert struct.unpack(">II", picture[16:24]) == (width, height)
+    # Its folded parts must fit, too.
+    browser.ask(UNFOLD)
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.ask(TOO_WIDE) == []
     assert browser.ask(CONTRAST) == []

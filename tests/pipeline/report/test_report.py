@@ -23,7 +23,7 @@ def test_html_escapes_the_log_and_loads_nothing(report: Report) -> None:
     assert set(re.findall(r"https?://[^\s\"'<]+", page)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
     assert "NOT READY" in page
     assert "oldObject: no earlier version" in page
-    assert "Deployment/cart-17 (pods)" in page
+    assert "Deployment/cart-17 (pods)" in page.replace("<wbr>", "")
 
 
 def test_each_reason_for_unknown_stands_once(report: Report) -> None:
@@ -83,7 +83,7 @@ def test_the_verdict_comes_first(report: Report) -> None:
 
 
 def test_every_part_of_the_model_is_in_html_and_markdown(report: Report) -> None:
-    for text in (to_markdown(report), to_html(report)):
+    for text in (to_markdown(report), to_html(report).replace("<wbr>", "")):
         for part in (
             "system:node:n1",
             "Deployment/web",
