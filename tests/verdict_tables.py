@@ -171,10 +171,14 @@ def compare(old: Path, new: Path) -> Iterator[str]:
 def _differing_rows(name: str, old: Path, new: Path) -> Iterator[str]:
     with closing(duckdb.connect()) as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        names = [[column[0] for column in connection.sql(f"FROM '{each / name}.parquet'").description] for each in (old, new)]
+        for gone in [column for column in names[0] if column not in names[1]]:
+            yield f"{name}: the new table has no column {gone}"
+        # A column that only the new version has is no difference: the old version said nothing of it.
+        both = ", ".join(column for column in names[0] if column in names[1])
         for said, one, other in (("only in the old table", old, new), ("only in the new table", new, old)):
-            found = connection.execute(
-                f"FROM (FROM '{one / name}.parquet' EXCEPT ALL FROM '{other / name}.parquet') ORDER BY ALL"
-            ).fetchall()
+            left, right = (f"SELECT {both} FROM '{each / name}.parquet'" for each in (one, other))
+            found = connection.execute(f"FROM ({left} EXCEPT ALL {right}) ORDER BY ALL").fetchall()
             if found:
                 yield f"{name}: {len(found):,} rows {said}"
                 yield from (f"  {row}" for row in found[:_SHOWN_MAX])

@@ -1,5 +1,6 @@
 """Replay: plan, run, compare."""
 
+from ..stages.verdict import VERDICTS
 from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements, version_hint
 from .difference import ExpressionDifference, RequestDifference, difference, request_difference
 from .execute import run_replay
@@ -8,7 +9,6 @@ from .planning import plan_replay
 from .processes import start_processes
 from .readers import open_for_plan
 from .recorded import plan_replay_from_log, policies_as_of
-from .verdicts import VERDICTS
 
 __all__ = [
     "VERDICTS",

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from ingest.errors import LakeError
 
-from .verdicts import JUDGED, SETS, VERDICT_VALUES
+from ..stages.verdict import VERDICT_VALUES
+from .verdicts import JUDGED, SETS
 
 _COUNTS = "hindcast.counts"
 _SCHEMAS = {"judged": JUDGED, "sets": SETS, "verdicts": VERDICT_VALUES}

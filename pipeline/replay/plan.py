@@ -24,10 +24,10 @@ from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
 from ..matching import Target
 from ..request import GroupVersionResource
-from .verdicts import VERDICTS
+from ..stages.verdict import VERDICTS
 
 # Raised when the same plan would give other verdicts or another layout, so that older runs do not count as this one.
-FORMAT = 7
+FORMAT = 8
 # Events per part: as many as a row group of a file has. An interrupted run loses no more than these.
 PART_EVENTS = 50_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The verdict table: one row per (audit_id, pass, policy, binding, param, expression_index), the contract with reports.
+"""Builds and writes verdict tables; see pipeline/stages/verdict.py for their columns.
 
 Most rows of a run differ only in the request: a policy's verdict on an admitted request is made once and repeated. So a table is
 built from the distinct verdicts and two columns of indices, without a Python object per row.
@@ -16,31 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..admission.policies.verdict import PolicyVerdict
+from ..stages.verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Verdict
 
-_FIELDS: list[pa.Field[Any]] = [
-    pa.field("run_id", pa.string(), nullable=False),
-    pa.field("cluster", pa.string(), nullable=False),
-    pa.field("audit_id", pa.string(), nullable=False),
-    pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
-    pa.field("pass", pa.int32(), nullable=False),
-    pa.field("policy", pa.string(), nullable=False),
-    pa.field("binding", pa.string()),
-    pa.field("param_namespace", pa.string()),
-    pa.field("param_name", pa.string()),
-    pa.field("expression_index", pa.int32()),
-    pa.field("decision", pa.string(), nullable=False),
-    pa.field("effect", pa.string()),
-    pa.field("message", pa.string()),
-    pa.field("reason", pa.string()),
-    pa.field("code", pa.int32()),
-    pa.field("why", pa.string()),
-    pa.field("evidence", pa.string(), nullable=False),
-    pa.field("actions", pa.list_(pa.string()), nullable=False),
-    pa.field("audit_annotations", pa.map_(pa.string(), pa.string()), nullable=False),
-    # Configuration errors, errors of audit annotations and a missing namespace deny regardless of the binding's actions.
-    pa.field("bypasses_actions", pa.bool_(), nullable=False),
-]
-VERDICTS = pa.schema(_FIELDS)
 _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
 # The same columns as they are built and written; a reader gets plain texts.
 ENCODED = pa.schema(
@@ -48,14 +25,13 @@ ENCODED = pa.schema(
 )
 # The columns of a request that a table of verdicts holds.
 IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
-# The tables of a part of a run: one row per distinct verdict, per distinct set of them, and per pass of a request.
-VERDICT_VALUES = pa.schema(_FIELDS[5:])  # from `policy` on, in the order of `_values`
+# The tables of a part of a run besides the distinct verdicts: one row per distinct set of them, and per pass of a request.
 SETS = pa.schema([pa.field("members", pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False)])
 JUDGED = pa.schema(
     [
-        *_FIELDS[1:4],
+        *PASS_FIELDS[:3],
         pa.field("stage_ts", pa.timestamp("us", tz="UTC"), nullable=False),
-        _FIELDS[4],
+        PASS_FIELDS[3],
         pa.field("set", pa.int32(), nullable=False),
     ]
 )
@@ -69,10 +45,10 @@ _NOTHING = -1  # stands for the set of no verdicts
 
 
 class Collector(Protocol):
-    """Takes the verdicts of requests as they are found."""
+    """Takes the verdicts of policies as they are found."""
 
     def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
-        """Take the policies' verdicts on one pass of the request in a row."""
+        """Take the verdicts on one pass of the request in a row."""
         ...
 
 
@@ -104,15 +80,15 @@ class VerdictBuilder:
         self._rows: list[int] = []
         self._passes: list[int] = []
         self._found: list[int] = []
-        self._distinct: list[PolicyVerdict] = []
+        self._distinct: list[Verdict] = []
         self._sets: dict[tuple[int, ...], int] = {}
         # By identity, which is cheap; it is stable because the objects are kept here.
         self._index_of: dict[int, int] = {}
         self._set_of: dict[int, int] = {}
         self._kept: list[object] = []
 
-    def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
-        """Add the policies' verdicts on one pass of the request in a row; without verdicts it adds nothing."""
+    def add(self, row: int, verdicts: Sequence[Verdict], pass_index: int = 0) -> None:
+        """Add the verdicts on one pass of the request in a row; without verdicts it adds nothing."""
         found = self._set_of.get(id(verdicts))
         if found is None:
             self._kept.append(verdicts)
@@ -123,7 +99,7 @@ class VerdictBuilder:
             self._passes.append(pass_index)
             self._found.append(found)
 
-    def _index(self, verdict: PolicyVerdict) -> int:
+    def _index(self, verdict: Verdict) -> int:
         index = self._index_of.get(id(verdict))
         if index is None:
             index = self._index_of[id(verdict)] = len(self._distinct)
@@ -147,7 +123,7 @@ class VerdictBuilder:
 
     def verdicts(self) -> pa.Table:
         """The distinct verdicts, with the columns VERDICT_VALUES."""
-        values = list(zip(*map(_values, self._distinct), strict=True)) or [()] * len(VERDICT_VALUES)
+        values = list(zip(*(verdict.row for verdict in self._distinct), strict=True)) or [()] * len(VERDICT_VALUES)
         columns = [pa.array(column, field.type) for field, column in zip(VERDICT_VALUES, values, strict=True)]
         return pa.Table.from_arrays(columns, schema=VERDICT_VALUES)
 
@@ -183,24 +159,3 @@ def _repeated(values: pa.Array[Any], indices: pa.Array[Any]) -> pa.Array[Any]:
         return values.take(indices)
     encoded = values.dictionary_encode()
     return pa.DictionaryArray.from_arrays(encoded.indices.take(indices), encoded.dictionary)
-
-
-def _values(verdict: PolicyVerdict) -> tuple[object, ...]:
-    """The columns from `policy` on. A field that kube-apiserver leaves empty is null: empty strings carry no information."""
-    return (
-        verdict.policy,
-        verdict.binding,
-        verdict.param_namespace,
-        verdict.param_name,
-        verdict.expression_index,
-        str(verdict.decision),
-        str(verdict.effect) if verdict.effect else None,
-        verdict.message or None,
-        verdict.reason or None,
-        verdict.code,
-        verdict.why or None,
-        str(verdict.evidence),
-        [str(action) for action in verdict.actions],
-        list(verdict.audit_annotations.items()),
-        verdict.bypasses_actions,
-    )

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from ...cel.defects import DEFECT
 from ...request import Grade
+from ...stages.verdict import Row
 from .model import Action
 
+STAGE = "validating"  # validating admission: the stage of the policies
 NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 INSUFFICIENT = "insufficient"  # the evidence of an unknown
 RECORDED = "recorded"  # not evaluated: the server's own answer to the request proves it
@@ -66,3 +68,28 @@ class PolicyVerdict(NamedTuple):
     def is_summary(self) -> bool:
         """Whether this row only sums up the rows of single expressions."""
         return self.expression_index is None and not self.message and self.decision is not Decision.NOMATCH
+
+    @property
+    def row(self) -> Row:
+        """See stages.verdict. A field that kube-apiserver leaves empty is null: empty strings carry no information.
+
+        `rule_ref` and what the log recorded follow from the policy, the binding and the request; see runs.export.
+        """
+        return Row(
+            self.policy,
+            self.binding,
+            self.param_namespace,
+            self.param_name,
+            self.expression_index,
+            str(self.decision),
+            str(self.effect) if self.effect else None,
+            self.message or None,
+            self.reason or None,
+            self.code,
+            self.why or None,
+            str(self.evidence),
+            [str(action) for action in self.actions],
+            list(self.audit_annotations.items()),
+            self.bypasses_actions,
+            STAGE,
+        )

@@ -1,0 +1,95 @@
+"""The verdict table, the contract between stages and their readers: one row per (audit_id, pass, stage, policy, binding, param,
+expression_index).
+
+`policy` names the judged thing: a policy, a webhook configuration, a definition; or the stage, where a row judges a whole request.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+_FIELDS: list[pa.Field[Any]] = [
+    pa.field("run_id", pa.string(), nullable=False),
+    pa.field("cluster", pa.string(), nullable=False),
+    pa.field("audit_id", pa.string(), nullable=False),
+    pa.field("ts", pa.timestamp("us", tz="UTC"), nullable=False),
+    pa.field("pass", pa.int32(), nullable=False),
+    pa.field("policy", pa.string(), nullable=False),
+    pa.field("binding", pa.string()),
+    pa.field("param_namespace", pa.string()),
+    pa.field("param_name", pa.string()),
+    pa.field("expression_index", pa.int32()),
+    pa.field("decision", pa.string(), nullable=False),
+    pa.field("effect", pa.string()),
+    pa.field("message", pa.string()),
+    pa.field("reason", pa.string()),
+    pa.field("code", pa.int32()),
+    pa.field("why", pa.string()),
+    pa.field("evidence", pa.string(), nullable=False),
+    pa.field("actions", pa.list_(pa.string()), nullable=False),
+    pa.field("audit_annotations", pa.map_(pa.string(), pa.string()), nullable=False),
+    # Configuration errors, errors of audit annotations and a missing namespace deny regardless of the binding's actions.
+    pa.field("bypasses_actions", pa.bool_(), nullable=False),
+    pa.field("stage", pa.string(), nullable=False),
+    pa.field("rule_ref", pa.string()),
+    pa.field("recorded", pa.string()),
+    pa.field("flip", pa.string()),
+    pa.field("detail", pa.string()),
+]
+VERDICTS = pa.schema(_FIELDS)
+# What identifies a pass of a request, and what is said of it.
+PASS_FIELDS = _FIELDS[1:5]
+VERDICT_VALUES = pa.schema(_FIELDS[5:])  # from `policy` on, in the order of Row
+
+
+class Flip(StrEnum):
+    """How a verdict differs from what the log recorded of the same request at the same stage."""
+
+    SAME = "same"
+    NEWLY_DENIED = "newly-denied"
+    NEWLY_ALLOWED = "newly-allowed"
+    STILL_DENIED = "still-denied"
+    CHANGED = "changed"  # still allowed, but the stored object would differ
+    UNKNOWN = "unknown"
+
+
+class Row(NamedTuple):
+    """The columns of a verdict, without those of its request, in the order of VERDICT_VALUES. Texts are None where they are empty.
+
+    `rule_ref` is the place of the rule that decided, as `KIND/NAME/PATH`. `recorded` is what the log says that this stage made of
+    the request, and `flip` a Flip; both are None where the record names another rule or none. `detail` is JSON of what only
+    this stage has.
+    """
+
+    policy: str
+    binding: str | None
+    param_namespace: str | None
+    param_name: str | None
+    expression_index: int | None
+    decision: str
+    effect: str | None
+    message: str | None
+    reason: str | None
+    code: int | None
+    why: str | None
+    evidence: str
+    actions: list[str]
+    audit_annotations: list[tuple[str, str]]
+    bypasses_actions: bool
+    stage: str
+    rule_ref: str | None = None
+    recorded: str | None = None
+    flip: str | None = None
+    detail: str | None = None
+
+
+class Verdict(Protocol):
+    """A verdict of any stage."""
+
+    @property
+    def row(self) -> Row:
+        """Its columns."""
+        ...
