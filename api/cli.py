@@ -51,6 +51,7 @@ COMMANDS = {
     "explain": "Explain the verdict on one recorded request",
     "readiness": "Decide whether policies may deny, with the figures",
     "exemptions": "Find narrow exemptions, or review existing ones",
+    "least-privilege": "Write the smallest roles for what a user did",
     "gate": "Decide in CI, with an exit code",
     "policy": "Measure the CEL cost of policies",
     "watch": "Replay events as they arrive",
@@ -108,7 +109,7 @@ def application() -> typer.Typer:
 def _loaded(name: str) -> Any:
     """One command as typer runs it."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    single.command(name)(_finishing(import_module(f".commands.{name}", __package__).command))
+    single.command(name)(_finishing(import_module(f".commands.{name.replace('-', '_')}", __package__).command))
     return typer.main.get_command(single)
 
 

@@ -119,7 +119,7 @@ def test_code_fits_a_terminal_of_80_columns(language: str) -> None:
 
 
 def test_every_command_is_documented() -> None:
-    documented = set(re.findall(r"^\| `hindcast (\w+)`", README, re.MULTILINE))
+    documented = set(re.findall(r"^\| `hindcast ([\w-]+)`", README, re.MULTILINE))
     assert set(COMMANDS) == documented
 
 

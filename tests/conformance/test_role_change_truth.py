@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +17,18 @@ from typing import Any, NamedTuple
 import pytest
 import zstandard
 
-from pipeline.authorization import OtherAuthorizers, RecordedRbac
+from pipeline.authorization import OtherAuthorizers, RecordedRbac, recorded_attributes
+from pipeline.authorization.covering import atoms
+from pipeline.authorization.documents import rules_from_object
+from pipeline.authorization.rbac import Rule
 from pipeline.authorization.recorded import RbacAt
 from pipeline.history.event import Event
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
 from pipeline.stages.authorization import Need, NeedKind, identity_of, meet, needs_of, refusal_of
+from pipeline.stages.authorization.asked import asked_questions
 from pipeline.stages.authorization.judging import Flip, Recorded, judge, recorded_of
+from pipeline.stages.authorization.least import LeastOptions, least_rules, was_allowed
 from pipeline.stages.authorization.overlay import Proposal
 from queries import open_lake
 
@@ -119,3 +124,39 @@ def test_no_files_change_nothing(requests: list[Judgeable]) -> None:
     )
     assert set(flips) == {Flip.STILL_ALLOWED, Flip.STILL_DENIED}
     assert flips.total() == len(requests)
+
+
+def test_the_least_roles_are_those_of_the_recording(story_lake: Path, shared: Path) -> None:
+    """The set `least` holds the exact rights of 25 subjects, but no names for lists, watches and creates. Ours have names there."""
+    source = shared / "data" / "rbac-a"
+    packed = (source / "sets" / "least.json.zst").read_bytes()
+    items = json.loads(zstandard.ZstdDecompressor().decompress(packed, max_output_size=1 << 28))["items"]
+    subjects = json.loads((source / "counts.json").read_text())["leastSubjects"]
+    assert len(subjects) == 25
+    options = LeastOptions(names_max=10**6, counts_on_defaults=False)
+    reader = open_lake(story_lake)
+    for subject in subjects:
+        found = [each for each in asked_questions(reader, user=subject) if each.identity.user.username == subject]
+        used = [recorded_attributes(each.event.verb, each.event.request_uri) for each in found if was_allowed(each)]
+        ours = least_rules((asked for asked in used if asked is not None), options)
+        theirs = [
+            (item["metadata"].get("namespace", ""), rules_from_object(item))
+            for item in items
+            if item["metadata"]["name"] == f"least-{subject.replace(':', '-')}" and "rules" in item
+        ]
+        assert unnamed(ours.items()) == unnamed(theirs), subject
+    reader.close()
+
+
+def unnamed(rules: Iterable[tuple[str, Iterable[Rule]]]) -> set[tuple[str, Rule]]:
+    """The rights with their namespaces, without the names of reads and creates, and without rights that others cover."""
+    found = {
+        (namespace, atom._replace(names=() if atom.verbs[0] in ("list", "watch", "create") else atom.names))
+        for namespace, own in rules
+        for atom in atoms(own)
+    }
+    return {
+        (namespace, atom)
+        for namespace, atom in found
+        if not (namespace and ("", atom) in found) and not (atom.names and (namespace, atom._replace(names=())) in found)
+    }

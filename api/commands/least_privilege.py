@@ -1,0 +1,211 @@
+"""`hindcast least-privilege`: the smallest roles for what a user did, and the rights that nobody used."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+import yaml
+
+from api.context import Context
+from api.output import Column, Format, Table, render
+from ingest.errors import EvidenceError, InputError
+from pipeline.authorization.covering import describe_rule
+from pipeline.replay import Window
+from pipeline.replay.past import load_history
+from pipeline.stages.authorization.least import LeastOptions, default_name
+from pipeline.stages.authorization.privileges import Privileges, Right, least_privilege, unused_grants
+from pipeline.stages.authorization.unused import GrantedRule
+from queries import open_lake
+
+from . import options
+from .window import check_window
+
+_SHOWN = 5
+
+
+def command(
+    context: typer.Context,
+    subject: Annotated[
+        str | None, typer.Option(help="The user, such as alice or system:serviceaccount:ci:deployer.", show_default=False)
+    ] = None,
+    unused: Annotated[
+        bool, typer.Option("--unused", help="List the rules in force with their use instead; without --subject, of everybody.")
+    ] = False,
+    since: options.Since = None,
+    until: options.Until = None,
+    cluster: Annotated[str | None, typer.Option(help="The cluster, if the lake has several.")] = None,
+    names_max: Annotated[
+        int, typer.Option("--max-names", min=1, help="A rule with more resourceNames than these is for every name.")
+    ] = 5,
+    expand_verbs: Annotated[
+        bool, typer.Option("--expand-verbs", help="Add the verbs that clients use together: get, list, watch; update, patch.")
+    ] = False,
+    collapse_namespaces: Annotated[
+        bool,
+        typer.Option("--collapse-namespaces", help="Grant what was used in several namespaces in all of them."),
+    ] = False,
+    defaults: Annotated[
+        bool,
+        typer.Option("--defaults/--no-defaults", help="Leave out what Kubernetes lets every authenticated user do, as discovery."),
+    ] = True,
+    name: Annotated[str | None, typer.Option(help="The name of roles and bindings. Default: by the user.")] = None,
+    kubernetes_version: options.KubernetesVersion = "1.36",
+    limit: options.Limit = None,
+    output: options.Output = Format.YAML,
+) -> int:
+    """Print the smallest roles and bindings for what a user did, as YAML; `-o table` lists the rights with their use."""
+    own: Context = context.obj
+    window = Window(*options.parse_window(since, until))
+    version = options.parse_version(kubernetes_version)
+    check_window(own, window)
+    reader = open_lake(own.lake)
+    try:
+        place = _cluster(cluster, [name for (name,) in reader.sql("SELECT DISTINCT cluster FROM events ORDER BY 1").fetchall()])
+        history = load_history(reader, (), window)
+        if unused:
+            found = unused_grants(reader, history, place, window.since, window.until, version, subject)
+            render([unused_table(found, subject)], Format.TABLE if output is Format.YAML else output, limit=limit)
+            return 0
+        if subject is None:
+            raise InputError("no subject is given", "say with --subject whose roles are meant, or list all grants with --unused")
+        wanted = LeastOptions(names_max, expand_verbs, collapse_namespaces, defaults)
+        privileges = least_privilege(
+            reader, history, place, subject, window.since, window.until, version, wanted, name or default_name(subject)
+        )
+        if not privileges.rights:
+            raise _nothing(privileges, subject, reader.sql("SELECT DISTINCT user_name FROM requests").fetchall())
+    finally:
+        reader.close()
+    if output is Format.YAML:
+        sys.stdout.write(f"# {_summary(privileges)}\n")
+        # Lists of verbs and names are on one line each, as people write them.
+        yaml.safe_dump_all(
+            privileges.manifests, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
+        )
+    elif output is Format.JSON:
+        json.dump({"apiVersion": "v1", "kind": "List", "items": privileges.manifests}, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+    else:
+        render([rights_table(privileges.rights), refused_table(privileges.refused)], output, limit=limit)
+    for sentence in _remarks(privileges):
+        own.say(sentence)
+    return 0
+
+
+def _cluster(given: str | None, clusters: Sequence[str]) -> str:
+    if given is not None and given not in clusters:
+        raise InputError(f"the lake has no cluster {given!r}", f"it has {', '.join(clusters) or 'no events at all'}")
+    if given is None and len(clusters) != 1:
+        raise InputError(f"the lake has the clusters {', '.join(clusters) or 'none'}", "say with --cluster which is meant")
+    return given or clusters[0]
+
+
+def _nothing(privileges: Privileges, subject: str, users: Iterable[tuple[str]]) -> EvidenceError:
+    if privileges.requests:
+        return EvidenceError(
+            f"{subject} needs no role: every authenticated user may make its {privileges.requests:,} allowed requests",
+            "--no-defaults writes roles for these, too",
+        )
+    alike = sorted(name for (name,) in users if name and subject.rpartition(":")[2] in name)[:_SHOWN]
+    return EvidenceError(
+        f"no allowed request of {subject} is recorded",
+        f"did you mean {', '.join(alike)}?" if alike else "ingest its requests first",
+    )
+
+
+def _summary(found: Privileges) -> str:
+    span = f"from {_moment(found.first_ts)} to {_moment(found.last_ts)}"
+    return f"Least privilege of {found.subject} by {found.requests:,} allowed requests {span} in cluster {found.cluster}"
+
+
+def _moment(ts: datetime | None) -> str:
+    return ts.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ts is not None else "the first event"
+
+
+def _remarks(found: Privileges) -> Iterable[str]:
+    """What a reader of the roles has to know, as sentences."""
+    check = found.check
+    unknown = f", {check.unknown:,} unknown" if check.unknown else ""
+    outcome = f"{check.allowed:,} of {check.total:,} requests allowed, {check.refused:,} refused{unknown}"
+    yield f"replay under these roles alone: {outcome}"
+    if found.refused:
+        several = sum(right.requests for right in found.refused)
+        names = ", ".join(f"{right.verb} {right.target}" for right in found.refused[:_SHOWN])
+        more = f" and {len(found.refused) - _SHOWN:,} more" if len(found.refused) > _SHOWN else ""
+        yield f"{several:,} requests were refused then, and the roles do not allow them: {names}{more}"
+    if found.by_default:
+        yield f"requests that need no role, because every authenticated user may make them: {found.by_default:,} (--no-defaults)"
+    if found.by_others:
+        yield f"{found.by_others:,} requests were allowed by another authorizer than RBAC, or for the group system:masters"
+    if found.granted:
+        yield f"the roles hold the rules of {found.granted:,} roles that the subject wrote: RBAC lets nobody grant more than that"
+    if not found.reads:
+        yield "no get, list or watch of this subject is recorded: if the audit policy leaves them out, the roles lack them"
+    else:
+        yield "the roles cover what the log records: requests that the audit policy leaves out are not in them"
+
+
+def rights_table(rights: Iterable[Right]) -> Table:
+    """One row per right that was used."""
+    return _rights_table("rights", rights, "Used rights")
+
+
+def refused_table(rights: Iterable[Right]) -> Table:
+    """One row per right that was asked for and refused."""
+    return _rights_table("refused", rights, "Refused then, and not granted")
+
+
+def _rights_table(key: str, rights: Iterable[Right], title: str) -> Table:
+    columns = [
+        Column("namespace"),
+        Column("verb"),
+        Column("resource"),
+        Column("name"),
+        Column("requests", number=True),
+        Column("first_ts", wide=True),
+        Column("last_ts"),
+    ]
+    rows = [
+        [right.namespace, right.verb, right.resource, right.name, right.requests, right.first_ts, right.last_ts] for right in rights
+    ]
+    return Table(key, columns, rows, title)
+
+
+def unused_table(found: Iterable[GrantedRule], subject: str | None) -> Table:
+    """One row per rule of a binding, those without use first."""
+    columns = [
+        Column("namespace"),
+        Column("binding"),
+        Column("role"),
+        Column("subjects", wide=True),
+        Column("rule", prose=True),
+        Column("requests", number=True),
+        Column("unused_verbs"),
+        Column("unused_resources", wide=True),
+        Column("seen", "RECORDED OF ANYBODY", number=True),
+    ]
+    rows = [
+        [
+            each.namespace,
+            each.binding,
+            f"{each.role_kind} {each.role}",
+            ", ".join(each.subjects),
+            describe_rule(each.rule),
+            each.requests,
+            ", ".join(each.unused_verbs),
+            ", ".join(each.unused_resources),
+            each.seen,
+        ]
+        for each in sorted(found, key=lambda each: (each.requests, each.namespace, each.binding, each.role))
+    ]
+    whose = f" of {subject}" if subject else ""
+    notes = (
+        "requests: allowed requests of the binding's subjects that the rule allows; another rule may allow them, too",
+        "recorded of anybody: 0 may mean that the audit policy does not record such requests",
+    )
+    return Table("grants", columns, rows, f"Rules in force{whose}, and their use", notes)

@@ -1,0 +1,128 @@
+"""Granted and used: which rules in force no recorded request used.
+
+A rule counts as used by a request that it allows, even if another rule allows the request as well. The audit policy decides which
+requests are recorded. So each row says how many recorded requests of anybody are of the rule's verbs and resources: where there are
+none, such requests may not be recorded at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ...authorization.rbac import Binding, RbacObjects, Rule, Versions, keys_of
+from ...cel.library.authorizer import Attributes
+from ...request import Known, UserInfo
+
+
+class Use(NamedTuple):
+    """A question that the authorizers allowed, and how many requests asked it."""
+
+    user: UserInfo
+    asked: Attributes
+    requests: int
+
+
+class GrantedRule(NamedTuple):
+    """One rule of one binding: who has it, how many requests used it, and which parts of it none used.
+
+    `seen` counts recorded requests of anybody that the rule would allow to everybody.
+    """
+
+    namespace: str  # of the binding; empty for the whole cluster
+    binding: str
+    role_kind: str
+    role: str
+    subjects: tuple[str, ...]
+    rule: Rule
+    requests: int
+    unused_verbs: tuple[str, ...]
+    unused_resources: tuple[str, ...]
+    seen: int
+
+
+class _Used:
+    """What the requests used of one rule."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.verbs: set[str] = set()
+        self.resources: set[str] = set()
+
+    def add(self, rule: Rule, asked: Attributes, requests: int) -> None:
+        self.requests += requests
+        self.verbs |= {verb for verb in rule.verbs if verb in (asked.verb, "*")}
+        parts = rule.resources if asked.is_resource_request else rule.urls
+        self.resources |= {part for part in parts if rule._replace(resources=(part,), urls=(part,)).allows(asked)}
+
+
+def granted_rules(
+    objects: RbacObjects, namespaces: Iterable[str], uses: Iterable[Use], subject: str | None = None
+) -> Iterator[GrantedRule]:
+    """Every rule of every binding that is known, with its use: bindings of the cluster first, then by namespace and name.
+
+    `subject` counts only the requests of that user.
+    """
+    by_user: dict[tuple[str, frozenset[tuple[str, str]]], dict[Attributes, int]] = defaultdict(lambda: defaultdict(int))
+    every: dict[Attributes, int] = defaultdict(int)
+    for use in uses:
+        asked = use.asked._replace(field_selector="", label_selector="")
+        if subject is None or use.user.username == subject:
+            by_user[use.user.username, keys_of(use.user)][asked] += use.requests
+        every[asked] += use.requests
+    users: dict[tuple[str, str], list[Mapping[Attributes, int]]] = defaultdict(list)
+    for (_, keys), asked_by_user in by_user.items():
+        for key in keys:
+            users[key].append(asked_by_user)
+    seen: dict[Rule, int] = {}
+    for namespace in dict.fromkeys(["", *sorted(namespaces)]):
+        for binding in sorted(_known(objects.bindings(namespace).every()), key=lambda binding: binding.name):
+            yield from _rules(objects, binding, users, every, seen)
+
+
+def _rules(
+    objects: RbacObjects,
+    binding: Binding,
+    users: Mapping[tuple[str, str], list[Mapping[Attributes, int]]],
+    every: Mapping[Attributes, int],
+    seen: dict[Rule, int],
+) -> Iterator[GrantedRule]:
+    of_role = objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
+    rules = next((version.value for version in of_role if isinstance(version, Known) and version.value is not None), ())
+    asked_by: dict[int, Mapping[Attributes, int]] = {}
+    for key in binding.subject_keys():
+        asked_by.update((id(each), each) for each in users.get(key, ()))
+    subjects = tuple(f"{kind} {name}" for kind, name in binding.subject_keys() if kind)
+    for rule in rules:
+        used = _Used()
+        for asked, requests in _chained(asked_by.values()):
+            if binding.namespace in ("", asked.namespace) and rule.allows(asked):
+                used.add(rule, asked, requests)
+        if rule not in seen:
+            seen[rule] = sum(requests for asked, requests in every.items() if rule.allows(asked))
+        yield GrantedRule(
+            binding.namespace,
+            binding.name,
+            binding.role_kind,
+            binding.role_name,
+            subjects,
+            rule,
+            used.requests,
+            tuple(verb for verb in rule.verbs if verb not in used.verbs),
+            tuple(part for part in (rule.urls or rule.resources) if part not in used.resources),
+            seen[rule],
+        )
+
+
+def _chained(several: Iterable[Mapping[Attributes, int]]) -> Iterator[tuple[Attributes, int]]:
+    for each in several:
+        yield from each.items()
+
+
+def _known(bindings: Iterable[Versions[Binding]]) -> Iterator[Binding]:
+    """The settled version of each binding that exists and is known."""
+    for versions in bindings:
+        first = versions[0]
+        if isinstance(first, Known) and first.value is not None:
+            yield first.value
