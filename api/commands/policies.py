@@ -12,7 +12,7 @@ from pathlib import Path
 from api.context import Context
 from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet, parse_policy_set, refused_expressions
-from pipeline.admission.policies.load import text_of, texts_of
+from pipeline.manifests.files import text_of, texts_of
 from pipeline.replay import policies_as_of
 from queries import open_lake
 

@@ -24,11 +24,11 @@ from ..history.event import Event
 from ..history.in_force import CHANGE_DELAY
 from ..history.reconstruct import NotReplayed
 from ..matching import Target, is_excluded
-from ..replay.plan import Window
 from ..replay.recall import recall
 from ..replay.worker import past_of
 from ..replay.worlds import Worlds
 from ..request import AdmissionRequest, Evidence, Known, Object, Unknown
+from ..runs.window import Window
 from ..world import World
 from .difference import Differences
 from .explanation import (

@@ -1,10 +1,11 @@
 """Replay: plan, run, compare."""
 
+from ..runs.window import Window
 from ..stages.verdict import VERDICTS
 from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements, version_hint
 from .difference import ExpressionDifference, RequestDifference, difference, request_difference
 from .execute import run_replay
-from .plan import ReplayPlan, Window
+from .plan import ReplayPlan
 from .planning import plan_replay
 from .processes import start_processes
 from .readers import open_for_plan

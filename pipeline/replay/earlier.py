@@ -23,7 +23,8 @@ from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from ..history.writes import record
 from ..request import GroupVersionResource
-from .past import horizon, rows_of, snapshot_rows
+from ..runs.window import horizon
+from .past import rows_of, snapshot_rows
 from .plan import ReplayPlan, RequestClass
 from .shelf import PARTITION
 

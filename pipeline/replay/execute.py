@@ -20,16 +20,16 @@ from queries import LakeReader
 from queries.catalog import LakeFiles
 
 from ..runs import RunKind, RunStore, RunSummary, StoredRun
-from .merge import Merged
+from ..runs.merge import Merged
+from ..runs.summarize import summarize
+from ..runs.verdicts import VerdictFile
+from ..runs.window import Window, lake_digest
 from .parts import counts_of, free, read_settled
-from .plan import ReplayPlan, Window
-from .planning import lake_digest
+from .plan import ReplayPlan
 from .processes import COLLECTING, share_out, stop
 from .readers import open_for_replay
 from .slices import bucket_requests, partitions_of, slices_of
-from .summary import summarize
 from .tasks import JudgeSlice, Task, bucket_tasks, look_back_tasks, settled_parts, work_through
-from .verdicts import VerdictFile
 from .worker import Replayer
 
 Progress = Callable[[int, int], None]

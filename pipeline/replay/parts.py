@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from ingest.errors import LakeError
 
+from ..runs.verdicts import JUDGED, SETS, Judged
 from ..stages.verdict import VERDICT_VALUES
-from .verdicts import JUDGED, SETS
 
 _COUNTS = "hindcast.counts"
 _SCHEMAS = {"judged": JUDGED, "sets": SETS, "verdicts": VERDICT_VALUES}
@@ -31,14 +30,6 @@ class Counts(msgspec.Struct, frozen=True):
     requests: int
     evaluated: int
     not_evaluated: dict[str, int]
-
-
-class Judged(NamedTuple):
-    """The tables of a part."""
-
-    judged: pa.Table
-    sets: pa.Table
-    verdicts: pa.Table
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,11 @@ from ..history.kinds import by_kind, by_resource
 from ..history.listings import Span
 from ..history.snapshots import ResourceName
 from ..history.world import NEEDED, LogHistory
-from .plan import Window
+from ..runs.window import Window, horizon
 from .sql import statement
 
 # How many rows of the lake are held at a time.
 BATCH_ROWS = 1024
-_MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,17 +44,6 @@ def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: W
     return LogHistory.from_rows(
         rows_of_query(reader, "history_events", events), snapshot_rows(reader, kinds, until=until), _spans(reader, until)
     )
-
-
-def horizon(reader: LakeReader, window: Window) -> datetime | None:
-    """The end of the events that a replay of a window reads; None without end.
-
-    A snapshot taken after the window is evidence for it if the log holds the writes in between, so the replay reads those too.
-    """
-    if window.until is None:
-        return None
-    taken: datetime | None = reader.connection.execute(statement("horizon")).fetchall()[0][0]
-    return window.until if taken is None else max(window.until, taken + _MICROSECOND)
 
 
 def _spans(reader: LakeReader, until: datetime | None) -> dict[str, Span]:

@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -20,30 +20,18 @@ import msgspec
 from queries.catalog import LakeFiles
 
 from ..admission.policies.model import PolicySet
+from ..admission.policies.verdict import STAGE
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
 from ..matching import Target
 from ..request import GroupVersionResource
+from ..runs.window import Window
 from ..stages.verdict import VERDICTS
 
 # Raised when the same plan would give other verdicts or another layout, so that older runs do not count as this one.
 FORMAT = 8
 # Events per part: as many as a row group of a file has. An interrupted run loses no more than these.
 PART_EVENTS = 50_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Requests received at or after `since` and before `until`; None is without bound."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def parameters(self) -> dict[str, datetime | None]:
-        """As named SQL parameters."""
-        return {"since": self.since, "until": self.until}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -106,14 +94,14 @@ class ReplayPlan:
     files: LakeFiles | None = field(default=None, compare=False, repr=False)
 
     @property
+    def stage(self) -> str:
+        """The stage that a replay of policies replays."""
+        return STAGE
+
+    @property
     def words_of_window(self) -> str:
-        """Which requests were taken, for a person: with no end given, those that the lake held when this was planned."""
-        start = f"from {_utc(self.window.since)}" if self.window.since else "from the first event"
-        newest_us = self.files.newest_us if self.files else None
-        newest = _utc(_EPOCH + timedelta(microseconds=newest_us)) if newest_us is not None else None
-        if self.window.until:
-            return f"window: {start} until {_utc(self.window.until)}"
-        return f"window: {start} to the newest event" + (f", of {newest}" if newest else "")
+        """Which requests were taken, for a person."""
+        return self.window.words(self.files.newest_us if self.files else None)
 
     @property
     def run_id(self) -> str:
@@ -128,6 +116,7 @@ class ReplayPlan:
         """The plan as JSON values."""
         return {
             "format": FORMAT,
+            "stage": STAGE,
             "columns": VERDICTS.names,
             "kubernetes_version": f"{self.kubernetes_version[0]}.{self.kubernetes_version[1]}",
             "window": {name: moment.isoformat() if moment else None for name, moment in self.window.parameters.items()},
@@ -183,10 +172,6 @@ class ReplayPlan:
         lines.append("not evaluated:")
         lines += [f"  {count:>9,}  {reason}" for reason, count in self.excluded]
         return "\n".join(lines)
-
-
-def _utc(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _policy_document(policies: PolicySet) -> dict[str, Any]:

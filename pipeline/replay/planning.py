@@ -15,9 +15,9 @@ from ..admission.policies.dispatch import CompiledSet, compile_set
 from ..admission.policies.due import Entry
 from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
+from ..runs.window import Window, lake_digest
 from .lanes import LaneName
-from .past import horizon
-from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass, Window
+from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass
 from .sql import statement
 
 # The lane name of requests that no policy can judge.
@@ -80,13 +80,6 @@ def _authorizers(
         rows = reader.connection.execute(statement("authorizers"), {"until": window.until}).fetchall()
         for cluster, found in others_of(RecordedDecisions(*row) for row in rows).items():
             yield cluster, given or found
-
-
-def lake_digest(reader: LakeReader, window: Window) -> str:
-    """A digest of the events and objects that a replay of this window can read; see `horizon`."""
-    parameters = {"until": horizon(reader, window)}
-    events, digest, objects = reader.connection.execute(statement("digest"), parameters).fetchall()[0]
-    return f"{events}-{digest}-{objects}"
 
 
 class _Recorded(NamedTuple):

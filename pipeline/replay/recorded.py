@@ -14,8 +14,9 @@ from ..admission.policies import Binding, Policy, PolicySet
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..request import Evidence, Object
+from ..runs.window import Window
 from .past import load_history
-from .plan import ReplayPlan, Window
+from .plan import ReplayPlan
 from .planning import make_plan
 from .policies import RecordedPolicies, recorded_policy_set
 

@@ -12,10 +12,10 @@ from ..admission.policies.verdict import Decision, PolicyVerdict
 from ..authorization import RecordedRbac
 from ..history.fitness import is_fit
 from ..request import Object
+from .collector import Collector
 from .lanes import Key, LaneName, lane_of
 from .past import rows_of
 from .policies import Policies
-from .verdicts import Collector
 from .worlds import Worlds
 
 # Distinct requests whose verdicts are kept. Above it the cache is cleared, and verdicts are found again.

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 
 from ingest.maintain import read_footer
 
+from ..runs.window import Window
 from .past import EPOCH
-from .plan import ReplayPlan, Window
+from .plan import ReplayPlan
 
 # More partitions would make many small writes for each slice.
 _PARTITIONS_MAX = 256

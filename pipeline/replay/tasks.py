@@ -16,12 +16,14 @@ import pyarrow as pa
 
 from queries import LakeReader
 
+from ..runs.verdicts import VerdictBuilder
+from ..runs.window import Window
+from .collector import Collector
 from .earlier import ASKED
 from .parts import Counts, counts_of, making, take, write_settled
-from .plan import ReplayPlan, Window
+from .plan import ReplayPlan
 from .shelf import ShelfWriter, entries, read_shelf
 from .slices import Bucket, Slice, bucket_requests, buckets_of, partitions_of, slices_of
-from .verdicts import Collector, VerdictBuilder
 from .worker import Replayer, Walk
 
 _SLICE, _PAST, _BUCKET = "slice-", "past-", "bucket-"  # names of parts, before their numbers

@@ -25,17 +25,19 @@ from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
+from ..runs.verdicts import IDENTITY, JUDGED, Judged, VerdictBuilder
+from ..runs.window import Window
+from .collector import Collector
 from .earlier import EarlierVersions, asked_of, asked_table
-from .parts import Judged, Settled
+from .parts import Settled
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
-from .plan import ReplayPlan, Window
+from .plan import ReplayPlan
 from .planning import register_classes
 from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from .remembered import Remembered
 from .shelf import ShelfWriter
 from .slices import Slice, partitions_of
 from .sql import statement
-from .verdicts import IDENTITY, JUDGED, Collector, VerdictBuilder
 from .worlds import Worlds
 
 # The verdicts of each pass of a request.

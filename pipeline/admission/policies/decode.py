@@ -6,10 +6,10 @@ because no server has done so. A selector that is left out selects everything in
 
 from __future__ import annotations
 
+from ...manifests.documents import Document
+from ...manifests.fields import Fields
 from ...matching import EVERYTHING, LabelSelector, MatchResources, Rule, SelectorError, selector_from_object
 from ...request import Object
-from .documents import Document
-from .fields import Fields
 from .model import Action, Binding, FailurePolicy, NamedExpression, NotFoundAction, ParamKind, ParamRef, Policy, Validation
 from .validate import validate_binding, validate_policy
 

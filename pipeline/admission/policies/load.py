@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from ingest.errors import InputError
 
+from ...manifests.documents import Document
+from ...manifests.fields import Fields
+from ...manifests.files import manifests_of, texts_of
 from ...request import Object
 from .decode import BINDING, GROUP, POLICY, VERSIONS, binding_from_document, policy_from_document
-from .documents import Document, read_documents
-from .fields import Fields
 from .model import Binding, GivenObject, Policy, PolicySet
-
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def load_policy_set(paths: Iterable[Path]) -> PolicySet:
@@ -32,72 +31,30 @@ def load_objects(paths: Iterable[Path]) -> list[Object]:
 
 def parse_objects(texts: Iterable[tuple[str, str]]) -> list[Object]:
     """The same from (source, text) pairs."""
-    return [item.value for source, text in texts for document in read_documents(text, source) for item in _items(document)]
-
-
-def texts_of(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """The path and the text of every such file, in the order of the paths. Raises InputError for one that cannot be read."""
-    seen: set[Path] = set()
-    for path in paths:
-        for file in _files(path):
-            try:
-                if (same := file.resolve()) not in seen:
-                    seen.add(same)
-                    yield str(file), text_of(file.read_bytes(), str(file))
-            except (OSError, RuntimeError) as error:  # the latter for a link to itself
-                raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def text_of(data: bytes, source: str) -> str:
-    """The text of a file. Raises InputError with the line of bytes that are not UTF-8."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{source}:{line}: found the byte 0x{data[error.start]:02x}, wanted UTF-8", "save it as UTF-8") from None
+    return [item.value for item in manifests_of(texts)]
 
 
 def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:
     """The same from (source, text) pairs, such as standard input."""
+    return policy_set_of(manifests_of(texts))
+
+
+def policy_set_of(manifests: Iterable[Document]) -> PolicySet:
+    """The policies and bindings among some manifests; all others are candidates for params."""
     policies: list[Policy] = []
     bindings: list[Binding] = []
     objects: list[GivenObject] = []
-    for source, text in texts:
-        for document in read_documents(text, source):
-            for item in _items(document):
-                kind = _kind(item)
-                if kind == POLICY:
-                    policies.append(policy_from_document(item))
-                elif kind == BINDING:
-                    bindings.append(binding_from_document(item))
-                else:
-                    objects.append(_given(item))
+    for item in manifests:
+        kind = _kind(item)
+        if kind == POLICY:
+            policies.append(policy_from_document(item))
+        elif kind == BINDING:
+            bindings.append(binding_from_document(item))
+        else:
+            objects.append(_given(item))
     _unique("ValidatingAdmissionPolicy", policies)
     _unique("ValidatingAdmissionPolicyBinding", bindings)
     return PolicySet(tuple(policies), tuple(bindings), tuple(objects))
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        # A broken link is not skipped: its target may be a policy.
-        yield from sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and (file.is_file() or not file.exists()))
-    elif path.exists():
-        yield path
-    else:
-        raise InputError(f"{path}: no such file or folder")
-
-
-def _items(document: Document) -> Iterator[Document]:
-    """The document itself, or the items of a List."""
-    root = Fields(document)
-    kind = root.text("kind", "")
-    if kind.endswith("List") and isinstance(document.value.get("items"), list):
-        # An API server's answer to a list of one kind leaves out the kind and apiVersion of the items.
-        implied = {} if kind == "List" else {"apiVersion": root.text("apiVersion", ""), "kind": kind.removesuffix("List")}
-        for index, item in enumerate(document.value["items"]):
-            yield from _items(document.below(("items", index), {**implied, **item} if isinstance(item, dict) else item))
-    else:
-        yield document
 
 
 def _given(document: Document) -> GivenObject:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ...manifests.fields import Fields
 from ...matching import MatchResources, Rule
-from .fields import Fields
 from .model import Action, Binding, NamedExpression, Policy
 
 MATCH_CONDITIONS_MAX = 64

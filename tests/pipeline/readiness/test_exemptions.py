@@ -21,7 +21,7 @@ from ingest.lake import Lake
 from ingest.snapshot import ingest_snapshot
 from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
 from pipeline.admission.policies.decode import BINDING, POLICY
-from pipeline.admission.policies.documents import read_documents
+from pipeline.manifests.documents import read_documents
 from pipeline.readiness.decision import limits_broken
 from pipeline.readiness.exclusions import Exclusion, Exposed, Kind, hiding
 from pipeline.readiness.exemptions import choose_exclusions, choose_validated

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import duckdb
 
 from ..cel.defects import DEFECT
-from ..runs import BindingSummary, Defect, RunSummary
 from .merge import Merged
-from .plan import ReplayPlan
 from .sql import statement
+from .summary import BindingSummary, Defect, RunSummary
 
 
-def summarize(plan: ReplayPlan, run: Merged, evaluated: int, not_evaluated: Mapping[str, int]) -> RunSummary:
+class PlannedRule(Protocol):
+    """A judged thing with one binding (None: without), as a plan lists it."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def binding(self) -> str | None: ...
+    @property
+    def actions(self) -> tuple[str, ...]: ...
+
+
+class Planned(Protocol):
+    """What a summary needs of a plan."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def requests(self) -> int: ...
+    @property
+    def bindings(self) -> Sequence[PlannedRule]: ...
+    @property
+    def unreadable(self) -> Sequence[tuple[str, str]]: ...
+
+
+def summarize(plan: Planned, run: Merged, evaluated: int, not_evaluated: Mapping[str, int]) -> RunSummary:
     """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched."""
     with duckdb.connect() as connection:
         for name, table in (("members", run.members()), ("distinct_verdicts", run.numbered_verdicts()), ("passes", run.passes())):
@@ -32,7 +56,7 @@ def summarize(plan: ReplayPlan, run: Merged, evaluated: int, not_evaluated: Mapp
     )
 
 
-def _bindings(plan: ReplayPlan, counted: Iterable[tuple[str, str | None, *tuple[int, ...]]]) -> Iterable[BindingSummary]:
+def _bindings(plan: Planned, counted: Iterable[tuple[str, str | None, *tuple[int, ...]]]) -> Iterable[BindingSummary]:
     found = {(row[0], row[1]): row[2:] for row in counted}
     for item in plan.bindings:
         yield BindingSummary(item.policy, item.binding, item.actions, *found.pop((item.policy, item.binding), ()))

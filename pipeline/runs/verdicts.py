@@ -9,13 +9,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..admission.policies.verdict import PolicyVerdict
 from ..stages.verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Verdict
 
 _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
@@ -41,15 +40,15 @@ _ARRIVAL: list[tuple[str, Literal["ascending"]]] = [
 ]
 
 
-_NOTHING = -1  # stands for the set of no verdicts
+NOTHING = -1  # stands for the set of no verdicts
 
 
-class Collector(Protocol):
-    """Takes the verdicts of policies as they are found."""
+class Judged(NamedTuple):
+    """The verdicts of some requests: see JUDGED, SETS and VERDICT_VALUES."""
 
-    def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
-        """Take the verdicts on one pass of the request in a row."""
-        ...
+    judged: pa.Table
+    sets: pa.Table
+    verdicts: pa.Table
 
 
 class VerdictFile:
@@ -89,15 +88,20 @@ class VerdictBuilder:
 
     def add(self, row: int, verdicts: Sequence[Verdict], pass_index: int = 0) -> None:
         """Add the verdicts on one pass of the request in a row; without verdicts it adds nothing."""
+        found = self.set_of(verdicts)
+        if found != NOTHING:
+            self._rows.append(row)
+            self._passes.append(pass_index)
+            self._found.append(found)
+
+    def set_of(self, verdicts: Sequence[Verdict]) -> int:
+        """The number of a set of verdicts, which is new if no equal set was seen; NOTHING without verdicts."""
         found = self._set_of.get(id(verdicts))
         if found is None:
             self._kept.append(verdicts)
             members = tuple(map(self._index, verdicts))
-            found = self._set_of[id(verdicts)] = self._sets.setdefault(members, len(self._sets)) if members else _NOTHING
-        if found != _NOTHING:
-            self._rows.append(row)
-            self._passes.append(pass_index)
-            self._found.append(found)
+            found = self._set_of[id(verdicts)] = self._sets.setdefault(members, len(self._sets)) if members else NOTHING
+        return found
 
     def _index(self, verdict: Verdict) -> int:
         index = self._index_of.get(id(verdict))

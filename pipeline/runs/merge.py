@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..stages.verdict import VERDICT_VALUES
-from .parts import Judged
-from .verdicts import JUDGED, SETS, expanded, in_arrival_order
+from .verdicts import JUDGED, SETS, Judged, expanded, in_arrival_order
 
 # Passes that are sorted at a time. More passes are cut into stretches of time with about this many each.
 _ORDERED_MAX = 500_000

@@ -1,0 +1,1 @@
+"""Manifests as kubectl reads them: files, documents with the lines of their fields, and typed fields."""

@@ -1,0 +1,16 @@
+"""Where the verdicts of a replay go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..admission.policies.verdict import PolicyVerdict
+
+
+class Collector(Protocol):
+    """Takes the verdicts of policies as they are found."""
+
+    def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
+        """Take the verdicts on one pass of the request in a row."""
+        ...

@@ -1,0 +1,57 @@
+"""The window of a run, and a digest of what the lake holds of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from queries import LakeReader
+
+from .sql import statement
+
+_MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Requests received at or after `since` and before `until`; None is without bound."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def parameters(self) -> dict[str, datetime | None]:
+        """As named SQL parameters."""
+        return {"since": self.since, "until": self.until}
+
+    def words(self, newest_us: int | None) -> str:
+        """Which requests were taken, for a person; with no end given, those that the lake held. `newest_us` is its newest event,
+        in microseconds since 1970."""
+        start = f"from {_utc(self.since)}" if self.since else "from the first event"
+        if self.until:
+            return f"window: {start} until {_utc(self.until)}"
+        newest = _utc(_EPOCH + timedelta(microseconds=newest_us)) if newest_us is not None else None
+        return f"window: {start} to the newest event" + (f", of {newest}" if newest else "")
+
+
+def horizon(reader: LakeReader, window: Window) -> datetime | None:
+    """The end of the events that a replay of a window reads; None without end.
+
+    A snapshot taken after the window is evidence for it if the log holds the writes in between, so the replay reads those too.
+    """
+    if window.until is None:
+        return None
+    taken: datetime | None = reader.connection.execute(statement("horizon")).fetchall()[0][0]
+    return window.until if taken is None else max(window.until, taken + _MICROSECOND)
+
+
+def lake_digest(reader: LakeReader, window: Window) -> str:
+    """A digest of the events and objects that a replay of this window can read; see `horizon`."""
+    parameters = {"until": horizon(reader, window)}
+    events, digest, objects = reader.connection.execute(statement("digest"), parameters).fetchall()[0]
+    return f"{events}-{digest}-{objects}"
+
+
+def _utc(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,62 @@
+"""Gives each manifest to the stage that reads its kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..manifests.documents import Document
+from ..manifests.fields import Fields
+from .registry import STAGES
+from .stage import Kind, Stage
+
+_NAMES_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """The rules of each stage that has any among some manifests, and the manifests that no stage reads or uses."""
+
+    rules: tuple[tuple[Stage[Any, Any], Any], ...]
+    left: tuple[Document, ...]
+
+    @property
+    def words_of_left(self) -> str:
+        """A sentence on the manifests that have no effect, by kind; empty if each has one."""
+        if not self.left:
+            return ""
+        kinds = Counter(kind_words(document) for document in self.left)
+        counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        places = ", ".join(document.where() for document in self.left[:_NAMES_SHOWN])
+        more = f" and {len(self.left) - _NAMES_SHOWN} more" if len(self.left) > _NAMES_SHOWN else ""
+        return f"no stage reads {counted} ({places}{more}), and no given policy takes one as a param: they change nothing"
+
+
+def kind_of(document: Document) -> Kind:
+    """The group and kind of a manifest. Raises InputError if it has none."""
+    root = Fields(document)
+    group, separator, _ = root.text("apiVersion").partition("/")
+    return Kind(group if separator else "", root.text("kind"))
+
+
+def kind_words(document: Document) -> str:
+    """The kind of a manifest, for a person."""
+    return f"{document.value.get('kind')} of {document.value.get('apiVersion')}"
+
+
+def assign(documents: Sequence[Document], stages: Sequence[Stage[Any, Any]] = STAGES) -> Assigned:
+    """Read manifests stage by stage. Raises InputError, with file and line, for manifests that a stage cannot read."""
+    kinds = [kind_of(document) for document in documents]
+    claimed = frozenset(kind for stage in stages for kind in stage.kinds)
+    found: list[tuple[Stage[Any, Any], Any]] = []
+    used = [kind in claimed for kind in kinds]
+    for stage in stages:
+        if not any(kind in stage.kinds for kind in kinds):
+            continue
+        rules = stage.read(documents)
+        found.append((stage, rules))
+        used = [is_used or stage.uses(rules, document) for is_used, document in zip(used, documents, strict=True)]
+    left = tuple(document for document, is_used in zip(documents, used, strict=True) if not is_used)
+    return Assigned(tuple(found), left)

@@ -1,0 +1,17 @@
+"""Every stage: one row each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .stage import Stage
+from .validating import Validating
+
+VALIDATING = Validating()
+
+STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING,)
+
+
+def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = STAGES) -> Stage[Any, Any]:
+    """The stage of this name. Raises KeyError."""
+    return {stage.name: stage for stage in stages}[name]

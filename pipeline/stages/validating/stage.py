@@ -1,0 +1,43 @@
+"""Validating admission as a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from queries import LakeReader
+
+from ...admission.policies.decode import BINDING, GROUP, POLICY
+from ...admission.policies.load import policy_set_of
+from ...admission.policies.model import PolicySet
+from ...admission.policies.verdict import STAGE
+from ...manifests.documents import Document
+from ...replay import ReplayPlan, plan_replay, run_replay
+from ...runs import RunKind, RunSummary
+from ..stage import Asked, Kind, Progress
+
+
+class Validating:
+    """See stage.Stage. It takes a manifest of any other kind for a candidate for a param, if a policy has params of this kind."""
+
+    name = STAGE
+    kinds = frozenset({Kind(GROUP, POLICY), Kind(GROUP, BINDING)})
+
+    def read(self, documents: Sequence[Document]) -> PolicySet:
+        """See stage.Stage."""
+        return policy_set_of(documents)
+
+    def uses(self, rules: PolicySet, document: Document) -> bool:
+        """See stage.Stage."""
+        own = (document.value.get("apiVersion"), document.value.get("kind"))
+        return any(own == (each.param_kind.api_version, each.param_kind.kind) for each in rules.policies if each.param_kind)
+
+    def plan(self, reader: LakeReader, rules: PolicySet, asked: Asked) -> ReplayPlan:
+        """See stage.Stage."""
+        return plan_replay(reader, rules, asked.window, asked.kubernetes_version, other_authorizers=asked.other_authorizers)
+
+    def run(
+        self, plan: ReplayPlan, lake: Path, workers: int = 1, progress: Progress | None = None, kind: RunKind = RunKind.REPLAY
+    ) -> RunSummary:
+        """See stage.Stage."""
+        return run_replay(plan, lake, workers, progress, kind)
