@@ -135,11 +135,13 @@ def request_tables(views: Sequence[RequestView], asked: Asked) -> dict[str, Tabl
     found: dict[str, Table[Any] | None] = {}
     for number, view in enumerate(views, 1):
         of_verdicts, of_failures = f"verdicts-{number}", f"failures-{number}"
-        found[of_verdicts] = table(asked, of_verdicts, _VERDICTS_CAPTION, _VERDICT_COLUMNS, view.verdicts)
+        found[of_verdicts] = table(asked, of_verdicts, _VERDICTS_CAPTION, _VERDICT_COLUMNS, view.verdicts, _VERDICTS_SHOWN)
         found[of_failures] = table(asked, of_failures, "Failures in the audit annotation", _FAILURE_COLUMNS, view.detail.violations)
     return found
 
 
+# Denials come first; the page shows the others when it is asked for all.
+_VERDICTS_SHOWN = 6
 _VERDICTS_CAPTION = "One row per expression, or per binding where it speaks of the whole"
 _VERDICT_COLUMNS: tuple[Column[ExpressionVerdict], ...] = (
     Column("policy", "Policy", lambda verdict: verdict.row["policy"], "name"),

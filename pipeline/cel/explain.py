@@ -47,14 +47,21 @@ def explain(tree: ast.Expr, activation: Activation, evaluate: Evaluate, argument
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """The meaning of names at one node. `origins` has the places of the values of loop variables, as far as they are known."""
+    """The meaning of names at one node. `origins` has the places of the values of loop variables, as far as they are known.
+
+    A loop over a computed list has no such place: `sources` has the places that the list was computed from.
+    """
 
     activation: Activation
     bindings: tuple[tuple[str, Value], ...] = ()
     origins: Mapping[str, Place | None] = field(default_factory=dict)
+    sources: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
 
-    def bound(self, values: tuple[tuple[str, Value], ...], origins: Mapping[str, Place | None]) -> _Scope:
-        return _Scope({**self.activation, **dict(values)}, (*self.bindings, *values), {**self.origins, **origins})
+    def bound(
+        self, values: tuple[tuple[str, Value], ...], origins: Mapping[str, Place | None], sources: tuple[Place, ...] = ()
+    ) -> _Scope:
+        computed = {**self.sources, **dict.fromkeys(origins, sources)}
+        return _Scope({**self.activation, **dict(values)}, (*self.bindings, *values), {**self.origins, **origins}, computed)
 
 
 class _Explainer:
@@ -123,6 +130,7 @@ class _Explainer:
         except CelError:
             return whole
         place = self.place(node.range, scope)
+        sources = () if place else tuple(dict.fromkeys(self.places(node.range, scope)))
         for index, item in enumerate(items):
             key = item[0] if has_two else index
             element = (*place, key) if place and over.__class__ in (list, dict) and isinstance(key, (int, str)) else None
@@ -131,6 +139,7 @@ class _Explainer:
             inner = scope.bound(
                 tuple(zip(node.variables, item, strict=True)),
                 {node.variables[0]: None, node.variables[-1]: element if is_element else None},
+                sources,
             )
             each = self.evaluate(node.arguments[0], inner)
             if each is value or (value.__class__ in FAILED and each.__class__ is value.__class__):
@@ -163,6 +172,8 @@ class _Explainer:
             place = self.place(node, scope)
             if place is not None:
                 yield place
+            elif isinstance(node, ast.Ident):
+                yield from scope.sources[node.name]
             if isinstance(node, ast.Index):
                 yield from self.places(node.key, scope)
             if place is None and not isinstance(node, ast.Ident):

@@ -224,6 +224,17 @@ def test_explain_leaves_out_what_only_names_a_function(environment: Environment)
     assert finding.places == (("object", "a"), ("int",))
 
 
+def test_a_loop_over_computed_values_decides_by_the_fields_that_they_were_computed_from(environment: Environment) -> None:
+    """Parts of an image name have no place in the object; the image has one."""
+    latest = "c.image.findAll(':[a-z]+').exists(part, part == ':latest')"
+    tree = environment.compile(f"object.list.all(c, !({latest}) || has(c.pull))")
+    found = tree.explain({"object": {"list": [{"image": "a:v1"}, {"image": "b:latest"}]}})
+    assert [finding.places for finding in found] == [
+        (("object", "list", 1, "image"),),
+        (("object", "list", 1, "pull"),),
+    ]
+
+
 # -- what is read
 
 
