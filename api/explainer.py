@@ -19,6 +19,7 @@ from typing import Any
 
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
+from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.explain import Asked
 from pipeline.replay.lifetime import end_with_parent, end_with_pipe
 from queries import open_lake
@@ -64,7 +65,9 @@ def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     with hold_files(lake, time.time()):
         reader = open_lake(lake)
         try:
-            found = explain_one(reader, Wanted(order["audit_id"], order["cluster"], order["at"]), asked)
+            others = order["other_authorizers"]
+            wanted = Wanted(order["audit_id"], order["cluster"], order["at"])
+            found = explain_one(reader, wanted, asked, OtherAuthorizers(others) if others else None)
         finally:
             reader.close()
     return [as_data(each) for each in found]

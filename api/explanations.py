@@ -22,6 +22,7 @@ import msgspec
 import structlog
 
 from ingest.errors import HindcastError
+from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.explanation import Explanation
 
 from .asking import Asker
@@ -40,8 +41,8 @@ _log = structlog.get_logger("hindcast.query")
 class Question:
     """Which request to explain, and with which policies: those posted as `policies`, those of a run, or those in force then.
 
-    `at` distinguishes requests with one audit ID; `names` keeps only policies of these names. Without `kubernetes_version` the
-    version is that of the run, or the newest.
+    `at` distinguishes requests with one audit ID; `names` keeps only policies of these names. `other_authorizers` are those of the
+    cluster in addition to RBAC. Without them or `kubernetes_version`, those of the run hold, or what the log shows and the newest.
     """
 
     cluster: str
@@ -51,6 +52,7 @@ class Question:
     policies: str | None = None
     names: tuple[str, ...] = ()
     kubernetes_version: tuple[int, int] | None = None
+    other_authorizers: OtherAuthorizers | None = None
 
 
 class _Answer(msgspec.Struct):

@@ -1,7 +1,8 @@
 """The layout of tables on a terminal: names, times and numbers are never broken, at any width.
 
-If a table is too wide, first its prose wraps between words. Then the least important columns are left out. Then each row becomes
-several lines. In a pipe a row is one line of natural width, unless COLUMNS gives a width.
+If a table is too wide, first its prose wraps between words. Then the least important columns are left out. Then names that stand
+whole elsewhere lose their middle. Then each row becomes several lines. In a pipe a row is one line of natural width, unless COLUMNS
+gives a width.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TextIO
 
@@ -24,6 +25,8 @@ _GAP = 3
 _GAP_MIN = 2
 # A narrower column of prose would be unreadable.
 _PROSE_MIN = 24
+# A name keeps at least so many characters when it loses its middle.
+_SHORT_MIN = 16
 _LINES_MAX = 3
 _STYLES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1;32", "cyan": "1;36"}
 
@@ -94,7 +97,8 @@ def lines_of(table: Table, screen: Screen, *, wide: bool) -> list[str]:
             lines += _stacked(fields, screen)
         else:
             lines += _grid(shown, widths, gap, screen, lines_max=None if wide else _LINES_MAX)
-            missing = [field.column.title for field in fields if field not in shown]
+            there = [field.column for field in shown]
+            missing = [field.column.title for field in fields if field.column not in there]
             if missing:
                 notes.append(f"no room for {', '.join(missing)}: -o wide has them")
     for note in notes:
@@ -111,8 +115,39 @@ def _fitting(fields: Sequence[_Field], width: int, *, may_drop: bool) -> tuple[S
                 return left, widths, gap
         going = _least_useful(left) if may_drop else None
         if going is None:
-            return fields, None, _GAP
+            break
         left.remove(going)
+    return _shortened(left, width) if may_drop else (fields, None, _GAP)
+
+
+def _shortened(fields: Sequence[_Field], width: int) -> tuple[Sequence[_Field], list[int] | None, int]:
+    """The columns with shorter names, which then fit; no widths if they still do not."""
+    able = [field for field in fields if field.column.may_shorten and field.least > _SHORT_MIN]
+    others = [field for field in fields if field not in able]
+    rest = width - _GAP_MIN * (len(fields) - 1)
+    rooms = (rest - sum(field.natural for field in others), rest - sum(field.least for field in others))
+    room = next((room for room in rooms if room >= _SHORT_MIN * len(able)), 0)
+    if not able or not room:
+        return fields, None, _GAP
+    most = room // len(able)
+    short = [
+        replace(field, cells=[without_middle(cell, most) for cell in field.cells]) if field in able else field for field in fields
+    ]
+    return short, _widths(short, width - _GAP_MIN * (len(short) - 1)), _GAP_MIN
+
+
+def without_middle(name: str, width: int) -> str:
+    """A name of at most `width` columns: its first and last characters, which tell similar names apart."""
+    if cell_len(name) <= width:
+        return name
+    tail = (width - 1) // 2
+    head = name
+    while cell_len(head) > width - 1 - tail:
+        head = head[:-1]
+    end = name
+    while cell_len(end) > tail:
+        end = end[1:]
+    return f"{head}…{end}"
 
 
 def _least_useful(fields: Sequence[_Field]) -> _Field | None:

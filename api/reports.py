@@ -13,6 +13,7 @@ import typer
 from ingest.errors import InputError
 from pipeline.readiness.assess import export_outcomes
 from pipeline.readiness.change import Change, Fate
+from pipeline.readiness.gaps import TO_KNOW_IT
 from pipeline.readiness.model import Fidelity, PolicyReadiness, Status
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.model import Report
@@ -120,8 +121,8 @@ def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
     """The report for a terminal: the verdicts, then for each policy the reasons and whom it would deny; with more detail if
     `wide`."""
     columns = [
-        Column("policy"),
-        Column("binding"),
+        Column("policy", may_shorten=True),
+        Column("binding", may_shorten=True, may_go=3),
         Column("verdict", styles=VERDICT_STYLES),
         *(Column(name, number=True) for name in ("matched", "deny", "unknown")),
         Column("workloads", number=True, may_go=1),
@@ -133,7 +134,8 @@ def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
     rows = [_verdict_row(entry) for entry in report.policies]
     notes = ("`hindcast readiness --export FOLDER` writes the query of every figure, and the rows to run it over",)
     verdicts = Table("verdicts", columns, rows, report.title, notes if rows else ())
-    return [verdicts, *_changes(report), *(table for entry in report.policies for table in _policy_tables(entry, wide))]
+    said: dict[str, str] = {}
+    return [verdicts, *_changes(report), *(table for entry in report.policies for table in _policy_tables(entry, wide, said))]
 
 
 def _changes(report: Report) -> Iterator[Table]:
@@ -146,7 +148,11 @@ def _changes(report: Report) -> Iterator[Table]:
         return
     shown = (Fate.NEW, Fate.KEPT, Fate.GONE, Fate.UNSURE)
     others = tuple(fate for fate in (Fate.UNKNOWN, Fate.UNENFORCED) if any(change.count(fate).requests for change, _ in changes))
-    columns = [Column("policy"), Column("binding"), Column("verdict", styles=VERDICT_STYLES)]
+    columns = [
+        Column("policy", may_shorten=True),
+        Column("binding", may_shorten=True, may_go=1),
+        Column("verdict", styles=VERDICT_STYLES),
+    ]
     columns += [Column(fate.replace(" ", "_"), str(fate).upper(), number=True) for fate in (*shown, *others)]
     rows = [
         [
@@ -185,10 +191,10 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
     ]
 
 
-def _policy_tables(entry: PolicyReadiness, wide: bool) -> Iterator[Table]:
-    """The lines of one policy: the reasons, whom it would deny, exemptions, and the next steps."""
+def _policy_tables(entry: PolicyReadiness, wide: bool, said: dict[str, str]) -> Iterator[Table]:
+    """The lines of one policy: the reasons, whom it would deny, exemptions, and the next steps. `said` has the remedies so far."""
     title = f"{policy_name(entry)}: {entry.status}"
-    why = [[reason] for reason in entry.reasons]
+    why = [[_once(reason, policy_name(entry), said)] for reason in entry.reasons]
     notes = [*_latent(entry)]
     # Exemptions that do not help would only hide the reasons.
     lists_exemptions = wide or entry.status is not Status.NOT_READY
@@ -205,6 +211,13 @@ def _policy_tables(entry: PolicyReadiness, wide: bool) -> Iterator[Table]:
     if entry.rollout:
         steps = [[number, step(found)] for number, found in enumerate(entry.rollout, start=1)]
         yield Table("rollout", [Column("step", "", number=True), Column("action", "WHAT TO DO NEXT")], steps)
+
+
+def _once(reason: str, policy: str, said: dict[str, str]) -> str:
+    """A reason. Its remedy stands only under the first policy that needs it; `said` leads from remedies to these policies."""
+    sentence, between, remedy = reason.partition(TO_KNOW_IT)
+    first = said.setdefault(remedy, policy) if remedy else policy
+    return reason if first == policy else f"{sentence}{between}see {first}"
 
 
 def _latent(entry: PolicyReadiness) -> Iterator[str]:

@@ -13,7 +13,8 @@ class Column:
     """`key` names the field in JSON; `heading` the column. `wide` columns show only with `-o wide` and in data formats.
 
     `prose` is text that may wrap between words and be cut. If the terminal is narrow, columns with a `may_go` are left out, the
-    highest first. `styles` gives cells of one text a colour.
+    highest first. `styles` gives cells of one text a colour. A name of a column with `may_shorten` stands whole elsewhere in the
+    output: on a narrow terminal it loses its middle before rows become several lines.
     """
 
     key: str
@@ -22,6 +23,7 @@ class Column:
     number: bool = False
     prose: bool = False
     may_go: int = 0
+    may_shorten: bool = False
     styles: Mapping[str, str] = field(default_factory=dict)
 
     @property

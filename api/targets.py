@@ -8,8 +8,11 @@ from pathlib import Path
 from ingest.errors import InputError
 
 
-def check_file(option: str, path: Path) -> None:
-    """Raise InputError if a file cannot be written: its folder is missing or read-only, or a folder has its name."""
+def check_file(option: str, path: Path, *, makes_folders: bool = False) -> None:
+    """Raise InputError if a file cannot be written: its folder is missing or read-only, or a folder has its name.
+
+    `makes_folders`: the command makes missing folders.
+    """
     if path.is_dir():
         raise InputError(f"{option}: {path} is a folder, wanted a file", f"give a name in it, such as {path / 'report.html'}")
     if path.exists():
@@ -17,9 +20,13 @@ def check_file(option: str, path: Path) -> None:
             raise InputError(f"{option}: {path} cannot be written: its permissions forbid it", "choose another name")
         return
     folder = path.parent
+    if makes_folders:
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
     if not folder.is_dir():
         found = "is not a folder" if folder.exists() else "does not exist"
-        raise InputError(f"{option}: {path} cannot be written: the folder {folder} {found}", f"make it first: mkdir -p {folder}")
+        advice = "choose another name" if folder.exists() else f"make it first: mkdir -p {folder}"
+        raise InputError(f"{option}: {path} cannot be written: the folder {folder} {found}", advice)
     _check_writable(option, path, folder)
 
 

@@ -15,6 +15,7 @@ from api.context import Context
 from api.coverage import coverage_of
 from api.output import Column, Format, Table, render
 from api.settings import Settings, is_loopback
+from api.targets import check_folder
 from api.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
 from api.withheld import StateKnown, Withheld, state_known, withheld
 from ingest.audit_policy import AuditPolicy, parse_audit_policy
@@ -76,16 +77,19 @@ def command(
     make_certificate: Annotated[
         bool, typer.Option("--make-certificate", help="Make a certificate for the sink, with an authority for this one only.")
     ] = False,
-    client_certificate: Annotated[str, typer.Option(help="Client certificate to use in place of a token; path over there.")] = "",
-    client_key: Annotated[str, typer.Option(help="Its key; path over there.")] = "",
+    client_certificate: Annotated[
+        str, typer.Option(help="Client certificate to use in place of a token; its path on the control plane.")
+    ] = "",
+    client_key: Annotated[str, typer.Option(help="Its key; its path on the control plane.")] = "",
     client_name: Annotated[str, typer.Option(help="The certificate's common name. [default: apiserver-CLUSTER]")] = "",
     filename: options.Policies = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there; a replaced token is void.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files; a replaced token is no longer accepted.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; say which evidence the audit policy withholds.")] = False,
     audit_policy: Annotated[
         Path | None, typer.Option(help="With --check: the audit policy in force, to name the rule that decides.")
     ] = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
+    limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Write an audit policy, the webhook's kubeconfig and its token. With --check, say what the audit policy in force withholds."""
@@ -93,13 +97,14 @@ def command(
     coverage = coverage_of(read_policies(filename)) if filename else None
     if check:
         given = _read_given(audit_policy, options.parse_version(kubernetes_version))
-        return _check(own, coverage, given, output)
+        return _check(own, coverage, given, output, limit)
     if audit_policy is not None:
         raise InputError("--audit-policy is for --check", "add --check; without it a policy is written to --out")
     if not is_cluster_name(cluster):
         raise InputError(
             f"--cluster: {cluster!r} does not name a cluster", "use lower-case letters, digits, -, _ and ., at most 63"
         )
+    check_folder("--out", out)
     sink = Sink(cluster, server, certificate_authority, client_certificate, client_key, client_name)
     made = make_certificates(sink.host, datetime.now(UTC)) if make_certificate else None
     if made is not None:
@@ -165,7 +170,7 @@ def _read_given(path: Path | None, version: tuple[int, int]) -> AuditPolicy | No
     return parse_audit_policy(text, str(path), version)
 
 
-def _check(own: Context, coverage: Coverage | None, given: AuditPolicy | None, output: Format) -> int:
+def _check(own: Context, coverage: Coverage | None, given: AuditPolicy | None, output: Format, limit: int | None) -> int:
     needed = parse_audit_policy(audit_policy_text(coverage), POLICY)
     reader = open_lake(own.lake)
     try:
@@ -173,7 +178,7 @@ def _check(own: Context, coverage: Coverage | None, given: AuditPolicy | None, o
         tables = [_withheld_table(rows, given), _state_table(list(state_known(reader)))]
     finally:
         reader.close()
-    render(tables, output)
+    render(tables, output, limit=limit)
     code = _GATE if rows else 0
     found = "the audit policy withholds evidence that a replay needs" if rows else "the audit policy withholds no evidence"
     own.say(f"init --check: {found}; exit code {code}")

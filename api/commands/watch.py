@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -27,6 +27,7 @@ from pipeline.readiness.model import Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch, policies_digest
 from pipeline.replay import Window
+from pipeline.runs import Defect
 from queries import open_lake
 
 from . import options, replay
@@ -76,6 +77,8 @@ def command(
     version = options.parse_version(kubernetes_version)
     if metrics_file is not None:
         check_file("--metrics-file", metrics_file)
+    if cursor is not None:
+        check_file("--cursor", cursor, makes_folders=True)
     chosen = chosen_policies(own, policies, None, None, version)
     given = ReadinessRules.load(rules) if rules else ReadinessRules()
     fidelity = calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity if calibration else None
@@ -83,11 +86,23 @@ def command(
     store = CursorFile(cursor or own.lake / "watch" / f"{digest}.json", digest)
     reader = open_lake(own.lake)
     try:
-        watch = Watch(reader, own.lake, chosen, version, given, fidelity, replay.workers_or_default(workers))
+        watch = Watch(reader, own.lake, chosen, version, given, fidelity, replay.workers_or_default(workers), _note(own))
         with _published(own, metrics_port, metrics_file) as metrics:
             return _Looks(watch, store, Teller(output), metrics, metrics_file, exit_on_denial).run(interval, once)
     finally:
         reader.close()
+
+
+def _note(own: Context) -> Callable[[Iterable[Defect]], None]:
+    """Keeps each policy that Hindcast failed to judge once, however often the watch looks. The command then ends with 4."""
+    seen: set[tuple[str, str]] = set()
+
+    def note(found: Iterable[Defect]) -> None:
+        new = [defect for defect in found if (defect.policy, defect.why) not in seen]
+        seen.update((defect.policy, defect.why) for defect in new)
+        replay.note_defects(own, new)
+
+    return note
 
 
 @dataclass(frozen=True)

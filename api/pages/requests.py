@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,10 +46,20 @@ class ExpressionVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Outdated:
+    """A policy whose stored verdict is not the verdict over the lake as it is now; both are decisions."""
+
+    policy: str
+    then: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestView:
     """One request: who, when, what, its verdicts with their reasons, and the changes that it made.
 
     `explained` is empty while the explanation is computed (`is_awaited`), and if there is no explanation: then `trouble` says why.
+    `outdated` names the policies on which the replay and the explanation differ, because the replay saw less or other evidence.
     """
 
     detail: RequestDetail
@@ -65,6 +76,7 @@ class RequestView:
     explained: Sequence[ExplanationView] = ()
     trouble: str = ""
     is_awaited: bool = True
+    outdated: Sequence[Outdated] = ()
 
     @property
     def question(self) -> Question:
@@ -77,7 +89,29 @@ class RequestView:
 def with_explanation(view: RequestView, found: Sequence[Explanation]) -> RequestView:
     """The page with the explanation: it shows the fields that expressions read within the request's changes."""
     change = change_of(view.detail, view.recalled, fields_of(found))
-    return replace(view, explained=[explanation_view(each) for each in found], change=change, is_awaited=False)
+    explained = [explanation_view(each) for each in found]
+    return replace(view, explained=explained, change=change, is_awaited=False, outdated=_outdated(view, found))
+
+
+def _outdated(view: RequestView, found: Sequence[Explanation]) -> list[Outdated]:
+    """The stored decisions that differ from the explained ones. A replay reads the lake of its day, an explanation that of now."""
+    stored, explained = defaultdict[Any, set[str]](set), defaultdict[Any, set[str]](set)
+    for verdict in view.verdicts:
+        stored[verdict.row["pass"], verdict.row["policy"], verdict.row["binding"]].add(verdict.row["decision"])
+    for each in found:
+        for entry in each.policies:
+            explained[each.pass_index, entry.policy, entry.binding].add(entry.decision)
+    pairs = {key[1]: (min(stored[key], key=_rank), min(explained[key], key=_rank)) for key in explained.keys() & stored.keys()}
+    # An error and a denial are both against the request; a row of one expression may name either of them.
+    return [
+        Outdated(policy, then, now)
+        for policy, (then, now) in sorted(pairs.items())
+        if then != now and {then, now} != {"deny", "error"}
+    ]
+
+
+def _rank(decision: str) -> int:
+    return _DECISIONS.index(decision) if decision in _DECISIONS else len(_DECISIONS)
 
 
 def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str) -> list[RequestView]:
@@ -166,7 +200,7 @@ _FAILURE_COLUMNS: tuple[Column[Mapping[str, Any]], ...] = (
 
 def _urgency(row: Mapping[str, Any]) -> int:
     """Denials come first."""
-    return _DECISIONS.index(row["decision"]) if row["decision"] in _DECISIONS else len(_DECISIONS)
+    return _rank(row["decision"])
 
 
 def _says_something(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> bool:

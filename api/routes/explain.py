@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
+from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.explanation import Explanation
 
 from ..commands.options import parse_version
@@ -26,6 +27,11 @@ Policies = Annotated[Names, Query(description="explain only the policy of this n
 At = Annotated[datetime | None, Query(description="when the request was received, where several have that auditID (RFC 3339)")]
 Version = Annotated[
     str | None, Query(max_length=20, description="the API server's minor version; without it that of the run, or 1.36")
+]
+
+Others = Annotated[
+    OtherAuthorizers | None,
+    Query(description="what the cluster has in addition to RBAC; without it that of the run, or what the log shows"),
 ]
 
 
@@ -57,6 +63,7 @@ async def explain_request(
     policy: Policies = [],  # noqa: B006  # FastAPI copies it
     at: At = None,
     kubernetes_version: Version = None,
+    other_authorizers: Others = None,
 ) -> Response:
     """Explain the verdicts on one request. The policies are those of a run, or those that were in force at the time of the request.
 
@@ -65,7 +72,9 @@ async def explain_request(
     with its source and grade, or the reason why it is unknown.
     """
     version = parse_version(kubernetes_version) if kubernetes_version else None
-    question = Question(cluster, audit_id, _moment(at), run, names=tuple(policy), kubernetes_version=version)
+    question = Question(
+        cluster, audit_id, _moment(at), run, names=tuple(policy), kubernetes_version=version, other_authorizers=other_authorizers
+    )
     return Response(await explaining.body(question), media_type=MEDIA_TYPES[RowFormat.JSON])
 
 
@@ -78,11 +87,20 @@ async def explain_request_with(
     policy: Policies = [],  # noqa: B006  # FastAPI copies it
     at: At = None,
     kubernetes_version: Version = None,
+    other_authorizers: Others = None,
 ) -> Response:
     """Explain the verdicts of the policies in the body on one request. The answer has the form of GET's."""
     version = parse_version(kubernetes_version) if kubernetes_version else None
     text = await posted(request)
-    question = Question(cluster, audit_id, _moment(at), policies=text, names=tuple(policy), kubernetes_version=version)
+    question = Question(
+        cluster,
+        audit_id,
+        _moment(at),
+        policies=text,
+        names=tuple(policy),
+        kubernetes_version=version,
+        other_authorizers=other_authorizers,
+    )
     return Response(await explaining.body(question), media_type=MEDIA_TYPES[RowFormat.JSON])
 
 

@@ -76,7 +76,7 @@ async def start_replay(
     ] = True,
     rule: Rules = [],  # noqa: B006  # FastAPI copies it
     other_authorizers: Annotated[
-        OtherAuthorizers | None, Query(description="what the clusters have beside RBAC; without it, what the log shows")
+        OtherAuthorizers | None, Query(description="what the clusters have in addition to RBAC; without it, what the log shows")
     ] = None,
 ) -> Response:
     """Start a replay of the policies in the body over the recorded requests. The answer names it; it goes on after the answer."""

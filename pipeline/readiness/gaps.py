@@ -23,6 +23,8 @@ from .missing import most_frequent
 from .model import PolicyReadiness
 from .sql import rows_of
 
+# Stands between a reason and its remedy.
+TO_KNOW_IT = "; to know it, "
 _LABELS_SHOWN = 6
 _STEPS = ("namespaceSelector", "objectSelector", "matchConditions", "params")
 _NAMESPACE = re.compile(r"namespaceSelector: (.+?) does not select namespace")
@@ -71,7 +73,7 @@ class _Gaps:
     def others(self, entry: PolicyReadiness) -> Iterator[str]:
         """The most frequent reasons for unknown; for a policy that matched nothing, the steps that left its requests out."""
         for found in most_frequent(entry.unknown_reasons):
-            remedy = f"; to know it, {found.remedy}" if found.remedy else ""
+            remedy = f"{TO_KNOW_IT}{found.remedy}" if found.remedy else ""
             requests = f"{found.requests:,} request{'s are' if found.requests != 1 else ' is'}"
             yield f"{requests} unknown: {found.reason or 'no reason is recorded'}{remedy}"
         if entry.exposure.requests_matched == 0:

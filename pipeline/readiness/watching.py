@@ -28,7 +28,7 @@ from .manifests import Manifests
 from .model import Fidelity, Status
 from .rules import ReadinessRules
 from .sql import rows_of, statement
-from .trial import trial_run
+from .trial import Note, ignored, trial_run
 
 FORMAT = 3
 _STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)
@@ -112,6 +112,7 @@ class Watch:
     rules: ReadinessRules
     fidelity: Mapping[str, Fidelity] | None = None  # None: the replay was not compared with the log
     workers: int = 1
+    note: Note = ignored  # gets the policies that Hindcast failed to judge
 
     def status(self, cursor: Cursor, key: Key) -> tuple[Status, tuple[str, ...]]:
         """The verdict on one (policy, binding) as of the last look, with its reasons."""
@@ -175,9 +176,10 @@ class Watch:
         """Replay a window into the table `outcomes`; False if the lake changes meanwhile. Raises LakeError."""
         for _ in range(_ATTEMPTS):
             plan = plan_replay(self.reader, self.policies, window, self.kubernetes_version)
+            workers = self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1
             try:
                 # A run over ten minutes of requests has no further use, so it is not kept.
-                with trial_run(plan, self.lake, self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1) as verdicts:
+                with trial_run(plan, self.lake, workers, self.note) as verdicts:
                     judge_units(self.reader.connection, str(verdicts), self.rules)
                 return True
             except LakeError:

@@ -7,6 +7,7 @@ are in its own report.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from typing import Any
 
 import yaml
 
-from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.model import Counterexample, PolicyReadiness
 
+from .data import plain
 from .model import Report
 from .outcomes import OUTCOMES, Finding, findings, fingerprint
 from .words import fate_count, fates, policy_name
@@ -89,7 +91,15 @@ def _verdict(report: Report, entry: PolicyReadiness) -> dict[str, Any]:
     }
     if entry.change is not None:
         figures |= {f"{fate} denials": fate_count(count) for fate, count in fates(entry.change)}
+    figures |= {f"counterexample {number}": _example(found) for number, found in enumerate(entry.counterexamples, 1)}
     return _result(entry, outcome.reports, outcome.severity, "; ".join(entry.reasons), report.last_ts, figures)
+
+
+def _example(found: Counterexample) -> str:
+    """One counterexample on one line, with the part of the object that the denial depends on."""
+    place = f"{found.namespace}/{found.name}" if found.namespace else found.name
+    part = json.dumps(plain(found.object), ensure_ascii=False)
+    return f"{found.verb} {found.resource} {place} by {found.user}, audit ID {found.audit_id}: {found.message}; object {part}"
 
 
 def _denied(entry: PolicyReadiness, found: Finding) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 import yaml
 
+from api.cli import run
 from api.routes.explain import Explained
 from api.run_policies import policies_of_run
 from api.settings import Settings
@@ -194,6 +196,70 @@ def test_the_page_says_what_was_not_known_and_what_would_make_it_known(asked: Qu
     assert "the audit level was Metadata" in text
     assert "To know it: record writes at level RequestResponse" in text
     assert "insufficient: something that the policy reads is unknown" in text
+
+
+GROWTH = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: growth}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}]
+  validations: [{expression: object.spec.replicas <= oldObject.spec.replicas + 1}]
+"""
+
+
+def test_the_page_says_where_the_lake_got_more_evidence_than_the_replay_had(tmp_path: Path) -> None:
+    """A log that arrives after the replay holds the earlier version: the explanation knows it, and the replay did not."""
+    lake = tmp_path / "lake"
+    sent, stored = deployment("web", 3, resourceVersion="1"), deployment("web", 3, resourceVersion="2")
+    take_in(lake, [recorded("updated", START + timedelta(hours=1), "update", sent, answer=stored)])
+    reader = open_lake(lake)
+    plan = plan_replay(reader, parse_policy_set([("growth", GROWTH)]))
+    reader.close()
+    run_replay(plan, lake)
+    address = f"/runs/{plan.run_id}/request?cluster=lab&audit_id=updated"
+    with QueryClient(Settings(lake=lake)) as client:
+        assert "older than the evidence" not in next(request_page(client, address).all("main")).words()
+    take_in(lake, [recorded("made", START, "create", deployment("web", 2, resourceVersion="1"))], "earlier.jsonl")
+    with QueryClient(Settings(lake=lake)) as client:
+        text = next(request_page(client, address).all("main")).words()
+    assert "it said unknown about growth, and over the lake as it is now Hindcast says admit" in text
+
+
+PERMISSION = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: permission}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [deployments]}]
+  validations: [{expression: "authorizer.group('').resource('nodes').check('delete').allowed()"}]
+"""
+
+
+def test_a_posted_policy_is_explained_with_the_authorizers_that_the_cluster_has(tmp_path: Path) -> None:
+    """RBAC is known and does not allow it. Another authorizer may."""
+    lake = tmp_path / "lake"
+    take_in(lake, [recorded("asked", START, "update", deployment("web", 3))])
+    for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"):
+        listed = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": f"{kind}List",
+            "metadata": {"resourceVersion": "1"},
+            "items": [],
+        }
+        file = tmp_path / f"{kind.lower()}s.json"
+        file.write_text(json.dumps(listed))
+        at = (START - timedelta(minutes=1)).isoformat()
+        assert run(["-q", "--lake", str(lake), "ingest", "--snapshot", str(file), "--cluster", "lab", "--at", at]) == 0
+    with QueryClient(Settings(lake=lake)) as client:
+        decisions = {}
+        for others in ("none", "any"):
+            given: dict[str, Any] = {"params": {"other_authorizers": others}, "headers": YAML, "content": PERMISSION}
+            found = client.send("POST", "/requests/lab/asked/explain", **given)
+            decisions[others] = policy_of(found.json(), "permission")["decision"]
+        assert decisions == {"none": "deny", "any": "unknown"}
 
 
 def test_the_page_says_why_there_is_no_explanation(asked: QueryClient) -> None:

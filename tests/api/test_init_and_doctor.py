@@ -243,6 +243,8 @@ def test_check_says_what_is_recorded_too_low_and_which_rule_decided(
     wanted = {"cluster": "lab", "resource": "pods", "verb": "create", "requests": 2, "recorded": "Metadata"}
     assert shown["withheld"] == [wanted | {"needed": "RequestResponse", "rule": "rule 2 (Metadata)"}]
     assert {row["writes"] for row in shown["state"]} == {0}
+    assert run([*start[:-1], "table", "--limit", "1"]) == 1
+    assert capsys.readouterr().out.count("more rows: --limit 0 shows all") == 1
     # Policies that are not about pods do not need them.
     rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["deployments"]}
     (tmp_path / "p.yaml").write_text(policy_of([rule]))

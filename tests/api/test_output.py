@@ -138,6 +138,21 @@ def test_where_room_is_short_columns_that_say_least_are_left_out() -> None:
     ]
 
 
+LONG = "company-c-0075-deny-resources-with-image-pull-policy-not-set-to-always-for-latest-tag"
+
+
+def test_a_long_name_that_stands_whole_elsewhere_loses_its_middle() -> None:
+    columns = [Column("policy", may_shorten=True), Column("binding", may_shorten=True, may_go=1), Column("verdict")]
+    table = Table("verdicts", columns, [[LONG, LONG, "NOT READY"], ["limits", "limits-everywhere", "READY"]])
+    assert lines_of(table, Screen(80), wide=False) == [
+        f"{'POLICY':69}  VERDICT",
+        "company-c-0075-deny-resources-with…y-not-set-to-always-for-latest-tag  NOT READY",
+        f"{'limits':69}  READY",
+        "note: no room for BINDING: -o wide has them",
+    ]
+    assert any(LONG in line for line in lines_of(table, Screen(80), wide=True))
+
+
 def test_what_does_not_fit_with_every_column_is_stacked() -> None:
     assert lines_of(LOG, Screen(80), wide=True)[-6:] == [
         "",

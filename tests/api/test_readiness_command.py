@@ -55,3 +55,16 @@ def test_an_export_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest
     command = ["-q", "--lake", str(tmp_path / "lake"), "readiness", "-f", str(tmp_path / "policy.yaml"), "--no-calibrate"]
     assert run([*command, "--export", "/dev/null/out"]) == 2
     assert "--export: /dev/null/out cannot be written: /dev/null is not a folder" in capsys.readouterr().err
+
+
+def test_a_remedy_stands_under_the_first_policy_that_needs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.yaml").write_text(f"{POLICY}\n---\n{POLICY.replace('name: limit', 'name: other')}")
+    hidden = [
+        recorded(f"id-{hour}", START + timedelta(hours=hour), "create", deployment("web", 1), level="Metadata") for hour in range(3)
+    ]
+    take_in(tmp_path / "lake", hidden)
+    ask = ["-q", "--lake", str(tmp_path / "lake"), "readiness", "-f", str(tmp_path / "policy.yaml"), "--no-calibrate"]
+    assert run(ask) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("to know it, record writes at level RequestResponse") == 1
+    assert shown.count("the audit level was Metadata; to know it, see limit") == 1

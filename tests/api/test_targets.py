@@ -37,6 +37,19 @@ def test_an_unusable_target_is_refused_before_the_work(
     assert found.format(tmp_path) in capsys.readouterr().err
 
 
+def test_init_and_watch_refuse_their_targets_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    assert run(["init", "--out", str(taken / "out")]) == 2
+    assert f"--out: {taken / 'out'} cannot be written: {taken} is not a folder" in capsys.readouterr().err
+    # There is no lake: whatever asks one fails with another error.
+    watch = ["--lake", str(tmp_path / "none"), "watch", "-f", str(POLICY), "--cursor"]
+    assert run([*watch, str(taken / "made" / "cursor.json")]) == 2
+    assert f"the folder {taken} is not a folder" in capsys.readouterr().err
+    assert run([*watch, str(tmp_path / "made" / "cursor.json")]) == 2
+    assert "there is no lake here" in capsys.readouterr().err
+
+
 def test_usable_targets_pass(tmp_path: Path) -> None:
     check_file("--report-file", tmp_path / "new.md")
     (tmp_path / "old.md").write_text("")

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.cli import run
+from pipeline.replay import run_replay
+from pipeline.runs import Defect
 from tests.recording import START, deployment, recorded, take_in
 
 POLICY = """
@@ -149,6 +152,18 @@ def fetched(address: str) -> str:
     with urllib.request.urlopen(address) as answer:
         text: str = answer.read().decode()
         return text
+
+
+def test_a_policy_that_hindcast_fails_to_judge_is_no_success(
+    watch: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No expression is known to fail in this way, so the summary of the run says it."""
+    found = (Defect("limit", "a defect: ValueError: x", 2),)
+    monkeypatch.setattr(
+        "pipeline.readiness.trial.run_replay", lambda *given, **more: replace(run_replay(*given, **more), defects=found)
+    )
+    assert run([*watch, "--once", "--interval", "0.05"]) == 4
+    assert capsys.readouterr().err.count("policy limit could not be judged in 2 requests: a defect: ValueError: x") == 1
 
 
 def test_bad_places_are_named(watch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,6 +124,15 @@ def test_each_namespace_has_its_own_report(report: Report) -> None:
     assert documents[1]["results"][0]["resources"] == [{"name": "cart-17", "namespace": "pay-prod", "kind": "Deployment"}]
 
 
+def test_the_verdict_of_a_dashboard_has_the_counterexamples(report: Report) -> None:
+    (cluster, *_) = yaml.safe_load_all(to_openreports(report))
+    shown = [result["properties"].get("counterexample 1", "") for result in cluster["results"]]
+    assert len([text for text in shown if text]) == len([entry for entry in report.policies if entry.counterexamples]) > 0
+    example = max(shown)
+    assert "audit ID a5" in example
+    assert example.endswith(f"object {json.dumps({'spec': {'image': HOSTILE}}, ensure_ascii=False)}")
+
+
 def test_junit_is_valid(any_report: Report) -> None:
     rules = yaml.safe_load((CASES / "junit.yaml").read_text())
     root = Xml.fromstring(to_junit(any_report))
