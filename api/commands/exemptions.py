@@ -18,7 +18,8 @@ from api.output import Column, Format, Table, render
 from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet
 from pipeline.admission.policies.load import load_objects
-from pipeline.readiness.manifests import Manifests, json_patches, merge_patches, to_yaml
+from pipeline.manifests.writing import to_yaml
+from pipeline.readiness.manifests import Manifests, json_patches, merge_patches
 from pipeline.readiness.proposal import Proposal, propose
 from pipeline.readiness.review import Finding, Need, Overdue, overdue, review
 from pipeline.replay import Window

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-import yaml
 
 from api.context import Context
 from api.output import Column, Format, Table, render
 from ingest.errors import EvidenceError, InputError
 from pipeline.authorization.covering import describe_rule
+from pipeline.manifests.writing import to_yaml
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
 from pipeline.stages.authorization.least import LeastOptions, default_name
@@ -83,10 +83,7 @@ def command(
         reader.close()
     if output is Format.YAML:
         sys.stdout.write(f"# {_summary(privileges)}\n")
-        # Lists of verbs and names are on one line each, as people write them.
-        yaml.safe_dump_all(
-            privileges.manifests, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120
-        )
+        sys.stdout.write(to_yaml(privileges.manifests, is_compact=True))
     elif output is Format.JSON:
         json.dump({"apiVersion": "v1", "kind": "List", "items": privileges.manifests}, sys.stdout, indent=2)
         sys.stdout.write("\n")

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..cel.library.authorizer import Answer, Attributes
 from ..request import UserInfo
-from .rbac import SERVICE_ACCOUNT_PREFIX, RbacObjects, authorize
+from .rbac import SERVICE_ACCOUNT_PREFIX, Opinion, RbacObjects, authorize
 
 SUPERUSERS = "system:masters"
 NODES = "system:nodes"
@@ -76,7 +76,11 @@ def answer(objects: RbacObjects, others: OtherAuthorizers, user: UserInfo, asked
         user = service_account(*asked.service_account)
     if SUPERUSERS in user.groups:
         return Answer(True)
-    opinion = authorize(objects, user, asked)
+    return answer_of(authorize(objects, user, asked), others, user)
+
+
+def answer_of(opinion: Opinion, others: OtherAuthorizers, user: UserInfo) -> Answer:
+    """The answer of all authorizers to a user outside of the superuser group, by RBAC's opinion."""
     other = others.may_allow(user)
     if opinion.allowed:
         # Another authorizer may have come first, with its own reason.

@@ -94,6 +94,16 @@ class RecordedRbac:
             self._cluster_roles[cluster] = epochs
         return epochs.at(ts)
 
+    def gathering(self, cluster: str) -> frozenset[str]:
+        """The names of the ClusterRoles that gather others, in any version."""
+        found = set()
+        for key in self._keys_of(cluster, "clusterroles").get("", []):
+            for version in self._history.versions.timeline(key):
+                value = self._value(self._history.object_of(version), cluster_role_from_object)
+                if isinstance(value, Known) and value.value is not None and value.value.selectors is not None:
+                    found.add(key.name)
+        return frozenset(found)
+
     def namespaces(self, cluster: str) -> Iterable[str]:
         """The namespaces that have RoleBindings at any time."""
         return self._keys_of(cluster, "rolebindings")

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
-
-import yaml
 
 from ..admission.policies import PolicySet
 from ..admission.policies.decode import BINDING, POLICY, VERSIONS
 from ..admission.policies.encode import binding_to_object, policy_to_object
 from ..admission.policies.load import parse_policy_set
 from ..admission.policies.validate import MATCH_CONDITIONS_MAX
+from ..manifests.writing import to_yaml
 from ..matching.namespaces import NAME_LABEL
 from ..request import Object
 from .exclusions import Exclusion, Kind
@@ -84,28 +82,9 @@ class Manifests:
         return Manifests({**self.objects, **changed}, self.others)
 
 
-class _KubernetesDumper(yaml.SafeDumper):
-    """Quotes every string that some YAML parser reads as a number, a time or a boolean, as Go does with `1e3` and `y`."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """An object that occurs twice is written twice."""
-        return True
-
-
-_KubernetesDumper.add_implicit_resolver(
-    "!ambiguous", re.compile(r"[-+.0-9][-+.:_0-9A-Za-z]*\Z|[yYnN]\Z|0[xob][0-9a-fA-F_]*\Z"), list("-+.0123456789yYnN")
-)
-
-
 def key_of(obj: Object) -> Key:
     """Kind and name of an object."""
     return obj["kind"], obj["metadata"]["name"]
-
-
-def to_yaml(objects: Iterable[Object]) -> str:
-    """Objects as a YAML stream, in the order of their fields, that kubectl reads as the same values."""
-    text: str = yaml.dump_all(objects, Dumper=_KubernetesDumper, sort_keys=False, width=132)
-    return text
 
 
 def with_exclusions(manifests: Manifests, exclusions: Iterable[tuple[Exclusion, date | None]]) -> Manifests:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from .authorization.stage import Authorization
 from .stage import Stage
 from .validating import Validating
 
 VALIDATING = Validating()
+AUTHORIZATION = Authorization()
 
-STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING,)
+STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION)
 
 
 def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = STAGES) -> Stage[Any, Any]:

@@ -27,9 +27,10 @@ from pipeline.replay import Window
 from pipeline.replay.past import load_history
 from pipeline.stages.authorization import Need, NeedKind, identity_of, meet, needs_of, refusal_of
 from pipeline.stages.authorization.asked import asked_questions
-from pipeline.stages.authorization.judging import Flip, Recorded, judge, recorded_of
+from pipeline.stages.authorization.judging import Recorded, judge, recorded_of
 from pipeline.stages.authorization.least import LeastOptions, least_rules, was_allowed
 from pipeline.stages.authorization.overlay import Proposal
+from pipeline.stages.verdict import Flip
 from queries import open_lake
 
 pytestmark = pytest.mark.conformance
@@ -122,7 +123,7 @@ def test_no_files_change_nothing(requests: list[Judgeable]) -> None:
     flips = Counter(
         judge(request.needs, request.recorded, nothing.over(request.ground), OtherAuthorizers.NODE).flip for request in requests
     )
-    assert set(flips) == {Flip.STILL_ALLOWED, Flip.STILL_DENIED}
+    assert set(flips) == {Flip.SAME, Flip.STILL_DENIED}
     assert flips.total() == len(requests)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -18,22 +18,19 @@ from .sql import statement
 
 # How many rows are held at a time.
 _BATCH_ROWS = 4096
-_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_COLUMNS: Mapping[str, Any] = dict.fromkeys(EVENTS.names)
 
 
 class Question(NamedTuple):
-    """Requests that need the same permissions, were decided alike, and met the same roles.
+    """Requests that need the same permissions, and that were decided alike.
 
-    `event` has the columns of `events` that decide; its bodies only where they do. `epoch` counts the changes of roles and bindings
-    before. `example` is the auditID of the first request. `constraint` is the verb by which an impersonation was allowed; empty for
-    the legacy one.
+    `event` has the columns of `events` that decide; its bodies only where they do. `example` is the auditID of the first request.
+    `constraint` is the verb by which an impersonation was allowed; empty for the legacy one.
     """
 
-    number: int
     event: Event
     identity: Identity
-    epoch: int
     requests: int
     first_ts: datetime
     last_ts: datetime
@@ -42,81 +39,91 @@ class Question(NamedTuple):
 
 
 def asked_questions(
-    reader: LakeReader,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    *,
-    user: str | None = None,
-    moments: Mapping[str, Iterable[datetime]] | None = None,
+    reader: LakeReader, since: datetime | None = None, until: datetime | None = None, *, user: str | None = None
 ) -> Iterator[Question]:
     """The distinct questions of the requests received from `since` on and before `until`, by the time of their first request.
 
-    `user` takes only the requests of that user, also those in which the user acted as another, or another as the user. `moments`
-    are the times, by cluster, at which roles or bindings changed: requests on both sides of one are distinct.
-    Leaves a table `asked` in the reader's connection, one row per request.
+    `user` takes only the requests of that user, also those in which the user acted as another, or another as the user.
     """
-    register_moments(reader, moments or {})
-    reader.connection.execute(statement("asked"), {"since": since, "until": until, "user": user})
-    bodies = {_own(row): row for row in _rows(reader, statement("bodies"))}
+    gather_asked(reader, since, until, user=user)
+    bodies = bodies_asked(reader)
     for row in _rows(reader, statement("distinct")):
-        found = bodies.get(row["own"]) if row["own"] else None
-        full = dict(found) if found is not None else _row_of(row)
+        full = event_row(row, bodies, row["first_ts"], row["example"])
         yield Question(
-            row["number"],
             Event.from_row(full),
             identity_of(full),
-            row["epoch"] or 0,
             row["requests"],
             row["first_ts"],
             row["last_ts"],
             row["example"],
-            row["impersonation_constraint"] or "",
+            row["impersonation_constraint"],
         )
+
+
+def gather_asked(
+    reader: LakeReader, since: datetime | None = None, until: datetime | None = None, *, user: str | None = None
+) -> None:
+    """Leave a table `asked` in the reader's connection: one row per request of a window, with what its permissions depend on."""
+    reader.connection.execute(statement("asked"), {"since": since, "until": until, "user": user})
+
+
+def bodies_asked(reader: LakeReader) -> Mapping[str, Row]:
+    """The rows of `events` whose bodies decide, by the column `own` of the table `asked`."""
+    return {row["own"]: row for row in _rows(reader, statement("bodies"))}
+
+
+def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime = _EPOCH, audit_id: str = "") -> Row:
+    """A row of `events` for a row of `asked` or a question: the whole one if its bodies decide, else with the columns that do."""
+    if (found := bodies.get(asked["own"])) is not None:
+        return found
+    decision = {DECISION: asked["decision"]} if asked["decision"] else {}
+    return {
+        **_NO_COLUMNS,
+        "cluster": asked["cluster"],
+        "audit_id": audit_id,
+        "stage": "ResponseComplete",
+        "ts": ts,
+        "stage_ts": ts,
+        "verb": asked["verb"],
+        "request_uri": asked["uri"],
+        "user_name": asked["user_name"],
+        "user_groups": asked["user_groups"],
+        "user_extra": asked["user_extra"] or None,
+        "impersonated_user": asked["impersonated_user"] or None,
+        "api_group": asked["api_group"],
+        "resource": asked["resource"],
+        "subresource": asked["subresource"],
+        "code": asked["code"],
+        "status_message": asked["message"],
+        "annotations": {**decision, AUTHORIZER_REASON: asked["reason"]},
+        "flags": ["translated"] if asked["is_translated"] else [],
+    }
 
 
 def register_moments(reader: LakeReader, moments: Mapping[str, Iterable[datetime]]) -> None:
     """Make the changes of roles and bindings known to the reader's SQL, as a table `rbac_moments`."""
-    rows = [(cluster, moment, number) for cluster, found in moments.items() for number, moment in enumerate(sorted(found), 1)]
+    rows = [(cluster, moment, number) for cluster, found in moments.items() for number, moment in enumerate(found, 1)]
     columns: list[pa.Array[Any]] = [
         pa.array([row[0] for row in rows], pa.string()),
         pa.array([row[1] for row in rows], pa.timestamp("us", "UTC")),
         pa.array([row[2] for row in rows], pa.int64()),
     ]
-    reader.connection.register("given_moments", pa.Table.from_arrays(columns, names=["rbac_cluster", "since", "epoch"]))
-    reader.connection.execute("CREATE OR REPLACE TEMP TABLE rbac_moments AS FROM given_moments")
-    reader.connection.unregister("given_moments")
+    _register(reader, "rbac_moments", columns, ["rbac_cluster", "since", "epoch"])
+
+
+def register_settled(reader: LakeReader, settled: Iterable[tuple[str, str]]) -> None:
+    """Make the reasons that stand at any time known to the reader's SQL, by cluster, as a table `settled_reasons`."""
+    rows = list(settled)
+    columns: list[pa.Array[Any]] = [pa.array([row[place] for row in rows], pa.string()) for place in (0, 1)]
+    _register(reader, "settled_reasons", columns, ["cluster", "reason"])
+
+
+def _register(reader: LakeReader, name: str, columns: list[pa.Array[Any]], names: list[str]) -> None:
+    reader.connection.register(f"given_{name}", pa.Table.from_arrays(columns, names=names))
+    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM given_{name}")
+    reader.connection.unregister(f"given_{name}")
 
 
 def _rows(reader: LakeReader, query: str) -> Iterator[dict[str, Any]]:
     for batch in reader.sql(query).to_arrow_reader(_BATCH_ROWS):
         yield from batch.to_pylist()
-
-
-def _own(row: Row) -> str:
-    return f"{row['audit_id']} {(row['stage_ts'] - _EPOCH) // _MICROSECOND}"
-
-
-def _row_of(row: Row) -> dict[str, Any]:
-    """A row of `events` with the columns that decide."""
-    decision = {} if row["decision"] is None else {DECISION: row["decision"]}
-    return {
-        **_NO_COLUMNS,
-        "cluster": row["cluster"],
-        "audit_id": row["example"],
-        "stage": "ResponseComplete",
-        "ts": row["first_ts"],
-        "stage_ts": row["first_ts"],
-        "verb": row["verb"],
-        "request_uri": row["uri"],
-        "user_name": row["user_name"],
-        "user_groups": row["user_groups"] or [],
-        "user_extra": row["user_extra"],
-        "impersonated_user": row["impersonated_user"],
-        "api_group": row["api_group"],
-        "resource": row["resource"],
-        "subresource": row["subresource"],
-        "code": row["code"],
-        "status_message": row["message"],
-        "annotations": {**decision, AUTHORIZER_REASON: row["reason"]},
-        "flags": ["translated"] if row["is_translated"] else [],
-    }

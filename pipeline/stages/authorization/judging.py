@@ -8,37 +8,29 @@ change. In all other cases the answer depends on all roles and bindings at the t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from queries.reach_rules import AUTHORIZER_REASON, DECISION
 
-from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer
+from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer_of
 from ...authorization.covering import held_rules
 from ...authorization.rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
+from ...cel.library.authorizer import Attributes
 from ...history.event import Event
 from ...request import Known, UserInfo
+from ..verdict import Flip
 from .needs import Ask, Met, Need, NeedKind, meet
-from .overlay import Overlay
+from .overlay import NoRbac, Overlay, Proposal
 from .questions import refusal_of
 
 _ALLOWED = re.compile(
     r'RBAC: allowed by (?P<binding_kind>ClusterRoleBinding|RoleBinding) "(?P<binding>[^"/]*)(?:/(?P<namespace>[^"]*))?" '
     r'of (?P<role_kind>ClusterRole|Role) "(?P<role>[^"]*)" to '
 )
+BY_OTHERS = "an authorizer other than RBAC allowed it"
 SUPERUSER = "the group system:masters may do everything"
-
-
-class Flip(StrEnum):
-    """The recorded outcome against the predicted one."""
-
-    NEWLY_DENIED = "newly_denied"
-    NEWLY_ALLOWED = "newly_allowed"
-    STILL_DENIED = "still_denied"
-    STILL_ALLOWED = "still_allowed"
-    UNKNOWN = "unknown"
 
 
 class Recorded(NamedTuple):
@@ -55,8 +47,7 @@ class Recorded(NamedTuple):
 class Judged(NamedTuple):
     """The predicted outcome of a request; `allowed` is None where it is unknown, and `reason` then says why.
 
-    `need` is the permission that decided, `reason` the authorizer's reason or the server's message, and `rule` the binding and the
-    role that allow it.
+    `need` is the permission that decided, and `reason` the authorizer's reason or the server's message.
     """
 
     flip: Flip
@@ -67,13 +58,40 @@ class Judged(NamedTuple):
     ask: Ask | None = None
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the record itself shows the outcome, because the files change nothing that it rests on."""
+        return self.flip in (Flip.SAME, Flip.STILL_DENIED) and self.reason in (self.recorded.reason, SUPERUSER, BY_OTHERS)
+
+    @property
     def rule(self) -> str:
-        """The binding and the role that allow the request, such as `ClusterRoleBinding admins, ClusterRole edit`; else empty."""
-        found = _ALLOWED.match(self.reason)
-        if found is None:
-            return ""
-        place = f"{found['namespace']}/" if found["namespace"] else ""
-        return f"{found['binding_kind']} {place}{found['binding']}, {found['role_kind']} {found['role']}"
+        """The binding that allows the request, with its role; for a newly denied one, the binding that allowed it. See rule_of."""
+        return rule_of(self.recorded.reason if self.flip is Flip.NEWLY_DENIED else self.reason)
+
+
+def settles(reason: str, proposal: Proposal, gathering: Collection[str]) -> bool:
+    """Whether the reason of an allowance shows that it stands under a proposal, whatever roles the cluster had.
+
+    `gathering` are the names of the ClusterRoles that gather others at any time.
+    """
+    found = _ALLOWED.match(reason)
+    if found is None:
+        return True
+    if proposal.is_only:
+        return False
+    ground, namespace = proposal.over(NoRbac()), found["namespace"] or ""
+    if ground.touches_binding(namespace, found["binding"]) or ground.touches_role(found["role_kind"], namespace, found["role"]):
+        return False
+    return not (proposal.cluster_roles and found["role_kind"] == "ClusterRole" and found["role"] in gathering)
+
+
+def rule_of(reason: str) -> str:
+    """The binding and the role in an authorizer's reason, such as `RoleBinding/shop/team/ClusterRole/edit`; empty without any."""
+    found = _ALLOWED.match(reason)
+    if found is None:
+        return ""
+    place = f"{found['namespace']}/" if found["namespace"] else ""
+    role_place = place if found["role_kind"] == "Role" else ""
+    return f"{found['binding_kind']}/{place}{found['binding']}/{found['role_kind']}/{role_place}{found['role']}"
 
 
 def recorded_of(event: Event) -> Recorded:
@@ -107,7 +125,7 @@ def _judged(recorded: Recorded, need: Need, met: Met) -> Judged:
     if recorded.allowed is None or met.allowed is None:
         flip = Flip.UNKNOWN
     elif met.allowed:
-        flip = Flip.STILL_ALLOWED if recorded.allowed else Flip.NEWLY_ALLOWED
+        flip = Flip.SAME if recorded.allowed else Flip.NEWLY_ALLOWED
     else:
         flip = Flip.NEWLY_DENIED if recorded.allowed else Flip.STILL_DENIED
     reason = met.reason
@@ -137,7 +155,7 @@ def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAut
     if decision:
         found = _ALLOWED.match(recorded.reason)
         if found is None:
-            return Met(True, "an authorizer other than RBAC allowed it", ask)
+            return Met(True, BY_OTHERS, ask)
         namespace = found["namespace"] or ""
         is_touched = proposed.touches_binding(namespace, found["binding"]) or proposed.touches_role(
             found["role_kind"], namespace, found["role"]
@@ -146,16 +164,19 @@ def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAut
             return Met(True, recorded.reason, ask)
     if decision is False:
         return _still_refused(ask, recorded, proposed, others)
-    answered = answer(proposed, others, ask.user, ask.asked)
-    return Met(answered.allowed, _one_reason(answered.reason, authorize(proposed, ask.user, ask.asked)), ask)
+    opinion = proposed.opinion(ask.user, ask.asked)
+    answered = answer_of(opinion, others, ask.user)
+    return Met(answered.allowed, _one_reason(answered.reason, opinion), ask)
 
 
 def _still_refused(ask: Ask, recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Met:
     """A request that no authorizer allowed. Other authorizers do not look at roles, so their answer stays."""
     if others is OtherAuthorizers.ANY and recorded.reason and not recorded.reason.startswith("RBAC: "):
         return Met(None, f"another authorizer may have denied it: {recorded.reason}", ask)
-    objects: RbacObjects = proposed if proposed.proposal.is_only else _Touched(proposed)
-    opinion = authorize(objects, ask.user, ask.asked)
+    if proposed.proposal.is_only:
+        opinion = proposed.opinion(ask.user, ask.asked)
+    else:
+        opinion = authorize(_Touched(proposed, ask.asked), ask.user, ask.asked)
     if opinion.allowed is None:
         return Met(None, opinion.why, ask)
     if opinion.allowed:
@@ -171,10 +192,12 @@ def _one_reason(reason: str | None, opinion: Opinion) -> str:
 
 
 class _Touched:
-    """The bindings that the files change, or whose role they change."""
+    """The bindings that the files change, or whose role they change, for one question."""
 
-    def __init__(self, overlay: Overlay) -> None:
+    def __init__(self, overlay: Overlay, asked: Attributes) -> None:
         self._overlay = overlay
+        # A binding that nothing tells of may refer to a changed role. It matters only if that role allows the request.
+        self._may_allow = overlay.may_allow(asked)
 
     def bindings(self, namespace: str) -> Bindings:
         """See RbacObjects."""
@@ -184,13 +207,12 @@ class _Touched:
             for name, versions in zip(every.names, every.every(), strict=True)
             if self._overlay.touches_binding(namespace, name) or any(self._refers(version) for version in versions)
         ]
-        # A binding that nothing tells of may refer to a changed role.
-        return Bindings(kept, every.missing if self._overlay.touches_any_role else "")
+        return Bindings(kept, every.missing if self._may_allow else "")
 
     def _refers(self, version: Known[Binding | None] | object) -> bool:
         """Whether a binding refers to a changed role, or may."""
         if not isinstance(version, Known):
-            return self._overlay.touches_any_role
+            return self._may_allow
         binding = version.value
         return binding is not None and self._overlay.touches_role(binding.role_kind, binding.namespace, binding.role_name)
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...authorization.documents import BINDINGS, ClusterRole, binding_from_object, cluster_role_from_object, rules_from_object
-from ...authorization.rbac import Binding, Bindings, RbacObjects, Rule, Rules, Versions
+from ...authorization.rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
 from ...authorization.recorded import ClusterRoles
-from ...request import Known, Object, Unknown
+from ...cel.library.authorizer import Attributes
+from ...request import Known, Object, Unknown, UserInfo
 
 _CHANGING = "a ClusterRole that it gathers was changed just before, and either version may have been in force"
 
@@ -55,7 +56,8 @@ class NoRbac:
 class Proposal:
     """Proposed roles and bindings. With `is_only`, nothing but these exists.
 
-    `sources` says for each object, by (kind, namespace, name), where it was found.
+    `sources` says for each object, by (kind, namespace, name), where it was found. `document` has the parts of the objects that
+    decide, as JSON values in a fixed order.
     """
 
     roles: Mapping[tuple[str, str], Rules]
@@ -63,6 +65,7 @@ class Proposal:
     bindings: Mapping[str, tuple[Binding, ...]]
     is_only: bool = False
     sources: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    document: tuple[Object, ...] = ()
 
     @classmethod
     def from_objects(cls, objects: Iterable[tuple[Object, str]], is_only: bool = False) -> Proposal:
@@ -74,6 +77,7 @@ class Proposal:
         cluster_roles: dict[str, ClusterRole] = {}
         bindings: dict[tuple[str, str], Binding] = {}
         sources: dict[tuple[str, str, str], str] = {}
+        parts: dict[tuple[str, str, str], Object] = {}
         for value, source in objects:
             kind, metadata = value.get("kind"), value.get("metadata") or {}
             namespace, name = "", str(metadata.get("name") or "")
@@ -89,10 +93,14 @@ class Proposal:
             else:
                 continue
             sources[str(kind), namespace, name] = source
+            labels = {"labels": metadata["labels"]} if kind == "ClusterRole" and metadata.get("labels") else {}
+            own = {part: value[part] for part in ("rules", "aggregationRule", "roleRef", "subjects") if value.get(part)}
+            parts[str(kind), namespace, name] = {"kind": kind, "namespace": namespace, "name": name, **labels, **own}
         by_namespace: dict[str, tuple[Binding, ...]] = {}
         for (namespace, _), binding in bindings.items():
             by_namespace[namespace] = (*by_namespace.get(namespace, ()), binding)
-        return cls(roles, cluster_roles, by_namespace, is_only, sources)
+        document = tuple(part for _, part in sorted(parts.items()))
+        return cls(roles, cluster_roles, by_namespace, is_only, sources, document)
 
     def over(self, ground: ClusterRbac) -> Overlay:
         """The proposal over the objects of a cluster at a moment."""
@@ -112,6 +120,35 @@ class Overlay:
         self._bindings: dict[str, Bindings] = {}
         self._roles: dict[tuple[str, str], Versions[Rules]] = {}
         self._gathering: dict[str, ClusterRole] | None = None
+        self._opinions: dict[tuple[frozenset[tuple[str, str]], Attributes], Opinion] = {}
+        self._reads_names: dict[tuple[frozenset[tuple[str, str]], str], bool] = {}
+
+    def opinion(self, user: UserInfo, asked: Attributes) -> Opinion:
+        """RBAC's opinion; questions that differ in what no rule of the user reads are answered once."""
+        keys = keys_of(user)
+        if not asked.name or self._is_named(keys, asked.namespace):
+            read = asked._replace(field_selector="", label_selector="")
+        else:
+            read = asked._replace(name="", field_selector="", label_selector="")
+        found = self._opinions.get((keys, read))
+        if found is None:
+            found = self._opinions[keys, read] = authorize(self, user, read)
+        return found
+
+    def _is_named(self, keys: frozenset[tuple[str, str]], namespace: str) -> bool:
+        """Whether some rule for a user may have names, in a namespace or in the cluster."""
+        found = self._reads_names.get((keys, namespace))
+        if found is None:
+            found = self._reads_names[keys, namespace] = any(self._names(keys, scope) for scope in {"", namespace})
+        return found
+
+    def _names(self, keys: frozenset[tuple[str, str]], namespace: str) -> bool:
+        for versions in self.bindings(namespace).of(keys):
+            for binding in (version.value for version in versions if isinstance(version, Known) and version.value is not None):
+                for rules in self.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name):
+                    if isinstance(rules, Known) and any(rule.names for rule in rules.value or ()):
+                        return True
+        return False
 
     def bindings(self, namespace: str) -> Bindings:
         """See RbacObjects."""
@@ -171,10 +208,13 @@ class Overlay:
         proposed: list[Versions[ClusterRole]] = [(Known(role, "proposed"),) for role in given.values()]
         return ClusterRoles((*kept, *proposed), base.missing)
 
-    @property
-    def touches_any_role(self) -> bool:
-        """Whether the files name any role, or replace everything."""
-        return self.proposal.is_only or bool(self.proposal.roles or self.proposal.cluster_roles)
+    def may_allow(self, asked: Attributes) -> bool:
+        """Whether some role that the files change may have a rule that allows a question which no rule of the cluster allowed."""
+        if self.proposal.is_only or any(role.selectors is not None for role in self.proposal.cluster_roles.values()):
+            return True
+        given = [role.rules for role in self.proposal.cluster_roles.values()]
+        given += [rules for (namespace, _), rules in self.proposal.roles.items() if namespace == asked.namespace]
+        return any(rule.allows(asked) for rules in given for rule in rules)
 
     def _gathers(self) -> dict[str, ClusterRole]:
         """The cluster's own roles that gather another one because of the files, by name."""

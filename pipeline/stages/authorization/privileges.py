@@ -101,18 +101,25 @@ def least_privilege(
     found = [each for each in asked_questions(reader, since, until, user=subject) if each.event.cluster == cluster]
     own = [(each, tuple(_own_needs(each, subject, versions, kubernetes_version))) for each in found]
     allowed = [(each, needs) for each, needs in own if needs and was_allowed(each)]
-    used = {each.number: list(needed(each, needs, subject, options)) for each, needs in allowed}
-    rules = least_rules((each for several in used.values() for each in several), options)
+    used = [list(needed(each, needs, subject, options)) for each, needs in allowed]
+    rules = least_rules((each for several in used for each in several), options)
     objects = manifests(rules, subject, name or default_name(subject))
     return Privileges(
         cluster=cluster,
         subject=subject,
         requests=sum(each.requests for each, _ in allowed),
-        by_default=sum(each.requests for each, _ in allowed if not used[each.number]),
+        by_default=sum(each.requests for (each, _), own_used in zip(allowed, used, strict=True) if not own_used),
         by_others=sum(each.requests for each, _ in allowed if _is_by_others(each)),
-        granted=sum(isinstance(each, Grant) for several in used.values() for each in several),
+        granted=sum(isinstance(each, Grant) for several in used for each in several),
         reads=sum(each.requests for each, _ in own if each.event.verb in _READS),
-        rights=tuple(_rights((each, item) for each, _ in allowed for item in used[each.number] if isinstance(item, Attributes))),
+        rights=tuple(
+            _rights(
+                (each, item)
+                for (each, _), several in zip(allowed, used, strict=True)
+                for item in several
+                if isinstance(item, Attributes)
+            )
+        ),
         refused=tuple(_refused(each for each, needs in own if needs and not was_allowed(each))),
         manifests=tuple(objects),
         check=_checked(allowed, objects, options),

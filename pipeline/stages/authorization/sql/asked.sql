@@ -1,7 +1,6 @@
 -- one row per request of a window: (cluster, audit_id, ts), with everything that decides which permissions it needed
 -- uri: without the options that authorizers do not see
--- own: names the event whose bodies decide: writes of roles and bindings, and approvals of certificates; null for all other requests
--- epoch: the number of changes of roles and bindings before the request, from the table `rbac_moments`
+-- own: names the event whose bodies decide: writes of roles and bindings, and approvals of certificates; empty for all others
 --
 -- Controllers repeat themselves, so that few rows differ in all columns but the first ones.
 CREATE OR REPLACE TEMP TABLE asked AS
@@ -25,36 +24,39 @@ answered AS (
 chosen AS (
     SELECT
         *,
-        annotations['authorization.k8s.io/decision'] AS decision,
+        coalesce(annotations['authorization.k8s.io/decision'], '') AS decision,
         coalesce(annotations['authorization.k8s.io/reason'], '') AS reason
     FROM answered
     WHERE ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
         AND ($user IS NULL OR coalesce(impersonated_user ->> '$.username', user_name) = $user OR user_name = $user)
 )
 SELECT
-    cluster, audit_id, ts, verb,
+    cluster, audit_id, ts, stage_ts, coalesce(verb, '') AS verb,
     CASE
         WHEN NOT contains(request_uri, 'fieldSelector=') THEN split_part(request_uri, '?', 1)
         WHEN regexp_matches(request_uri, '[?&](limit|timeoutSeconds)=[0-9]*[^0-9&]') THEN request_uri
         ELSE split_part(request_uri, '?', 1) || '?fieldSelector=' || regexp_extract(request_uri, '[?&]fieldSelector=([^&]*)', 1)
     END AS uri,
-    user_name, user_groups, impersonated_user,
-    CASE WHEN impersonated_user IS NOT NULL THEN user_extra END AS user_extra,
-    CASE WHEN impersonated_user IS NOT NULL THEN extra ->> '$.authenticationMetadata.impersonationConstraint' END
+    coalesce(user_name, '') AS user_name,
+    coalesce(user_groups, []) AS user_groups,
+    coalesce(impersonated_user, '') AS impersonated_user,
+    CASE WHEN impersonated_user IS NULL THEN '' ELSE coalesce(user_extra, '') END AS user_extra,
+    CASE WHEN impersonated_user IS NULL THEN '' ELSE coalesce(extra ->> '$.authenticationMetadata.impersonationConstraint', '') END
         AS impersonation_constraint,
     list_contains(flags, 'translated') AS is_translated,
-    api_group, resource, subresource, decision, reason,
+    coalesce(api_group, '') AS api_group, coalesce(resource, '') AS resource, coalesce(subresource, '') AS subresource,
+    decision, reason,
     CASE
         WHEN code BETWEEN 200 AND 299 THEN CASE WHEN code = 201 AND verb IN ('update', 'patch') THEN 201 ELSE 200 END
         WHEN code IN (101, 401, 403) THEN code
         WHEN code IS NULL THEN 0
         ELSE 400
     END AS code,
-    CASE WHEN code = 403 AND decision IS DISTINCT FROM 'forbid' THEN status_message END AS message,
+    CASE WHEN code = 403 AND decision <> 'forbid' THEN coalesce(status_message, '') ELSE '' END AS message,
     CASE
         WHEN api_group = 'rbac.authorization.k8s.io' AND verb IN ('create', 'update', 'patch')
             OR api_group = 'certificates.k8s.io' AND subresource = 'approval'
         THEN audit_id || ' ' || epoch_us(stage_ts)
-    END AS own,
-    epoch
-FROM chosen ASOF LEFT JOIN rbac_moments ON chosen.cluster = rbac_moments.rbac_cluster AND chosen.ts >= rbac_moments.since
+        ELSE ''
+    END AS own
+FROM chosen

@@ -1,0 +1,191 @@
+"""The authorization stage: roles and bindings over recorded requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from queries import LakeReader
+
+from ...authorization import OtherAuthorizers, RecordedDecisions, RecordedRbac, others_of
+from ...authorization.attributes import recorded_attributes
+from ...authorization.documents import BINDINGS, ROLES
+from ...authorization.rbac import quoted
+from ...authorization.recorded import GROUP
+from ...history.event import Event, Row
+from ...history.versions import Versions
+from ...history.world import LogHistory
+from ...manifests.documents import Document
+from ...replay.past import load_history
+from ...replay.sql import statement as replay_statement
+from ...request import Grade
+from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
+from ..stage import Asked, Kind
+from ..verdict import Flip, Verdict
+from ..verdict import Row as VerdictRow
+from .asked import bodies_asked, event_row, gather_asked, register_moments, register_settled
+from .judging import Judged, judge, recorded_of, settles
+from .needs import NeedKind
+from .overlay import NoRbac, Overlay, Proposal
+from .questions import identity_of, needs_of
+from .sql import statement
+
+NAME = "authorization"
+# The evidence of an unknown.
+INSUFFICIENT = "insufficient"
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class AuthorizationVerdict(NamedTuple):
+    """The verdict on a request as a whole."""
+
+    judged: Judged
+    asked: str  # the request's own question, in words
+
+    @property
+    def row(self) -> VerdictRow:
+        """See Verdict."""
+        judged = self.judged
+        denied = judged.allowed is False
+        is_unknown = judged.flip is Flip.UNKNOWN
+        detail = {"asked": self.asked, "need": str(judged.need), "reason": judged.reason, "recorded_reason": judged.recorded.reason}
+        return VerdictRow(
+            policy=NAME,
+            binding=None,
+            param_namespace=None,
+            param_name=None,
+            expression_index=None,
+            decision="unknown" if judged.allowed is None else "deny" if denied else "admit",
+            effect="deny" if denied else None,
+            message=refusal(judged) if denied else None,
+            reason="Forbidden" if denied else None,
+            code=403 if denied else None,
+            why=judged.reason if is_unknown else None,
+            evidence=INSUFFICIENT if is_unknown else str(Grade.EXACT if judged.is_recorded else Grade.INFERRED),
+            actions=["Deny"],
+            audit_annotations=[],
+            bypasses_actions=False,
+            stage=NAME,
+            rule_ref=judged.rule or None,
+            recorded={True: "admit", False: "deny", None: None}[judged.recorded.allowed],
+            flip=str(judged.flip),
+            detail=json.dumps({name: value for name, value in detail.items() if value}, sort_keys=True),
+        )
+
+
+def refusal(judged: Judged) -> str:
+    """The server's words for a refusal (kubernetes/apiserver pkg/endpoints/handlers/responsewriters/errors.go)."""
+    if judged.need in (NeedKind.GRANT, NeedKind.SIGNER) or judged.ask is None:
+        return judged.reason
+    user, asked = judged.ask
+    if not asked.is_resource_request:
+        words = f"User {quoted(user.username)} cannot {asked.verb} path {quoted(asked.path)}"
+    else:
+        resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+        place = f"in the namespace {quoted(asked.namespace)}" if asked.namespace else "at the cluster scope"
+        what = f"resource {quoted(resource)} in API group {quoted(asked.group)}"
+        words = f"User {quoted(user.username)} cannot {asked.verb} {what} {place}"
+    return f"{words}: {judged.reason}" if judged.reason else words
+
+
+class Authorization(GroupedStage[Proposal]):
+    """See stage.Stage. It judges every request, because every request is authorized."""
+
+    name = NAME
+    kinds = frozenset(Kind(GROUP, kind) for kind in (*ROLES, *BINDINGS))
+
+    def read(self, documents: Sequence[Document]) -> Proposal:
+        """See stage.Stage."""
+        own = [each for each in documents if str(each.value.get("apiVersion", "")).partition("/")[0] == GROUP]
+        return Proposal.from_objects((each.value, each.where()) for each in own)
+
+    def uses(self, rules: Proposal, document: Document) -> bool:
+        """See stage.Stage."""
+        return False
+
+    def describe(self, rules: Proposal) -> Any:
+        """See GroupedStage."""
+        return rules.document
+
+    def groups(self, reader: LakeReader, rules: Proposal, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+        """See GroupedStage."""
+        count = "SELECT count(*) FROM requests WHERE ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)"
+        ((requests,),) = reader.connection.execute(count, asked.window.parameters).fetchall()
+        return (PlannedGroup(NAME, None, ("Deny",), requests),), requests, {}
+
+    def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
+        """See GroupedStage: as given, or as the log shows."""
+        rows = reader.connection.execute(replay_statement("authorizers"), {"until": asked.window.until}).fetchall()
+        found = others_of(RecordedDecisions(*row) for row in rows)
+        return tuple((cluster, asked.other_authorizers or others) for cluster, others in sorted(found.items()))
+
+    def passes(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> str:
+        """See GroupedStage."""
+        gather_asked(reader, plan.window.since, plan.window.until)
+        proposal = _proposal(plan)
+        rbac = RecordedRbac(load_history(reader, (), plan.window))
+        register_moments(reader, {cluster: rbac.moments(cluster) for cluster in _clusters(reader)})
+        reasons = reader.connection.execute("SELECT DISTINCT cluster, reason FROM asked WHERE decision = 'allow'").fetchall()
+        gathering = {cluster: rbac.gathering(cluster) for cluster in _clusters(reader)}
+        register_settled(reader, (each for each in reasons if settles(each[1], proposal, gathering[each[0]])))
+        return statement("passes").replace("$is_only", str(proposal.is_only))
+
+    def judge(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Judge:
+        """See GroupedStage."""
+        history = load_history(reader, (), plan.window)
+        judging = _Judging(_proposal(plan), history, dict(plan.other_authorizers), plan.kubernetes_version, bodies_asked(reader))
+        return judging.answer
+
+
+def _proposal(plan: GroupedPlan[Proposal]) -> Proposal:
+    return replace(plan.rules, is_only=plan.replaces_all)
+
+
+def _clusters(reader: LakeReader) -> list[str]:
+    return [cluster for (cluster,) in reader.connection.execute("SELECT DISTINCT cluster FROM asked ORDER BY 1").fetchall()]
+
+
+class _Judging:
+    """Answers the questions of one plan."""
+
+    def __init__(
+        self,
+        proposal: Proposal,
+        history: LogHistory,
+        others: Mapping[str, OtherAuthorizers],
+        kubernetes_version: tuple[int, int],
+        bodies: Mapping[str, Row],
+    ) -> None:
+        self._proposal = proposal
+        self._versions: Versions = history.versions
+        self._rbac = RecordedRbac(history, others)
+        self._others = others
+        self._version = kubernetes_version
+        self._bodies = bodies
+        self._overlays: dict[tuple[str, int], Overlay] = {}
+        self._moments: dict[str, Sequence[datetime]] = {}
+
+    def answer(self, question: Mapping[str, Any]) -> Sequence[Verdict]:
+        """The verdict on the requests that have a question."""
+        row = event_row(question, self._bodies)
+        event = Event.from_row(row)
+        needs = needs_of(event, identity_of(row), self._versions, self._version)
+        others = self._others.get(event.cluster, OtherAuthorizers.ANY)
+        judged = judge(needs, recorded_of(event), self._overlay(event.cluster, question["epoch"]), others)
+        return (AuthorizationVerdict(judged, str(recorded_attributes(event.verb, event.request_uri) or event.request_uri)),)
+
+    def _overlay(self, cluster: str, epoch: int) -> Overlay:
+        """The proposal over the roles and bindings after a number of changes. A negative number: these do not matter."""
+        found = self._overlays.get((cluster, epoch))
+        if found is None:
+            ground = NoRbac() if epoch < 0 else self._rbac.at(cluster, self._moment(cluster, epoch))
+            found = self._overlays[cluster, epoch] = self._proposal.over(ground)
+        return found
+
+    def _moment(self, cluster: str, epoch: int) -> datetime:
+        if cluster not in self._moments:
+            self._moments[cluster] = self._rbac.moments(cluster)
+        return self._moments[cluster][epoch - 1] if epoch else _LONG_AGO

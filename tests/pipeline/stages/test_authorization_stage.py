@@ -1,0 +1,164 @@
+"""The authorization stage over a small lake: one run, one verdict for each request."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from pipeline.manifests.files import manifests_of
+from pipeline.runs import RunKind, RunStore
+from pipeline.stages.assign import assign
+from pipeline.stages.registry import AUTHORIZATION
+from pipeline.stages.stage import Asked
+from queries import open_lake
+from tests.recording import START, Object, take_in
+
+RBAC = "rbac.authorization.k8s.io"
+MASTER = {"username": "root", "groups": ["system:masters"]}
+NODE = {"username": "system:node:n1", "groups": ["system:nodes"]}
+PODS = "/api/v1/namespaces/shop/pods/web"
+
+
+def event(number: int, user: str, verb: str, uri: str, reason: str | None = "", **more: Any) -> Object:
+    """An event at the level Metadata; without a reason the request was forbidden."""
+    at = START + timedelta(seconds=number)
+    decision, code = ("forbid", 403) if reason is None else ("allow", 200)
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Metadata",
+        "auditID": f"id-{number}",
+        "stage": "ResponseComplete",
+        "requestURI": uri,
+        "verb": verb,
+        "user": {"username": user, "groups": ["system:authenticated"]},
+        "objectRef": {"resource": "pods", "namespace": "shop", "apiVersion": "v1"},
+        "responseStatus": {"metadata": {}, "code": code},
+        "requestReceivedTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",
+        "stageTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",
+        "annotations": {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": reason or ""},
+        **more,
+    }
+
+
+def written(number: int, kind: str, name: str, content: Object) -> Object:
+    """An event that creates a role or a binding, with its bodies."""
+    plural = f"{kind.lower()}s"
+    body = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": {"name": name, "uid": name, "resourceVersion": str(number)},
+        **content,
+    }
+    more = {
+        "level": "RequestResponse",
+        "objectRef": {"resource": plural, "name": name, "apiGroup": RBAC, "apiVersion": "v1"},
+        "requestObject": body,
+        "responseObject": body,
+        "responseStatus": {"metadata": {}, "code": 201},
+    }
+    return {**event(number, "root", "create", f"/apis/{RBAC}/v1/{plural}"), **more, "user": MASTER}
+
+
+def binding_of(role: str, user: str) -> Object:
+    return {"roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}, "subjects": [{"kind": "User", "name": user}]}
+
+
+BY_ALL = 'RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "see" to User "ann"'
+SEE = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Ann reads pods, and bob tries. The log begins with the cluster: its first roles are created in it."""
+    return take_in(
+        tmp_path / "lake",
+        [
+            written(-2, "ClusterRole", "cluster-admin", {"rules": []}),
+            written(-1, "ClusterRoleBinding", "cluster-admin", binding_of("cluster-admin", "root")),
+            written(1, "ClusterRole", "see", SEE),
+            written(2, "ClusterRoleBinding", "all", binding_of("see", "ann")),
+            *(event(number, "ann", "get", PODS, BY_ALL) for number in range(10, 14)),
+            event(14, "bob", "get", PODS, None),
+            event(
+                15,
+                "ann",
+                "list",
+                "/api/v1/pods?limit=500&resourceVersion=7",
+                'RBAC: allowed by RoleBinding "x/data" of Role "x" to User "ann"',
+            ),
+            {**event(16, NODE["username"], "get", PODS), "user": NODE},
+        ],
+    )
+
+
+def judged(lake: Path, manifests: list[Object], only: bool = False) -> list[dict[str, Any]]:
+    """The rows of a run, in order."""
+    text = yaml.safe_dump_all([{"apiVersion": f"{RBAC}/v1", **each} for each in manifests])
+    given = assign(manifests_of([("roles.yaml", text)]))
+    assert [stage for stage, _ in given.rules] == [AUTHORIZATION]
+    with closing(open_lake(lake)) as reader:
+        plan = AUTHORIZATION.plan(reader, given.rules[0][1], Asked(replaces_all=only))
+    summary = AUTHORIZATION.run(plan, lake, 1, None, RunKind.REPLAY)
+    assert summary.evaluated == plan.requests
+    assert AUTHORIZATION.run(plan, lake, 1, None, RunKind.REPLAY) == summary
+    return pq.read_table(RunStore(lake).run(plan.run_id).verdicts).to_pylist()
+
+
+def test_a_role_that_shrinks_denies_its_requests(lake: Path) -> None:
+    rows = judged(lake, [{"kind": "ClusterRole", "metadata": {"name": "see"}, "rules": []}])
+    assert Counter(row["flip"] for row in rows) == {"newly-denied": 4, "still-denied": 1, "same": 6}
+    denied = next(row for row in rows if row["flip"] == "newly-denied")
+    assert (denied["decision"], denied["recorded"], denied["stage"], denied["policy"]) == (
+        "deny",
+        "admit",
+        "authorization",
+        "authorization",
+    )
+    assert denied["message"] == 'User "ann" cannot get resource "pods" in API group "" in the namespace "shop"'
+    assert denied["rule_ref"] == "ClusterRoleBinding/all/ClusterRole/see"
+    assert json.loads(denied["detail"])["asked"] == "get pods shop/web"
+
+
+def test_a_new_binding_allows_what_was_forbidden(lake: Path) -> None:
+    rows = judged(lake, [{"kind": "ClusterRoleBinding", "metadata": {"name": "bob"}, **binding_of("see", "bob")}])
+    (allowed,) = (row for row in rows if row["flip"] == "newly-allowed")
+    assert (allowed["audit_id"], allowed["rule_ref"]) == ("id-14", "ClusterRoleBinding/bob/ClusterRole/see")
+    assert {row["flip"] for row in rows} == {"newly-allowed", "same"}
+
+
+def test_with_only_the_files_other_bindings_do_not_count(lake: Path) -> None:
+    roles = [
+        {"kind": "ClusterRole", "metadata": {"name": "see"}, **SEE},
+        {"kind": "ClusterRoleBinding", "metadata": {"name": "all"}, **binding_of("see", "ann")},
+    ]
+    by_id = {row["audit_id"]: row for row in judged(lake, roles, only=True)}
+    assert {name: by_id[name]["flip"] for name in ("id-10", "id-14", "id-15", "id-16")} == {
+        "id-10": "same",
+        "id-14": "still-denied",
+        "id-15": "newly-denied",
+        "id-16": "same",  # another authorizer allowed it
+    }
+
+
+def test_the_evidence_of_an_untouched_request_is_the_record(lake: Path) -> None:
+    rows = judged(lake, [{"kind": "ClusterRole", "metadata": {"name": "other"}, "rules": []}])
+    assert {row["flip"] for row in rows} == {"same", "still-denied"}
+    assert {row["evidence"] for row in rows} == {"exact"}
+
+
+def test_what_the_roles_were_at_the_time_is_unknown_where_nothing_shows_it(tmp_path: Path) -> None:
+    """Another binding of ann may allow the request: no list of bindings is recorded, nor the beginning of the cluster."""
+    lake = take_in(tmp_path / "lake", [written(1, "ClusterRole", "see", SEE), event(9, "ann", "get", PODS, BY_ALL)])
+    rows = judged(lake, [{"kind": "ClusterRole", "metadata": {"name": "see"}, "rules": []}])
+    (row,) = (row for row in rows if row["audit_id"] == "id-9")
+    assert (row["flip"], row["decision"], row["evidence"]) == ("unknown", "unknown", "insufficient")
+    assert "no snapshot lists" in row["why"]
