@@ -34,10 +34,16 @@ def chosen_policies(
     Where there are both, files win. Their policies take missing bindings from the log, and their bindings take missing policies.
     Raises InputError when nothing is given or a file's expression does not compile, EvidenceError when the log has no policy then.
     """
-    recorded = None if moment is None else _recorded(own, moment, cluster)
-    if recorded is not None and not paths:
-        return recorded
-    return checked_policies(own, read_texts(paths), version, recorded)
+    return chosen_texts(own, read_texts(paths) if paths or moment is None else [], moment, cluster, version)
+
+
+def chosen_texts(
+    own: Context, texts: Sequence[tuple[str, str]], moment: str | None, cluster: str | None, version: tuple[int, int]
+) -> PolicySet:
+    """The same of named texts."""
+    if moment is not None and not texts:
+        return _recorded(own, moment, cluster)
+    return checked_policies(own, texts, version, None if moment is None else _recorded(own, moment, cluster))
 
 
 def checked_policies(

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import click
 import typer
@@ -15,14 +15,15 @@ import yaml
 
 from api.beside_runs import keep_policies
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.output import Format, render
+from api.targets import check_file
+from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet
 from pipeline.authorization import OtherAuthorizers
+from pipeline.manifests.files import manifests_of
 from pipeline.readiness.flow import Walk
 from pipeline.replay import (
-    ExpressionDifference,
     ReplayPlan,
-    RequestDifference,
     Window,
     difference,
     open_for_plan,
@@ -32,10 +33,15 @@ from pipeline.replay import (
     start_processes,
 )
 from pipeline.runs import Defect, RunKind, RunStore, RunSummary
+from pipeline.stages.assign import assign
+from pipeline.stages.registry import VALIDATING
+from pipeline.stages.stage import Asked, StagePlan
 from queries.catalog import LakeFiles
 
 from . import options
-from .policies import chosen_policies, only
+from .policies import chosen_policies, chosen_texts, only, read_texts
+from .replay_tables import difference_table, not_evaluated_table, plan_tables, request_difference_table, summary_table
+from .staged import Replayed, replay_stage, write_export
 from .window import check_window
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
@@ -68,37 +74,88 @@ def command(
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster whose policies --from-log and --against-log take.")] = None,
     other_authorizers: OtherAuthorizersOption = None,
+    only_given: Annotated[
+        bool, typer.Option("--only", help="The given manifests replace all others of their stage in the cluster.")
+    ] = False,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE.parquet", help="Also write every verdict to a Parquet file.")
+    ] = None,
+    with_objects: Annotated[
+        bool, typer.Option("--with-objects", help="Fill the column `object` of --export, where a stage changes objects.")
+    ] = False,
     workers: Workers = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Replay policies over the recorded requests, and count the decisions of each (policy, binding)."""
+    """Replay manifests over the recorded requests, and count the decisions of each (policy, binding).
+
+    The kind of a manifest says which stage of the API server it belongs to.
+    """
     own: Context = context.obj
+    if export is not None:
+        check_file("--export", export)
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
-    new = chosen_policies(own, policies, from_log, cluster, version)
-    planned = plan_of(own, new, window, version, other_authorizers, 1 if plan else workers)
+    texts = read_texts(policies) if policies or from_log is None else []
+    manifests = manifests_of(texts)
+    given = assign(manifests)
+    if given.left and from_log is None:
+        own.say(given.words_of_left)
+    old_texts = read_texts(against) if against else []
+    base = _Base(old_texts, against_log, cluster)
+    others = [(stage, rules) for stage, rules in given.rules if stage is not VALIDATING]
+    replays = []
+    if not others or len(others) < len(given.rules):
+        new = chosen_texts(own, texts, from_log, cluster, version)
+        replays.append(_replay_policies(own, new, base, asked, workers, plan))
+    if others:
+        before = assign(manifests_of(old_texts))
+        count = workers_or_default(workers)
+        replays += [replay_stage(own, stage, rules, asked, before, count, plan) for stage, rules in others]
     if plan:
-        _print_plan(planned, output)
+        for each in replays:
+            _print_plan(each.plan, output)
         return 0
-    summary = run(own, planned, workers)
-    tables = [summary_table(summary), not_evaluated_table(planned, summary)]
-    if against or against_log:
-        before = chosen_policies(own, against, against_log, cluster, version)
-        if not against:
-            # The other policies of the cluster do not change.
-            before = only(before, {policy.name for policy in new.policies})
-        old = run(own, plan_of(own, before, window, version, other_authorizers, workers, planned.files), workers, RunKind.BASE)
-        both = verdicts_of(own, old), verdicts_of(own, summary)
-        notes = unpaired(before, new)
-        tables = [request_difference_table(request_difference(*both), notes), difference_table(difference(*both)), *tables]
-    render(tables, output, limit=limit)
-    own.say(planned.words_of_window)
-    own.say(f"verdicts: {verdicts_of(own, summary)}")
+    render([table for each in replays for table in each.tables], output, limit=limit)
+    files = replays[0].plan.files
+    own.say(window.words(files.newest_us if files else None))
+    for each in replays:
+        own.say(f"verdicts: {each.verdicts}")
+    if export is not None:
+        write_export(own, replays, manifests, export, only_given)
     return 0
 
 
-def _print_plan(plan: ReplayPlan, output: Format) -> None:
+class _Base(NamedTuple):
+    """The version before: the named texts of files, or the policies in force at a time."""
+
+    texts: Sequence[tuple[str, str]]
+    moment: str | None
+    cluster: str | None
+
+
+def _replay_policies(own: Context, new: PolicySet, base: _Base, asked: Asked, workers: int | None, is_plan: bool) -> Replayed:
+    planned = plan_of(own, new, asked.window, asked.kubernetes_version, asked.other_authorizers, 1 if is_plan else workers)
+    verdicts = RunStore(own.lake).run(planned.run_id).verdicts
+    if is_plan:
+        return Replayed(planned, verdicts)
+    summary = run(own, planned, workers)
+    tables = [summary_table(summary), not_evaluated_table(planned, summary)]
+    if base.texts or base.moment:
+        before = chosen_texts(own, base.texts, base.moment, base.cluster, asked.kubernetes_version)
+        if not base.texts:
+            # The other policies of the cluster do not change.
+            before = only(before, {policy.name for policy in new.policies})
+        others = asked.other_authorizers
+        bound = plan_of(own, before, asked.window, asked.kubernetes_version, others, workers, planned.files)
+        both = verdicts_of(own, run(own, bound, workers, RunKind.BASE)), verdicts
+        notes = unpaired(before, new)
+        tables = [request_difference_table(request_difference(*both), notes), difference_table(difference(*both)), *tables]
+    return Replayed(planned, verdicts, tuple(tables))
+
+
+def _print_plan(plan: StagePlan, output: Format) -> None:
     """The plan: for a terminal a summary, for a program the whole document, or its counts as tables."""
     match output:
         case Format.TABLE | Format.WIDE:
@@ -108,27 +165,9 @@ def _print_plan(plan: ReplayPlan, output: Format) -> None:
         case Format.YAML:
             yaml.safe_dump(json.loads(plan.to_json()), sys.stdout, sort_keys=False, allow_unicode=True)
         case _:
+            if not isinstance(plan, ReplayPlan):
+                raise InputError(f"-o {output}: the plan of stage {plan.stage} has no tables", "use -o json, yaml or table")
             render(plan_tables(plan), output)
-
-
-def plan_tables(plan: ReplayPlan) -> list[Table]:
-    """Requests that each (policy, binding) may match, their resources, and the requests left out."""
-    bindings = [Column("policy"), Column("binding"), Column("requests", number=True), Column("actions")]
-    classes = [Column("operation"), Column("resource"), Column("requests", number=True)]
-    rows = [(operation, resource, count) for (operation, resource), count in plan.by_resource().most_common()]
-    if others := plan.requests - plan.by_resource().total():
-        rows.append(("", "requests of these resources and verbs that no policy matches", others))
-    title = f"Run {plan.run_id}: {plan.requests:,} requests to replay"
-    return [
-        Table("bindings", bindings, [(item.policy, item.binding, item.requests, item.actions) for item in plan.bindings], title),
-        Table("requests", classes, rows, "Requests to replay"),
-        Table(
-            "excluded",
-            [Column("reason"), Column("requests", number=True)],
-            plan.excluded,
-            "Requests that are not replayed, and why",
-        ),
-    ]
 
 
 def verdicts_of(own: Context, summary: RunSummary) -> Path:
@@ -206,57 +245,3 @@ def unpaired(before: PolicySet, new: PolicySet) -> tuple[str, ...]:
     added = [f"no version before: the other version has no policy named {name}" for name in new_names if name not in old_names]
     gone = [f"no version now: only the other version has a policy named {name}" for name in old_names if name not in new_names]
     return (*added, *gone)
-
-
-def request_difference_table(rows: Sequence[RequestDifference], notes: tuple[str, ...] = ()) -> Table:
-    """One row per policy: requests newly denied, newly allowed, and so on. `notes` are printed below."""
-    names = ("newly_denied", "newly_allowed", "still_denied", "still_allowed", "unknown")
-    columns = [Column("policy"), *(Column(name, number=True) for name in names)]
-    return Table(
-        "requests", columns, [[getattr(row, column.key) for column in columns] for row in rows], "Requests by change", notes
-    )
-
-
-def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
-    """One row per expression: the changes from the old policies to the new."""
-    names = ("newly_denied", "newly_allowed", "message_changed", "unchanged", "unknown")
-    columns = [
-        Column("policy"),
-        Column("binding"),
-        Column("expression_index", "EXPRESSION", number=True),
-        *(Column(name, number=True) for name in names),
-        Column("denied_message", "EXAMPLE OF A NEW DENIAL", prose=True),
-        Column("denied_example", "AUDIT ID", wide=True),
-    ]
-    cells = [[getattr(row, column.key) for column in columns] for row in rows]
-    notes = ("unknown: either version could not be judged", "a row without an expression stands for all of them")
-    return Table(
-        "difference", columns, cells, "Changes by expression", notes[: 1 + any(row.expression_index is None for row in rows)]
-    )
-
-
-def summary_table(summary: RunSummary) -> Table:
-    """One row per (policy, binding)."""
-    counts = ("matched", "admit", "deny", "error", "unknown")
-    columns = [
-        Column("policy"),
-        Column("binding"),
-        *(Column(name, number=True) for name in counts),
-        Column("nomatch", "NO MATCH", wide=True, number=True),
-        Column("actions"),
-    ]
-    rows = [
-        [entry.policy, entry.binding, *(getattr(entry, name) for name in counts), entry.nomatch, entry.actions]
-        for entry in summary.bindings
-    ]
-    note = "an error that failurePolicy Fail turns into a denial counts as deny"
-    return Table("bindings", columns, rows, f"Run {summary.run_id}: {summary.evaluated:,} requests replayed", (note,))
-
-
-def not_evaluated_table(plan: ReplayPlan, summary: RunSummary) -> Table:
-    """Requests without a verdict, by reason."""
-    reasons = [*summary.not_evaluated, *plan.excluded]
-    rows = sorted(((reason, count) for reason, count in reasons), key=lambda row: (-row[1], row[0]))
-    return Table(
-        "not_evaluated", [Column("reason"), Column("requests", number=True)], rows, "Requests that were not replayed, and why"
-    )

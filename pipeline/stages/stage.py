@@ -35,13 +35,15 @@ class Asked:
     """What a user asks of a plan.
 
     `replaces_all`: the given manifests replace all others of their stage; else they are laid over those of the cluster.
-    `other_authorizers` are the clusters' authorizers other than RBAC; None takes what the log shows.
+    `with_objects`: a stage that changes objects keeps the objects that it predicts. `other_authorizers` are the clusters'
+    authorizers other than RBAC; None takes what the log shows.
     """
 
     window: Window = field(default_factory=Window)
     kubernetes_version: tuple[int, int] = (1, 36)
     other_authorizers: OtherAuthorizers | None = None
     replaces_all: bool = False
+    with_objects: bool = False
 
 
 class StagePlan(Planned, Protocol):
