@@ -17,7 +17,7 @@ def policies_of_run(lake: Path, run_id: str) -> PolicySet | None:
     kept = kept_policies(lake, run_id)
     if kept is not None:
         return kept
-    given = run_plan(lake, run_id)["policies"]
+    given = run_plan(lake, run_id).get("policies", "")
     if isinstance(given, str):
         return None
     items = [*map(policy_manifest, given["policies"]), *map(binding_manifest, given["bindings"]), *given["objects"]]

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ingest.errors import EvidenceError, InputError
+from pipeline.admission.policies.verdict import STAGE
 from pipeline.readiness.build import build_report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan
+from pipeline.replay.plan import AS_RECORDED
 from pipeline.report.model import Report
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 
@@ -35,10 +37,11 @@ class Run:
 
     `kind` is one of pipeline.runs.RunKind, and `asked_ts` is when it was last requested as that kind. A run of an earlier
     version of Hindcast has kept neither, and counts as a replay if policies were given. `versions` are digests of each given policy
-    with its bindings and, if it takes params, the given objects; equal digests are one version.
+    with its bindings and, if it takes params, the given objects; equal digests are one version. `stage` is that of the manifests.
     """
 
     run_id: str
+    stage: str
     finished: bool
     kind: str
     planned_ts: datetime
@@ -183,8 +186,16 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
 
 
 def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
-    """The unchanged plan of a run; its policies are None if they were not kept next to it. Raises NotFoundError."""
-    return ReplayPlan.of_document(run_plan(lake, run_id), kept_policies(lake, run_id))
+    """The unchanged plan of a run of policies, which are None if they were not kept next to it.
+
+    Raises NotFoundError, and EvidenceError for a run of another stage.
+    """
+    document = run_plan(lake, run_id)
+    if document["stage"] != STAGE:
+        raise EvidenceError(
+            f"run {run_id} is of stage {document['stage']}, and readiness reports are about policies", "ask for its verdicts"
+        )
+    return ReplayPlan.of_document(document, kept_policies(lake, run_id))
 
 
 def rules_of(given: Sequence[str]) -> ReadinessRules:
@@ -249,8 +260,9 @@ def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
         "since": _moment(document["window"]["since"]),
         "until": _moment(document["window"]["until"]),
         "policies": tuple(sorted({entry["policy"] for entry in document["bindings"]})),
-        "versions": _versions(document["policies"]),
-        "took_what_was_bound": isinstance(document["policies"], str),
+        "stage": document["stage"],
+        "versions": _versions(document.get("policies", "")) or _whole_version(document),
+        "took_what_was_bound": document.get("policies") == AS_RECORDED,
         "requests": document["requests"],
     }
 
@@ -266,6 +278,13 @@ def _versions(given: Mapping[str, Any] | str) -> dict[str, str]:
         text = json.dumps([policy, bindings, params], sort_keys=True)
         found[policy["name"]] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found
+
+
+def _whole_version(document: Mapping[str, Any]) -> dict[str, str]:
+    """The version of each judged thing of a plan of another stage: that of all its manifests."""
+    text = json.dumps(document.get("manifests"), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return {entry["policy"]: digest for entry in document["bindings"]} if "manifests" in document else {}
 
 
 def _time(ns: int) -> datetime:

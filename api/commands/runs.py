@@ -71,6 +71,7 @@ def runs_table(found: Sequence[Run]) -> Table:
     columns = [
         Column("run_id", "RUN ID"),
         Column("kind"),
+        Column("stage", wide=True),
         Column("asked_ts", "LAST ASKED FOR"),
         Column("since"),
         Column("until"),

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunKind
 
 from ..run_reads import Run
+
+_SHOWN = (RunKind.REPLAY, RunKind.BASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ def newest(runs: Iterable[Run]) -> list[Chosen]:
     """
     by_policy: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.asked_ts, run.planned_ts, run.run_id), reverse=True):
-        if run.finished and run.kind == RunKind.REPLAY:
+        if run.finished and run.kind == RunKind.REPLAY and run.stage == STAGE:
             for policy in run.policies:
                 by_policy.setdefault(policy, []).append(run)
     return [Chosen(policy, _speaker(policy, found), len(found) - 1) for policy, found in sorted(by_policy.items())]
@@ -41,5 +44,5 @@ def _speaker(policy: str, found: Sequence[Run]) -> Run:
 def unspoken(runs: Iterable[Run], chosen: Iterable[Chosen]) -> list[str]:
     """Policies that only runs of other kinds, or unfinished ones, have tried: the overview lists them in a line."""
     shown = {entry.policy for entry in chosen}
-    kinds = {policy for run in runs if run.kind in (RunKind.REPLAY, RunKind.BASE) for policy in run.policies}
+    kinds = {policy for run in runs if run.kind in _SHOWN and run.stage == STAGE for policy in run.policies}
     return sorted(kinds - shown)

@@ -109,7 +109,7 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
 
 def manifests(plan: Mapping[str, Any], policy: str, binding: str | None) -> tuple[tuple[SourceLine, ...], tuple[SourceLine, ...]]:
     """The lines of a policy and of its binding from a plan; empty where the plan took the policies in force at the time."""
-    given = plan["policies"]
+    given = plan.get("policies", "")
     if isinstance(given, str):
         return (), ()
     text = next((source_lines(policy_manifest(item)) for item in given["policies"] if item["name"] == policy), ())

@@ -223,7 +223,7 @@ def _name(detail: RequestDetail) -> str:
 
 
 def _expression(plan: Mapping[str, Any] | None, row: Mapping[str, Any]) -> str:
-    if plan is None or isinstance(plan["policies"], str) or row["expression_index"] is None:
+    if plan is None or isinstance(plan.get("policies", ""), str) or row["expression_index"] is None:
         return ""
     found = (item["validations"] for item in plan["policies"]["policies"] if item["name"] == row["policy"])
     validations: list[dict[str, Any]] = next(found, [])

@@ -78,7 +78,7 @@ def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> Tr
     Raises NotFoundError if the replay did not try it, and EvidenceError if it used the policies in force at the time.
     """
     run, plan = run_reads.run(source.lake, run_id), plan_of(source, run_id)
-    given = plan["policies"]
+    given = plan.get("policies", "")
     if isinstance(given, str):
         raise EvidenceError(
             f"replay {run_id} took the policies in force at the time of each request, so there is no text to edit",

@@ -32,6 +32,7 @@ from ..stages.verdict import VERDICTS
 FORMAT = 8
 # Events per part: as many as a row group of a file has. An interrupted run loses no more than these.
 PART_EVENTS = 50_000
+AS_RECORDED = "as recorded"  # in place of policies in a plan that takes them from the log
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -123,7 +124,7 @@ class ReplayPlan:
             "lake": self.lake_digest,
             "change_delay_seconds": self.change_delay.total_seconds(),
             "other_authorizers": {cluster: str(others) for cluster, others in self.other_authorizers},
-            "policies": _policy_document(self.policies) if self.policies else "as recorded",
+            "policies": _policy_document(self.policies) if self.policies else AS_RECORDED,
             "bindings": [dataclasses.asdict(item) for item in self.bindings],
             "requests": self.requests,
             "classes": [dataclasses.asdict(item) for item in self.classes],

@@ -113,7 +113,7 @@ def test_a_run_is_removed_over_http_unless_it_is_in_use(asked: Callable[..., Any
 
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
-REPLAY = Run("0" * 16, True, "replay", START, START, "1.36", None, None, ("limit",), {"limit": "a"}, 9, None)
+REPLAY = Run("0" * 16, "validating", True, "replay", START, START, "1.36", None, None, ("limit",), {"limit": "a"}, 9, None)
 
 
 def at(hour: int, **given: Any) -> Run:
@@ -152,3 +152,8 @@ def test_a_run_without_marks_counts_as_its_plan_says(asked: Callable[..., Any], 
     for mark in (lake / "runs").glob("*/made-as-*"):
         mark.unlink()
     assert sorted(found.kind for found in runs(lake)) == sorted([RunKind.CALIBRATION, RunKind.REPLAY])
+
+
+def test_a_run_of_another_stage_does_not_speak_for_a_policy() -> None:
+    (chosen,) = newest([at(1), at(2, stage="authorization")])
+    assert (chosen.run.run_id, chosen.others) == (f"{1:016x}", 0)
