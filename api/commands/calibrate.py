@@ -33,6 +33,7 @@ from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from . import options, replay
+from .calibrate_roles import authorization_tables
 from .window import check_window
 
 _DISAGREEMENTS_SHOWN = 20
@@ -49,6 +50,7 @@ class Calibration:
     fidelity: dict[str, Fidelity]  # by policy, where the log recorded an outcome
     hint: str  # names another version of Kubernetes that would fit the record better
     window: str  # the window of the requests, in words
+    files: LakeFiles | None = None  # the lake's files that were compared
 
 
 def command(
@@ -61,7 +63,10 @@ def command(
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Replay the policies that were bound at the time, and compare with every recorded failure, denial and audit annotation."""
+    """Replay the policies that were bound at the time, and compare with every recorded failure, denial and audit annotation.
+
+    Also compare every recorded decision of the authorizers with the roles and bindings of that time.
+    """
     own: Context = context.obj
     window = Window(*options.parse_window(since, until))
     version = options.parse_version(kubernetes_version)
@@ -70,11 +75,12 @@ def command(
     shown = None if output in (Format.JSON, Format.YAML) else _DISAGREEMENTS_SHOWN
     confused, agreed = confusion_table(found.confusion), agreement_table(found.agreements, found.hint)
     disagreeing = disagreement_table(found.disagreements, shown)
+    decided = authorization_tables(own, window, version, other_authorizers, shown, output is not Format.TABLE, found.files)
     if output is Format.TABLE:
         # A user calibrates to see disagreements; -o wide has every cell.
-        render([disagreeing, agreed], output, limit=limit)
+        render([disagreeing, agreed, *decided], output, limit=limit)
     else:
-        render([confused, agreed, disagreeing], output, limit=limit)
+        render([confused, agreed, disagreeing, *decided], output, limit=limit)
     own.say(found.window)
     return 0
 
@@ -100,7 +106,7 @@ def calibrate(
         hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)
         rows = tuple(_rows(reader))
-        return Calibration(summary, agreements, confusion(reader), rows, by_resource, hint, plan.words_of_window)
+        return Calibration(summary, agreements, confusion(reader), rows, by_resource, hint, plan.words_of_window, plan.files)
     finally:
         reader.close()
 

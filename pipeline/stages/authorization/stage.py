@@ -22,6 +22,7 @@ from ...manifests.documents import Document
 from ...replay.past import load_history
 from ...replay.sql import statement as replay_statement
 from ...request import Grade
+from ...runs.window import Window
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from ..stage import Asked, Kind
 from ..verdict import Flip, Verdict
@@ -117,10 +118,8 @@ class Authorization(GroupedStage[Proposal]):
         return (PlannedGroup(NAME, None, ("Deny",), requests),), requests, {}
 
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
-        """See GroupedStage: as given, or as the log shows."""
-        rows = reader.connection.execute(replay_statement("authorizers"), {"until": asked.window.until}).fetchall()
-        found = others_of(RecordedDecisions(*row) for row in rows)
-        return tuple((cluster, asked.other_authorizers or others) for cluster, others in sorted(found.items()))
+        """See GroupedStage."""
+        return other_authorizers(reader, asked.window, asked.other_authorizers)
 
     def passes(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> str:
         """See GroupedStage."""
@@ -138,6 +137,15 @@ class Authorization(GroupedStage[Proposal]):
         history = load_history(reader, (), plan.window)
         judging = _Judging(_proposal(plan), history, dict(plan.other_authorizers), plan.kubernetes_version, bodies_asked(reader))
         return judging.answer
+
+
+def other_authorizers(
+    reader: LakeReader, window: Window, given: OtherAuthorizers | None
+) -> tuple[tuple[str, OtherAuthorizers], ...]:
+    """The authorizers of each cluster other than RBAC: as given, or as the log shows."""
+    rows = reader.connection.execute(replay_statement("authorizers"), {"until": window.until}).fetchall()
+    found = others_of(RecordedDecisions(*row) for row in rows)
+    return tuple((cluster, given or others) for cluster, others in sorted(found.items()))
 
 
 def _proposal(plan: GroupedPlan[Proposal]) -> Proposal:

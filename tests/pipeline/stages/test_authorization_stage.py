@@ -13,9 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from api.cli import run
+from pipeline.authorization import OtherAuthorizers
 from pipeline.manifests.files import manifests_of
+from pipeline.replay import Window
+from pipeline.replay.past import load_history
 from pipeline.runs import RunKind, RunStore
 from pipeline.stages.assign import assign
+from pipeline.stages.authorization.calibration import Agreement, Decided, compare_authorization
 from pipeline.stages.registry import AUTHORIZATION
 from pipeline.stages.stage import Asked
 from queries import open_lake
@@ -162,3 +167,72 @@ def test_what_the_roles_were_at_the_time_is_unknown_where_nothing_shows_it(tmp_p
     (row,) = (row for row in rows if row["audit_id"] == "id-9")
     assert (row["flip"], row["decision"], row["evidence"]) == ("unknown", "unknown", "insufficient")
     assert "no snapshot lists" in row["why"]
+
+
+def agreement(path: Path, events: list[Object]) -> Agreement:
+    """The agreement of a log in which ann may get pods, and that begins with the cluster."""
+    begin = [
+        written(-2, "ClusterRole", "cluster-admin", {"rules": []}),
+        written(-1, "ClusterRoleBinding", "cluster-admin", binding_of("cluster-admin", "root")),
+        written(1, "ClusterRole", "see", SEE),
+        written(2, "ClusterRoleBinding", "all", binding_of("see", "ann")),
+    ]
+    with closing(open_lake(take_in(path / "lake", [*begin, *events]))) as reader:
+        return compare_authorization(reader, load_history(reader, (), Window()), {"lab": OtherAuthorizers.NODE})
+
+
+def test_recorded_decisions_agree_with_the_roles_of_the_time(tmp_path: Path) -> None:
+    found = agreement(tmp_path, [event(10, "ann", "get", PODS, BY_ALL), event(11, "bob", "get", PODS, None)])
+    assert found.count() == {"agreed": 10}  # six requests, and four roles and bindings that root may write
+    assert found.confusion()["request", "pods"] == {(Decided.ALLOW, Decided.ALLOW): 1, (Decided.FORBID, Decided.FORBID): 1}
+
+
+def test_a_decision_or_a_reason_that_the_roles_do_not_give_is_a_disagreement(tmp_path: Path) -> None:
+    other = 'RBAC: allowed by ClusterRoleBinding "other" of ClusterRole "see" to User "ann"'
+    found = agreement(
+        tmp_path,
+        [event(10, "ann", "get", PODS, other), event(11, "ann", "get", PODS, None), event(12, "bob", "get", PODS, BY_ALL)],
+    )
+    assert [(each.recorded, each.replayed, each.has_other_reason) for each in found.disagreements()] == [
+        (Decided.ALLOW, Decided.ALLOW, True),
+        (Decided.FORBID, Decided.ALLOW, False),
+        (Decided.ALLOW, Decided.FORBID, False),
+    ]
+
+
+def test_recorded_access_reviews_are_compared(tmp_path: Path) -> None:
+    asked = {"verb": "get", "resource": "pods", "namespace": "shop"}
+    reviews = []
+    for number, (user, allowed) in enumerate((("ann", True), ("bob", False), ("bob", True)), 20):
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "metadata": {},
+            "spec": {"user": user, "resourceAttributes": asked},
+            "status": {"allowed": allowed, **({"reason": BY_ALL} if allowed else {})},
+        }
+        reference = {"resource": "subjectaccessreviews", "apiGroup": "authorization.k8s.io", "apiVersion": "v1"}
+        more = {"level": "RequestResponse", "objectRef": reference, "requestObject": body, "responseObject": body}
+        made = event(
+            number,
+            "root",
+            "create",
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+            "",
+            responseStatus={"metadata": {}, "code": 201},
+        )
+        reviews.append({**made, **more, "user": MASTER})
+    found = [each for each in agreement(tmp_path, reviews).compared if each.need == "review"]
+    assert [(each.user, each.recorded, each.replayed, each.agrees) for each in found] == [
+        ("ann", Decided.ALLOW, Decided.ALLOW, True),
+        ("bob", Decided.FORBID, Decided.FORBID, True),
+        ("bob", Decided.ALLOW, Decided.FORBID, False),
+    ]
+
+
+def test_calibrate_prints_the_agreement_of_roles(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-q", "--lake", str(lake), "calibrate", "--workers", "1", "-o", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    by_resource = {row["resource"]: row for row in printed["authorization"]}
+    assert by_resource["pods"]["allow_as_allow"] == 4
+    assert [row["asked"] for row in printed["authorization_disagreements"]] == ["list pods"]

@@ -1,0 +1,236 @@
+"""Agreement between the roles that the log shows and the decisions that it recorded: it measures how good predictions are here.
+
+Compared are the decision and the reason of each request, its further permissions by its answer, and recorded access reviews. The
+server names any one of several allowing bindings, so its reason must be one of the possible ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from queries import LakeReader
+
+from ...authorization import OtherAuthorizers, RecordedRbac
+from ...authorization.authorizer import answer
+from ...authorization.rbac import authorize
+from ...authorization.recorded import RbacAt
+from ...cel.library.authorizer import Attributes
+from ...history.event import Event, decode_json, effective_user
+from ...history.world import LogHistory
+from ...request import UserInfo
+from .asked import bodies_asked, event_row, gather_asked, register_moments, register_settled
+from .needs import Ask, Need, NeedKind, meet
+from .questions import identity_of, needs_of, refusal_of
+from .sql import statement
+
+_BATCH_ROWS = 4096
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+REVIEW = "review"  # a recorded access review, which asks about anybody
+
+
+class Decided(StrEnum):
+    """A recorded or a replayed decision."""
+
+    ALLOW = "allow"
+    FORBID = "forbid"
+    UNKNOWN = "unknown"
+
+
+class Compared(NamedTuple):
+    """Requests whose decisions compare in the same way.
+
+    `need` is a NeedKind or REVIEW. `resource` is that of the question, empty for paths. `has_other_reason`: both decide alike, and
+    the recorded reason is not a possible one. `why` says why the replay does not know, or with which reason it decides.
+    """
+
+    need: str
+    resource: str
+    asked: str
+    user: str
+    recorded: Decided
+    replayed: Decided
+    has_other_reason: bool
+    recorded_reason: str
+    why: str
+    requests: int
+    first_ts: datetime
+    audit_id: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether decision and reason agree."""
+        return self.recorded is self.replayed and not self.has_other_reason
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """All comparisons of a window."""
+
+    compared: tuple[Compared, ...]
+
+    def count(self) -> Counter[str]:
+        """Requests by `agreed`, `disagreed` and `unknown`."""
+        counts: Counter[str] = Counter()
+        for each in self.compared:
+            is_unknown = Decided.UNKNOWN in (each.recorded, each.replayed)
+            counts["unknown" if is_unknown else "agreed" if each.agrees else "disagreed"] += each.requests
+        return counts
+
+    def confusion(self) -> Mapping[tuple[str, str], Counter[tuple[Decided, Decided]]]:
+        """For each (need, resource), requests by the recorded and the replayed decision."""
+        found: dict[tuple[str, str], Counter[tuple[Decided, Decided]]] = {}
+        for each in self.compared:
+            found.setdefault((each.need, each.resource), Counter())[each.recorded, each.replayed] += each.requests
+        return dict(sorted(found.items()))
+
+    def disagreements(self) -> tuple[Compared, ...]:
+        """The comparisons that do not agree, and that are not unknown."""
+        unknown = Decided.UNKNOWN
+        return tuple(each for each in self.compared if not each.agrees and unknown not in (each.recorded, each.replayed))
+
+    def unknown_reasons(self) -> Counter[str]:
+        """Why decisions are unknown, by the number of requests."""
+        counts: Counter[str] = Counter()
+        for each in self.compared:
+            if each.replayed is Decided.UNKNOWN:
+                counts[each.why] += each.requests
+        return counts
+
+
+def compare_authorization(
+    reader: LakeReader,
+    history: LogHistory,
+    others: Mapping[str, OtherAuthorizers],
+    since: datetime | None = None,
+    until: datetime | None = None,
+    kubernetes_version: tuple[int, int] = (1, 36),
+) -> Agreement:
+    """Compare every recorded decision of a window with the replay of the roles at the time of each request.
+
+    `others` are the authorizers of each cluster other than RBAC. Leaves tables in the reader's connection.
+    """
+    rbac = RecordedRbac(history, others)
+    requests = _requests(reader, rbac, history, others, since, until, kubernetes_version)
+    return Agreement((*requests, *_reviews(reader, rbac, others, since, until)))
+
+
+def _requests(
+    reader: LakeReader,
+    rbac: RecordedRbac,
+    history: LogHistory,
+    others: Mapping[str, OtherAuthorizers],
+    since: datetime | None,
+    until: datetime | None,
+    kubernetes_version: tuple[int, int],
+) -> Iterator[Compared]:
+    gather_asked(reader, since, until)
+    clusters = [name for (name,) in reader.connection.execute("SELECT DISTINCT cluster FROM asked").fetchall()]
+    moments = {cluster: rbac.moments(cluster) for cluster in clusters}
+    register_moments(reader, moments)
+    register_settled(reader, ())
+    passes = statement("passes").replace("$is_only", "false")
+    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes}")
+    bodies = bodies_asked(reader)
+    for row in _rows(reader, statement("questions")):
+        question = row["question"]
+        full = event_row(question, bodies, row["first_ts"], row["example"])
+        event, epoch = Event.from_row(full), question["epoch"]
+        moment = moments[event.cluster][epoch - 1] if epoch > 0 else _LONG_AGO
+        at = rbac.at(event.cluster, moment)
+        needs = needs_of(event, identity_of(full), history.versions, kubernetes_version)
+        for found in _needs(event, needs, at, others.get(event.cluster, OtherAuthorizers.ANY)):
+            yield found._replace(requests=row["requests"], first_ts=row["first_ts"], audit_id=row["example"])
+
+
+def _rows(reader: LakeReader, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    for batch in reader.sql(query, dict(parameters or {})).to_arrow_reader(_BATCH_ROWS):
+        yield from batch.to_pylist()
+
+
+def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthorizers) -> Iterator[Compared]:
+    """The permissions of a request whose outcome the log shows."""
+    refused, order = refusal_of(event), list(NeedKind)
+    decision = event.annotations.get("authorization.k8s.io/decision", "")
+    for need in needs:
+        if refused is not None and order.index(refused) < order.index(need.kind):
+            return
+        if not decision and refused is None:
+            return  # the log has no decision to compare with
+        recorded = Decided.FORBID if refused is need.kind else Decided.ALLOW
+        if need.kind is NeedKind.REQUEST:
+            yield _request(need.readings[0][0][0], recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others)
+        else:
+            yield _further(event, need, recorded, at, others)
+
+
+def _request(
+    ask: Ask, recorded: Decided, reason: str, at: RbacAt, others: OtherAuthorizers, need: str = NeedKind.REQUEST
+) -> Compared:
+    found = answer(at, others, ask.user, ask.asked)
+    replayed = {True: Decided.ALLOW, False: Decided.FORBID, None: Decided.UNKNOWN}[found.allowed]
+    possible: frozenset[str | None] = frozenset([found.reason])
+    if found.allowed is not None and found.reason is None:
+        possible = authorize(at, ask.user, ask.asked).reasons
+    is_other = found.allowed is not None and reason not in possible and None not in possible
+    if is_other and others.may_allow(ask.user):
+        is_other = False  # the other authorizer has reasons of its own
+    why = found.reason if found.reason is not None else " or ".join(sorted(filter(None, possible)))
+    return _compared(need, ask, recorded, replayed, recorded is replayed and is_other, reason, why)
+
+
+def _further(event: Event, need: Need, recorded: Decided, at: RbacAt, others: OtherAuthorizers) -> Compared:
+    met = meet(need, at, others)
+    replayed = {True: Decided.ALLOW, False: Decided.FORBID, None: Decided.UNKNOWN}[met.allowed]
+    is_other = need.kind is NeedKind.GRANT and met.allowed is False and not event.message.endswith(met.reason)
+    ask = met.ask or Ask(need.user or event.user, Attributes(event.verb, "", event.resource.group, event.resource.resource))
+    reason = event.message if recorded is Decided.FORBID else ""
+    return _compared(need.kind, ask, recorded, replayed, recorded is replayed and is_other, reason, met.reason)
+
+
+def _compared(need: str, ask: Ask, recorded: Decided, replayed: Decided, has_other_reason: bool, reason: str, why: str) -> Compared:
+    asked = ask.asked
+    resource = f"{asked.resource}.{asked.group}".rstrip(".") + (f"/{asked.subresource}" if asked.subresource else "")
+    return Compared(
+        str(need), resource, str(asked), ask.user.username, recorded, replayed, has_other_reason, reason, why, 1, _LONG_AGO, ""
+    )
+
+
+def _reviews(
+    reader: LakeReader,
+    rbac: RecordedRbac,
+    others: Mapping[str, OtherAuthorizers],
+    since: datetime | None,
+    until: datetime | None,
+) -> Iterator[Compared]:
+    """Recorded access reviews: their question and the server's answer are in the bodies."""
+    for row in _rows(reader, statement("reviews"), {"since": since, "until": until}):
+        review = decode_json(row["response_object"])
+        spec, status = review.get("spec") or {}, review.get("status") or {}
+        ask = review_question(spec, effective_user(row) if row["resource"] == "selfsubjectaccessreviews" else None)
+        if ask is None or "allowed" not in status:
+            continue
+        recorded = Decided.ALLOW if status["allowed"] else Decided.FORBID
+        at, chain = rbac.at(row["cluster"], row["ts"]), others.get(row["cluster"], OtherAuthorizers.ANY)
+        found = _request(ask, recorded, status.get("reason") or "", at, chain, REVIEW)
+        yield found._replace(first_ts=row["ts"], audit_id=row["audit_id"])
+
+
+def review_question(spec: Mapping[str, Any], requestor: UserInfo | None = None) -> Ask | None:
+    """The question of an access review; `requestor` is the user of a SelfSubjectAccessReview. None if it asks nothing."""
+    user = requestor or UserInfo(
+        spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), spec.get("extra") or {}
+    )
+    path, resource = spec.get("nonResourceAttributes"), spec.get("resourceAttributes")
+    if isinstance(path, dict):
+        return Ask(user, Attributes(path.get("verb") or "", path.get("path") or ""))
+    if not isinstance(resource, dict):
+        return None
+    verb, group, kind, subresource, namespace, name = (
+        str(resource.get(part) or "") for part in ("verb", "group", "resource", "subresource", "namespace", "name")
+    )
+    return Ask(user, Attributes(verb, "", group, kind, subresource, namespace, name))

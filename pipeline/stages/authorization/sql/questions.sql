@@ -1,0 +1,5 @@
+-- one row per distinct question of the relation `passes`: how many requests have it, when, and one of them
+SELECT question, count(*) AS requests, min(ts) AS first_ts, max(ts) AS last_ts, arg_min(audit_id, (ts, audit_id)) AS example
+FROM passes
+GROUP BY question
+ORDER BY first_ts, example
