@@ -15,8 +15,8 @@ from pipeline.admission.policies import PolicySet
 from pipeline.admission.policies.load import parse_policy_set
 from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.model import Fidelity
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.report.model import Report
 from pipeline.runs import RunStore
 
 _POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "report.json", "costs.json"

@@ -26,9 +26,9 @@ from pipeline.readiness.flow import Asked, Walk, make_report
 from pipeline.readiness.manifests import Manifests
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.redaction import Redaction
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan, Window
-from pipeline.report.model import Report
 from pipeline.runs import RunKind
 from queries import LakeReader
 

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from pipeline.history.world import LogHistory
+from pipeline.readiness.report import Report
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
-from pipeline.report.model import Report
 from queries.ledger import losses_by_part
 
 from . import run_reads

@@ -15,10 +15,11 @@ from pipeline.readiness.assess import export_outcomes
 from pipeline.readiness.change import Change, Fate
 from pipeline.readiness.gaps import TO_KNOW_IT
 from pipeline.readiness.model import Fidelity, PolicyReadiness, Status
+from pipeline.readiness.report import Report
+from pipeline.readiness.words import percent
 from pipeline.report.formats import TEXT_FORMATS, format_of
-from pipeline.report.model import Report
 from pipeline.report.tables import export_tables
-from pipeline.report.words import exemptions_title, fate_count, percent, policy_name, step, workload
+from pipeline.report.words import exemptions_title, fate_count, policy_name, step, workload
 from queries import LakeReader
 
 from .output import Column, Format, Table, render

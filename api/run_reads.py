@@ -15,10 +15,10 @@ from typing import Any, get_type_hints
 from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.readiness.build import build_report
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan
 from pipeline.replay.plan import AS_RECORDED
-from pipeline.report.model import Report
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 
 from .beside_runs import keep_report, kept_fidelity, kept_policies, kept_report

@@ -22,9 +22,9 @@ from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.snapshot import ingest_snapshot
 from pipeline.history.in_force import CHANGE_DELAY
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.html import to_html
-from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 
 from . import readiness, violations

@@ -22,8 +22,8 @@ from pipeline.manifests.writing import to_yaml
 from pipeline.readiness.manifests import Manifests, json_patches, merge_patches
 from pipeline.readiness.proposal import Proposal, propose
 from pipeline.readiness.review import Finding, Need, Overdue, overdue, review
+from pipeline.readiness.words import percent
 from pipeline.replay import Window
-from pipeline.report.words import percent
 from queries import open_lake
 
 from . import options, replay

@@ -21,9 +21,9 @@ from api.reports import ReportFormat
 from ingest.errors import InputError
 from pipeline.readiness.counterexamples import PER_POLICY_MAX
 from pipeline.readiness.model import Counterexample, Status
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan
-from pipeline.report.model import Report
 from pipeline.runs import RunKind, RunSummary
 
 from . import options, replay

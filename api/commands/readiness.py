@@ -18,9 +18,9 @@ from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness import flow
 from pipeline.readiness.model import Status
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window
-from pipeline.report.model import Report
 from queries import LakeReader
 
 from . import options, replay

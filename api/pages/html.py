@@ -16,10 +16,11 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from pipeline.readiness.words import day, percent
 from pipeline.report.cells import visible_value
 from pipeline.report.markup import coded, soft, user
 from pipeline.report.outcomes import OUTCOMES
-from pipeline.report.words import day, exemptions_title, percent, policy_name, workload
+from pipeline.report.words import exemptions_title, policy_name, workload
 
 from ..explained import grade_words
 from .explained import value_text

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from pipeline.readiness.model import PolicyReadiness
-from pipeline.report.model import Report
+from pipeline.readiness.report import Report
 from pipeline.runs import RunStore
 
 from .. import run_reads

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipeline.readiness.figures import FIGURES, Figure
 from pipeline.readiness.measures import Exemption
 from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import (
@@ -18,7 +19,6 @@ from pipeline.readiness.model import (
     ResourceAgreement,
     TemplateProjection,
 )
-from pipeline.report.figures import FIGURES, Figure
 from pipeline.report.words import workload
 
 from .tables import Asked, Column, Table, table

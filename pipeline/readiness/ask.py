@@ -12,11 +12,11 @@ from queries import LakeReader
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
 from ..replay import ReplayPlan, run_replay
-from ..report.model import Report
 from ..runs import RunStore, RunSummary
 from .assess import judge_units
 from .flow import Asked, make_report
 from .manifests import Manifests
+from .report import Report
 from .rules import ReadinessRules
 
 

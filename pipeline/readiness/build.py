@@ -15,17 +15,17 @@ from queries.ledger import loss_caveats
 
 from ..admission.policies import PolicySet
 from ..replay import ReplayPlan
-from ..report.figures import queries
-from ..report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
 from ..runs import RunStore, RunSummary
 from .against import Base, judges_before, keep_before, with_changes
 from .assess import Key, assess, judge_units
 from .change import Change
+from .figures import queries
 from .gaps import with_gaps
 from .judge import Judges
 from .latent import find_latent
 from .model import Fidelity
 from .owners import find_owners
+from .report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .rules import ReadinessRules
 from .sql import rows_of
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from queries import LakeReader
 
 from ..replay import ReplayPlan
-from ..report.model import Report
 from ..runs import RunSummary
 from .exemptions import Choice
 from .manifests import Manifests
 from .model import PolicyReadiness, Status
 from .proposal import Proposal, propose
+from .report import Report
 from .rollout import plan_rollout
 from .rules import ReadinessRules
 from .trial import Note, ignored

@@ -20,7 +20,6 @@ from ..authorization import OtherAuthorizers
 from ..cel.defects import DEFECT
 from ..history.in_force import CHANGE_DELAY
 from ..replay import ReplayPlan, compare_with_log, plan_replay_from_log
-from ..report.model import Report
 from ..runs import Defect, RunKind, RunStore, RunSummary
 from .against import Base
 from .build import build_report
@@ -28,6 +27,7 @@ from .decision import decide_report
 from .fidelity import recorded_agreement
 from .manifests import Manifests
 from .model import Fidelity
+from .report import Report
 from .rules import ReadinessRules
 from .trial import Note, ignored
 

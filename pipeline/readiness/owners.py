@@ -16,10 +16,10 @@ from ..history.fitness import fit_requests
 from ..history.reconstruct import NotReplayed
 from ..history.versions import LogVersions
 from ..history.writes import record
-from ..report.figures import OWNERS_MAX
 from ..request import AdmissionRequest
 from .clients import acting_tool, applying_tool, identity_of
 from .difference import Differences
+from .figures import OWNERS_MAX
 from .judge import Judges
 from .model import Owner
 from .rules import ReadinessRules

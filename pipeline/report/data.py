@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from .model import MODEL_VERSION, Report
+from pipeline.readiness.report import MODEL_VERSION, Report
+
 from .shape import members
 
 API_VERSION = f"hindcast.report/v{MODEL_VERSION}"

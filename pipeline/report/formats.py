@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pipeline.readiness.report import Report
+
 from .data import to_json, to_yaml
 from .html import to_html
 from .junit import to_junit
 from .markdown import to_markdown
-from .model import Report
 from .openreports import to_openreports, to_policyreport
 from .sarif import to_sarif
 

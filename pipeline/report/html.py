@@ -12,18 +12,19 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from pipeline.readiness.figures import figures_by_group
 from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.words import day, percent
 
 from . import charts
 from .cells import visible_value
 from .data import API_VERSION, plain
-from .figures import figures_by_group
 from .markup import coded, soft, user
-from .model import Report
 from .outcomes import OUTCOMES, Outcome
-from .words import answer, day, exemptions_title, fates, percent, policy_name, step, workload
+from .words import answer, exemptions_title, fates, policy_name, step, workload
 
 
 @dataclass(frozen=True, slots=True)

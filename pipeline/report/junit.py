@@ -14,9 +14,9 @@ from xml.etree import ElementTree as Xml
 import yaml
 
 from pipeline.readiness.model import Counterexample, PolicyReadiness
+from pipeline.readiness.report import Report
 
 from .data import plain
-from .model import Report
 from .outcomes import OUTCOMES, findings
 from .words import fate_count, fates, policy_name, workload
 

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import yaml
 
 from pipeline.readiness.change import Fate
+from pipeline.readiness.figures import FIGURES, figures_by_group
 from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import Counterexample, PolicyReadiness
+from pipeline.readiness.report import Report
+from pipeline.readiness.words import day
 
 from .cells import visible
 from .data import plain
-from .figures import FIGURES, figures_by_group
-from .model import Report
 from .outcomes import OUTCOMES
-from .words import answer, day, exemptions_title, fate_count, policy_name, step, workload
+from .words import answer, exemptions_title, fate_count, policy_name, step, workload
 
 
 def to_markdown(report: Report) -> str:

@@ -18,9 +18,9 @@ from typing import Any
 import yaml
 
 from pipeline.readiness.model import Counterexample, PolicyReadiness
+from pipeline.readiness.report import Report
 
 from .data import plain
-from .model import Report
 from .outcomes import OUTCOMES, Finding, findings, fingerprint
 from .words import fate_count, fates, policy_name
 

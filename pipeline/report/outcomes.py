@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.readiness.change import ChangedUnit, Fate
 from pipeline.readiness.model import Owner, PolicyReadiness, Status
-
-from .model import PolicySource, Report
+from pipeline.readiness.report import PolicySource, Report
 
 
 @dataclass(frozen=True, slots=True)

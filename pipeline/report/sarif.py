@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 from pipeline.readiness.change import Fate
 from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.report import PolicySource, Report
+from pipeline.readiness.words import day
 
 from .data import plain
-from .model import PolicySource, Report
 from .outcomes import OUTCOMES, Finding, findings, fingerprint, source_of
-from .words import day, fates, policy_name, workload
+from .words import fates, policy_name, workload
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _WOULD_DENY = ("would-deny", "A workload whose recorded requests the policy would have denied.", "warning")

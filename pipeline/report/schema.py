@@ -11,8 +11,9 @@ from enum import Enum
 from importlib.resources import files
 from typing import Any, get_args, get_origin
 
+from pipeline.readiness.report import MODEL_VERSION, Report
+
 from .data import API_VERSION, KIND
-from .model import MODEL_VERSION, Report
 from .shape import classes, is_record, items_of, members, without_none
 
 _SIMPLE: dict[Any, dict[str, Any]] = {

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from pipeline.readiness.report import Report
+
 from .cells import spreadsheet_column
 from .data import plain
-from .model import Report
 from .shape import is_record, items_of, members, without_none
 
 _SIMPLE: dict[Any, pa.DataType] = {

@@ -14,9 +14,9 @@ from pipeline.readiness import verdicts_of
 from pipeline.readiness.build import build_report
 from pipeline.readiness.fidelity import recorded_agreement
 from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import compare_with_log, plan_replay, plan_replay_from_log, run_replay
-from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 from tests.sharing import STRETCHED_DELAY
 

@@ -24,10 +24,10 @@ from pipeline.readiness.build import build_report
 from pipeline.readiness.change import Fate
 from pipeline.readiness.manifests import to_yaml
 from pipeline.readiness.model import PolicyReadiness, Status
+from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import plan_replay, run_replay
 from pipeline.report.formats import TEXT_FORMATS
-from pipeline.report.model import Report
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
 

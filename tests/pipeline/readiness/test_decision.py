@@ -17,10 +17,10 @@ from pipeline.readiness.build import build_report
 from pipeline.readiness.decision import decide_report
 from pipeline.readiness.manifests import Manifests, to_yaml
 from pipeline.readiness.model import NamespaceCount, PolicyReadiness, Status
+from pipeline.readiness.report import Report
 from pipeline.readiness.rollout import DENY, WARN, plan_rollout, ready_namespaces
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import plan_replay, run_replay
-from pipeline.report.model import Report
 from queries import open_lake
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.readiness.figures import queries
 from pipeline.readiness.measures import Exemption, ExemptionKind, RolloutStep
 from pipeline.readiness.model import (
     Counterexample,
@@ -31,9 +32,8 @@ from pipeline.readiness.model import (
     TemplateProjection,
     Trend,
 )
+from pipeline.readiness.report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.report.figures import queries
-from pipeline.report.model import EvidenceRow, PolicySource, RecordedPolicy, Report
 
 START, END = datetime(2026, 11, 1, 8, tzinfo=UTC), datetime(2026, 11, 21, 17, 30, 0, 250000, tzinfo=UTC)
 # Markup, a table's separator, a code fence, characters that XML cannot hold, the end of CDATA, two lines.

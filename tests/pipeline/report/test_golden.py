@@ -20,14 +20,14 @@ from markupsafe import escape
 
 from pipeline import RunSummary, load_policy_set, plan_replay, run_replay
 from pipeline.readiness import outcomes_of, readiness, verdicts_of
+from pipeline.readiness.figures import FIGURES
 from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.report import Report
 from pipeline.readiness.sql import rows_of
 from pipeline.replay import compare_with_log, plan_replay_from_log
 from pipeline.report.data import document, plain
-from pipeline.report.figures import FIGURES
 from pipeline.report.html import to_html
 from pipeline.report.markdown import to_markdown
-from pipeline.report.model import Report
 from queries import LakeReader, open_lake
 from queries.ledger import LOSS_KINDS, Severity
 from tests.sharing import STRETCHED_DELAY

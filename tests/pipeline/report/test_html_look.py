@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.readiness.report import Report
 from pipeline.report.html import to_html
-from pipeline.report.model import Report
 from tests.api.test_pages_look import CONTRAST, OBSTACLES, TOO_WIDE, UNFOLD
 from tests.browsing import Browser, chromium
 

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from pipeline.readiness.model import Status
+from pipeline.readiness.report import Report
 from pipeline.report.data import to_json, to_yaml
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.junit import to_junit
-from pipeline.report.model import Report
 from pipeline.report.openreports import to_openreports, to_policyreport
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.sarif import to_sarif

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline.readiness.report import Report
+from pipeline.readiness.words import percent
 from pipeline.report.data import to_json
 from pipeline.report.html import to_html
 from pipeline.report.markdown import to_markdown
-from pipeline.report.model import Report
-from pipeline.report.words import percent
 
 
 def test_html_escapes_the_log_and_loads_nothing(report: Report) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from pipeline.report.model import Report
+from pipeline.readiness.report import Report
 from pipeline.report.tables import export_tables, report_tables
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pipeline.readiness.change import Change
-from pipeline.readiness.model import PolicyReadiness, Status, urgency
-from pipeline.readiness.rules import ReadinessRules
+from .change import Change
+from .model import PolicyReadiness, Status, urgency
+from .rules import ReadinessRules
 
 MODEL_VERSION = 1
 

@@ -14,9 +14,8 @@ from importlib.resources import files
 from operator import attrgetter
 from typing import Any
 
-from pipeline.readiness.model import PolicyReadiness
-
-from .model import Query
+from .model import PolicyReadiness
+from .report import Query
 from .words import day, percent
 
 SELECT = "SELECT {sql} FROM outcomes WHERE policy = $policy AND binding IS NOT DISTINCT FROM $binding"
