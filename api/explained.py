@@ -176,7 +176,8 @@ def _expression(paper: _Paper, each: ExplainedExpression) -> None:
 
 def _part(paper: _Paper, part: DecidingPart) -> None:
     paper.words(f"{part.expression} is {_value(part.state, part.value)}", 6)
-    for operand in (*part.operands, *part.variables):
+    # A loop variable may be an operand, too.
+    for operand in {each.expression: each for each in (*part.operands, *part.variables)}.values():
         _operand(paper, operand)
 
 

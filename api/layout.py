@@ -26,7 +26,7 @@ _GAP_MIN = 2
 # A narrower column of prose would be unreadable.
 _PROSE_MIN = 24
 # A name keeps at least so many characters when it loses its middle.
-_SHORT_MIN = 16
+_SHORT_MIN = 20
 _LINES_MAX = 3
 _STYLES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1;32", "cyan": "1;36"}
 
@@ -94,7 +94,7 @@ def lines_of(table: Table, screen: Screen, *, wide: bool) -> list[str]:
     else:
         shown, widths, gap = _fitting(fields, screen.width, may_drop=not wide)
         if widths is None:
-            lines += _stacked(fields, screen)
+            lines += _alone(fields[0], screen) if len(fields) == 1 else _stacked(fields, screen)
         else:
             lines += _grid(shown, widths, gap, screen, lines_max=None if wide else _LINES_MAX)
             there = [field.column for field in shown]
@@ -126,8 +126,9 @@ def _shortened(fields: Sequence[_Field], width: int) -> tuple[Sequence[_Field], 
     others = [field for field in fields if field not in able]
     rest = width - _GAP_MIN * (len(fields) - 1)
     rooms = (rest - sum(field.natural for field in others), rest - sum(field.least for field in others))
-    room = next((room for room in rooms if room >= _SHORT_MIN * len(able)), 0)
-    if not able or not room:
+    # Other columns stay on one line only where that leaves room for most of a name.
+    room = rooms[0] if rooms[0] >= 2 * _SHORT_MIN * len(able) else rooms[1]
+    if not able or room < _SHORT_MIN * len(able):
         return fields, None, _GAP
     most = room // len(able)
     short = [
@@ -140,7 +141,7 @@ def without_middle(name: str, width: int) -> str:
     """A name of at most `width` columns: its first and last characters, which tell similar names apart."""
     if cell_len(name) <= width:
         return name
-    tail = (width - 1) // 2
+    tail = (width - 1) * 2 // 5
     head = name
     while cell_len(head) > width - 1 - tail:
         head = head[:-1]
@@ -205,6 +206,15 @@ def _block(
             parts.append(padding + shown if field.column.number else shown + padding)
         found.append((" " * gap).join(parts).rstrip())
     return found
+
+
+def _alone(field: _Field, screen: Screen) -> list[str]:
+    """The only column of a table, with a word that is longer than a line."""
+    heading = screen.styled(field.column.title, "bold")
+    return [
+        heading,
+        *(screen.styled(line, field.style.get(cell, "")) for cell in field.cells for line in _wrapped(cell, screen.width)),
+    ]
 
 
 def _stacked(fields: Sequence[_Field], screen: Screen) -> list[str]:

@@ -130,11 +130,16 @@ async def show_gate(asker: Asking, jobs: Working, job_id: JobId) -> Response:
 
 
 async def started(request: Request, jobs: Jobs, order: Order) -> Response:
-    """The job of an order, or the error of its policies."""
+    """The job of an order, or the error of its policies.
+
+    A client that went away meanwhile never learns its name, so the job ends.
+    """
     reader = request.scope.get("state", {}).get("reader")
     job = await jobs.settled(jobs.start(order, reader.name if reader else "anyone"), _SETTLE_SECONDS)
     if job.state is State.FAILED and (error := job.error) is not None:
         return error_response(STATUS_BY_CODE.get(error["code"], 400), error["code"], error["message"], error["hint"])
+    if await request.is_disconnected():
+        await jobs.cancel(job.job_id)
     response = json_response(job.document(), 202)
     response.headers["Location"] = f"{PREFIX}/replays/{job.job_id}"
     return response

@@ -46,12 +46,13 @@ class _Change:
         """Changing a field comes first, removing one last: removal is the larger decision, and larger still the more lies below."""
         return (2, -len(self.path)) if self.after is ABSENT else (1, 0) if self.before is ABSENT else (0, 0)
 
-    def __str__(self) -> str:
+    def words(self, *, is_any: bool) -> str:
+        """The change for a person. `is_any`: every value passes, so the tried one is no advice."""
         place = _words(self.path)
         if self.after is ABSENT:
             return f"remove {place}"
         if self.before is ABSENT:
-            return f"add {place}, such as {_value(self.after)}"
+            return f"add {place}" if is_any else f"add {place}, such as {_value(self.after)}"
         return f"set {place} to {_value(self.after)} (it is {_value(self.before)})"
 
 
@@ -91,11 +92,19 @@ class Differences:
             value = _changed(evidence.value, change.path, change.after)
             found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
             if found is not None and found.outcome == "admit" and not found.is_excused:
-                return str(change)
+                return change.words(is_any=self._takes_anything(request, evidence, change))
             costly += found is not None and found.is_over_cost
             if costly == _COSTLY_TRIALS_MAX:
                 break
         return ""
+
+    def _takes_anything(self, request: AdmissionRequest, evidence: Known[Any], change: _Change) -> bool:
+        """Whether an added field needs no particular value: an empty object, which no literal equals, passes as well."""
+        if change.before is not ABSENT:
+            return False
+        value = _changed(evidence.value, change.path, {})
+        found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
+        return found is not None and found.outcome == "admit" and not found.is_excused
 
     def _changes(self, reads: Reads, value: Any, path: Path) -> Iterator[_Change]:
         """Every single change of a field that the policy reads."""

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 
 from api.cli import run
 from api.gating import GateQuestion
+from api.remote import Server
 from api.settings import Settings
 from ingest.errors import InputError
+from tests.api.test_readers import AUDIENCE, ISSUER, key_file, token
 from tests.querying import QueryClient
 from tests.recording import Log, deployment, take_in
 from tests.serving import RunningServer
@@ -163,6 +175,79 @@ def test_a_gate_over_a_limit_of_the_server_says_which(
         ask = ["-q", "gate", "-f", str(policies[1]), "--server", f"http://127.0.0.1:{server.port}", "--no-calibrate"]
         assert run(ask) == 2
     assert "it took longer than 0.01 s; give a shorter window" in capsys.readouterr().err
+
+
+def test_over_tls_only_readers_of_a_trusted_server_get_an_answer(
+    lake: Path, policies: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CI trusts the authority of the server, and the server lets in only a group of the issuer's users."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    settings = Settings(
+        lake=lake,
+        sink=False,
+        query_port=0,
+        tls_certificate=tmp_path / "cert.pem",
+        tls_key=tmp_path / "key.pem",
+        oidc_issuer=ISSUER,
+        oidc_audience=AUDIENCE,
+        oidc_jwks=str(key_file(tmp_path)),
+        oidc_groups=("sre",),
+    )
+    with RunningServer(settings, tmp_path / "server-log") as server:
+        ask = ["-q", "gate", "-f", str(policies[1]), "--no-calibrate", "--server", f"https://127.0.0.1:{server.port}"]
+        monkeypatch.setenv("HINDCAST_TOKEN", token())
+        assert run(ask) == 2
+        assert "the certificate cannot be verified" in capsys.readouterr().err
+        trusted = [*ask, "--server-ca", str(tmp_path / "ca.pem")]
+        monkeypatch.setenv("HINDCAST_TOKEN", token(groups=["dev"]))
+        assert run(trusted) == 2
+        assert "does not allow this reader to ask" in capsys.readouterr().err
+        monkeypatch.setenv("HINDCAST_TOKEN", token())
+        assert run(trusted) == 1
+        assert "NOT READY" in capsys.readouterr().out
+
+
+def test_an_interrupted_gate_ends_the_replay_on_the_server(demo_lake: Path, policies: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(demo_lake, tmp_path / "lake")
+    with RunningServer(Settings(lake=tmp_path / "lake", sink=False, query_port=0), tmp_path / "log") as server:
+        url = f"http://127.0.0.1:{server.port}"
+
+        def jobs() -> list[dict[str, Any]]:
+            with urllib.request.urlopen(f"{url}/api/v1/replays", timeout=20) as answer:
+                rows: list[dict[str, Any]] = json.load(answer)["rows"]
+                return rows
+
+        command = [sys.executable, "-c", "from api.cli import main; main()", "gate", "-f", str(policies[1]), "--server", url]
+        environment = {name: value for name, value in os.environ.items() if name != "HINDCAST_TOKEN"}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+            while not jobs():
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            _, complaint = process.communicate(timeout=60)
+        assert process.returncode == 130, complaint
+        assert "Traceback" not in complaint
+        while (state := jobs()[0]["state"]) not in ("cancelled", "finished", "failed"):
+            time.sleep(0.05)
+        assert state == "cancelled"
+
+
+def test_a_policy_that_the_server_failed_to_judge_is_no_success(
+    served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No expression is known to fail in this way, so the answer says it."""
+    answered = Server.answer
+    defect = "policy replicas could not be judged in 2 requests: a defect: ValueError: x"
+    monkeypatch.setattr(Server, "answer", lambda *given: replace(answered(*given), defects=(defect,)))
+    monkeypatch.setenv("HINDCAST_TOKEN", TOKEN)
+    (tmp_path / "all.yaml").write_text(POLICY.replace("<= 5", "<= 50"))
+    ask = ["-q", "gate", "-f", str(tmp_path / "all.yaml"), "--server", served, "--no-calibrate", "--allow-insufficient"]
+    assert run(ask) == 4
+    assert defect in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -146,11 +146,16 @@ def test_a_long_name_that_stands_whole_elsewhere_loses_its_middle() -> None:
     table = Table("verdicts", columns, [[LONG, LONG, "NOT READY"], ["limits", "limits-everywhere", "READY"]])
     assert lines_of(table, Screen(80), wide=False) == [
         f"{'POLICY':69}  VERDICT",
-        "company-c-0075-deny-resources-with…y-not-set-to-always-for-latest-tag  NOT READY",
+        "company-c-0075-deny-resources-with-image-…et-to-always-for-latest-tag  NOT READY",
         f"{'limits':69}  READY",
         "note: no room for BINDING: -o wide has them",
     ]
     assert any(LONG in line for line in lines_of(table, Screen(80), wide=True))
+
+
+def test_sentences_with_a_long_name_stay_one_column() -> None:
+    table = Table("reasons", [Column("reason", "WHY")], [["first"], [f"policy {LONG} has no binding"]])
+    assert lines_of(table, Screen(60), wide=False) == ["WHY", "first", "policy", LONG, "has no binding"]
 
 
 def test_what_does_not_fit_with_every_column_is_stacked() -> None:

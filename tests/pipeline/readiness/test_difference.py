@@ -80,7 +80,7 @@ def pod(**spec: Any) -> Object:
     [
         ("!has(object.spec.hostPID) || !object.spec.hostPID", pod(hostPID=True), "set spec.hostPID to false (it is true)"),
         ("!has(object.spec.volumes)", pod(volumes=[{"name": "v"}]), "remove spec.volumes"),
-        ("has(object.metadata.labels.owner)", pod(), 'add metadata.labels.owner, such as "x"'),
+        ("has(object.metadata.labels.owner)", pod(), "add metadata.labels.owner"),
         ("object.spec.priority <= 10", pod(priority=20), "set spec.priority to 10 (it is 20)"),
         (
             "object.spec.containers.all(c, c.image.startsWith('good/'))",
