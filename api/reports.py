@@ -20,6 +20,7 @@ from pipeline.readiness.words import percent
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.tables import export_tables
 from pipeline.report.words import exemptions_title, fate_count, policy_name, step, workload
+from pipeline.stages.authorization.stage import NAME as ROLES
 from queries import LakeReader
 
 from .output import Column, Format, Table, render
@@ -287,8 +288,10 @@ def _owners(entry: PolicyReadiness, wide: bool) -> Table:
         for owner in entry.owners[: _OWNERS_SHOWN_WIDE if wide else _OWNERS_SHOWN]
     ]
     more = max(entry.owners_total, len(entry.owners)) - len(rows)
+    # `explain` shows the values in the expressions of policies, which roles do not have.
     explain = f"`hindcast explain {entry.owners[0].audit_id} -f POLICIES` explains the first of these denials"
-    return Table("owners", columns, rows, "Whom it would have denied", (*_more(more, wide), explain))
+    notes = _more(more, wide) if entry.policy == ROLES else (*_more(more, wide), explain)
+    return Table("owners", columns, rows, "Whom it would have denied", notes)
 
 
 def _exemptions(entry: PolicyReadiness) -> Table:

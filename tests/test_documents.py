@@ -51,6 +51,9 @@ def test_the_commands_of_the_readme_run(checkout: Path, line: str, tmp_path: Pat
     arguments = shlex.split(line)[1:]
     # The places of a real cluster are replaced by the bundled ones; everything else is run as it is printed.
     places = {"/var/log/kubernetes/audit": str(tmp_path), "namespaces.json": str(namespaces), "my-policies/": str(policies)}
+    roles = tmp_path / "roles.yaml"
+    roles.write_text("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view}, rules: []}")
+    places |= {"my-roles/": str(roles), "extra.yaml": str(tmp_path / "extra.yaml")}
     assert run(["-q", *(places.get(word, word) for word in arguments)]) == 0
 
 

@@ -16,16 +16,22 @@ from api.context import Context
 from api.reports import ReportFormat
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
+from pipeline.manifests.files import manifests_of as manifests_in
+from pipeline.manifests.files import texts_of
 from pipeline.readiness import flow
 from pipeline.readiness.model import Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window
+from pipeline.stages.assign import assign
+from pipeline.stages.authorization.overlay import Proposal
+from pipeline.stages.registry import AUTHORIZATION
+from pipeline.stages.stage import Asked
 from queries import LakeReader
 
-from . import options, replay
+from . import options, replay, role_readiness
 from .exemptions import Expires, check_present, manifests_of, parse_expiry
-from .policies import chosen_policies
+from .policies import STDIN, chosen_policies
 from .window import check_window
 
 WithExemptions = Annotated[
@@ -54,6 +60,12 @@ def command(
     output: reports.Output = ReportFormat.TABLE,
     report_file: reports.Files = None,
     export: reports.Export = None,
+    only_given: Annotated[
+        bool, typer.Option("--only", help="The given roles and bindings replace all others in the cluster.")
+    ] = False,
+    extra_roles: Annotated[
+        Path | None, typer.Option("--extra-roles", help="Write the roles that would keep everybody working to this file.")
+    ] = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 1 when a policy is NOT READY, 3 when evidence is insufficient.")
     ] = False,
@@ -66,9 +78,41 @@ def command(
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
     reports.check_outputs(report_file, export)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
+    if (proposal := roles_of(policies)) is not None:
+        window = Window(*options.parse_window(since, until))
+        check_window(own, window)
+        wanted = Asked(window, options.parse_version(kubernetes_version), other_authorizers, only_given)
+        made = role_readiness.make_report(own, proposal, wanted, chosen, calibration, with_exemptions, export)
+        if extra_roles is not None and made.extra:
+            role_readiness.write_extra(made, extra_roles)
+        return _finish(own, made.report, output, report_file, export, limit, exit_code)
     day = parse_expiry(expires, datetime.now(UTC).date()) if with_exemptions else None
     asked = Question(policies, since, until, kubernetes_version, workers, day, other_authorizers)
     report = make_report(own, asked, chosen, CHANGE_DELAY if calibration else None, export)
+    return _finish(own, report, output, report_file, export, limit, exit_code)
+
+
+def roles_of(paths: list[Path] | None) -> Proposal | None:
+    """The roles and bindings of files that hold these and no policies; None for all other files. Raises InputError."""
+    if not paths or STDIN in paths:
+        return None
+    given = assign(manifests_in(texts_of(paths)))
+    stages = {stage.name: rules for stage, rules in given.rules}
+    if set(stages) != {AUTHORIZATION.name}:
+        return None
+    proposal: Proposal = stages[AUTHORIZATION.name]
+    return proposal
+
+
+def _finish(
+    own: Context,
+    report: Report,
+    output: ReportFormat,
+    report_file: list[Path] | None,
+    export: Path | None,
+    limit: int | None,
+    exit_code: bool,
+) -> int:
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
     reports.print_report(report, output, limit=limit)

@@ -89,12 +89,15 @@ def assess(
     )
 
 
-def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: ReadinessRules) -> None:
+def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: ReadinessRules, *, is_change: bool = False) -> None:
     """Make the tables `outcomes` and `over_cost_requests`, which every other query of this room reads, and the tables they need.
 
-    `verdicts` is the path of the run's verdicts.parquet.
+    `verdicts` is the path of the run's verdicts.parquet. With `is_change`, a request that the cluster refused already does not
+    count as denied.
     """
     connection.execute("CREATE OR REPLACE TEMP TABLE verdicts AS FROM read_parquet($path)", {"path": verdicts})
+    if is_change:
+        connection.execute("UPDATE verdicts SET decision = 'admit', effect = NULL WHERE flip = 'still-denied'")
     connection.execute(statement("judged"))
     connection.execute(statement("over_cost_requests"))
     find_units(connection)

@@ -79,7 +79,7 @@ def build_report(
         policies=policies,
         recorded=tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded")),
         evidence=tuple(EvidenceRow(**row) for row in rows_of(connection, "evidence")),
-        caveats=tuple(_caveats(reader, lake, extent, summary, plan.window.until)),
+        caveats=tuple(caveats_of(reader, lake, extent, summary, plan.window.until)),
         queries=queries(),
         sources=tuple(_sources(plan.policies)),
         removed=removed,
@@ -101,7 +101,8 @@ def _place(source: str) -> tuple[str, int | None]:
     return file, int(line) if line.isdigit() else None
 
 
-def _caveats(reader: LakeReader, lake: Path, extent: Mapping[str, Any], summary: RunSummary, until: datetime | None) -> list[str]:
+def caveats_of(reader: LakeReader, lake: Path, extent: Mapping[str, Any], summary: RunSummary, until: datetime | None) -> list[str]:
+    """What a reader of any report on a run has to know of its evidence."""
     caveats = [OPEN_LOOP, FIRST_FAILURE_ONLY, *loss_caveats(reader), *_lag_caveats(lake, until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"

@@ -46,6 +46,11 @@ def asked_questions(
     `user` takes only the requests of that user, also those in which the user acted as another, or another as the user.
     """
     gather_asked(reader, since, until, user=user)
+    return distinct_asked(reader)
+
+
+def distinct_asked(reader: LakeReader) -> Iterator[Question]:
+    """The distinct questions of the table `asked`, by the time of their first request."""
     bodies = bodies_asked(reader)
     for row in _rows(reader, statement("distinct")):
         full = event_row(row, bodies, row["first_ts"], row["example"])

@@ -102,6 +102,21 @@ class Proposal:
         document = tuple(part for _, part in sorted(parts.items()))
         return cls(roles, cluster_roles, by_namespace, is_only, sources, document)
 
+    def joined(self, other: Proposal) -> Proposal:
+        """This proposal with the objects of another one, whose names are its own."""
+        bindings = {
+            namespace: (*self.bindings.get(namespace, ()), *other.bindings.get(namespace, ()))
+            for namespace in {*self.bindings, *other.bindings}
+        }
+        return Proposal(
+            {**self.roles, **other.roles},
+            {**self.cluster_roles, **other.cluster_roles},
+            bindings,
+            self.is_only,
+            {**self.sources, **other.sources},
+            (*self.document, *other.document),
+        )
+
     def over(self, ground: ClusterRbac) -> Overlay:
         """The proposal over the objects of a cluster at a moment."""
         return Overlay(self, ground)

@@ -1,0 +1,94 @@
+"""`hindcast readiness` and `hindcast replay` for roles: the words, the figures and the formats are those of policies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from api.cli import run
+from tests.pipeline.stages.test_authorization_stage import BY_ALL, PODS, RBAC, SEE, binding_of, event, written
+from tests.recording import Object, take_in
+
+# A small log can be enough evidence under these rules.
+RULES = "{matched_units_min: 1, days_min: 0, weekdays_min: 1}"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Ann reads pods, by a binding to a role. The log begins with the cluster."""
+    return take_in(
+        tmp_path / "lake",
+        [
+            written(-2, "ClusterRole", "cluster-admin", {"rules": []}),
+            written(-1, "ClusterRoleBinding", "cluster-admin", binding_of("cluster-admin", "root")),
+            written(1, "ClusterRole", "see", SEE),
+            written(2, "ClusterRoleBinding", "all", binding_of("see", "ann")),
+            *(event(number, "ann", "get", PODS, BY_ALL) for number in range(10, 14)),
+            event(14, "bob", "get", PODS, None),
+        ],
+    )
+
+
+def files(folder: Path, *objects: Object) -> Path:
+    path = folder / "roles.yaml"
+    path.write_text(yaml.safe_dump_all([{"apiVersion": f"{RBAC}/v1", **each} for each in objects]))
+    return path
+
+
+def readiness(lake: Path, roles: Path, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    """The only policy of the report."""
+    rules = roles.parent / "rules.yaml"
+    rules.write_text(RULES)
+    assert run(["-q", "--lake", str(lake), "readiness", "-f", str(roles), "--rules", str(rules), "-o", "json", *options]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["title"] == "Role readiness"
+    (entry,) = report["policies"]
+    found: dict[str, Any] = entry
+    return found
+
+
+EMPTY = {"kind": "ClusterRole", "metadata": {"name": "see"}, "rules": []}
+
+
+def test_a_change_that_denies_is_ready_with_the_roles_that_keep_everybody_working(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    extra = tmp_path / "extra.yaml"
+    entry = readiness(lake, files(tmp_path, EMPTY), capsys, "--extra-roles", str(extra))
+    assert entry["status"] == "READY WITH EXEMPTIONS"
+    assert entry["denials"]["requests"] == 4
+    assert [each["subject"] for each in entry["exemptions"]] == ["ann: get pods in shop"]
+    role, binding = yaml.safe_load_all(extra.read_text())
+    assert (role["kind"], role["metadata"]) == ("Role", {"name": "extra-ann", "namespace": "shop"})
+    assert binding["subjects"] == [{"apiGroup": RBAC, "kind": "User", "name": "ann"}]
+
+
+def test_without_the_search_it_is_not_ready(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entry = readiness(lake, files(tmp_path, EMPTY), capsys, "--no-exemptions")
+    assert entry["status"] == "NOT READY"
+    assert "4 of 9 judged requests" in " ".join(entry["reasons"])
+
+
+def test_what_was_refused_before_does_not_speak_against_a_change(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = readiness(lake, files(tmp_path, {**EMPTY, "metadata": {"name": "other"}}), capsys)
+    assert (entry["status"], entry["denials"]["requests"]) == ("READY", 0)
+    assert entry["fidelity"]["agreed"] == entry["fidelity"]["compared"] > 0
+
+
+def test_little_evidence_is_insufficient(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    roles = files(tmp_path, {**EMPTY, "metadata": {"name": "other"}})
+    assert run(["-q", "--lake", str(lake), "readiness", "-f", str(roles), "--exit-code"]) == 3
+    assert "INSUFFICIENT EVIDENCE" in capsys.readouterr().out
+
+
+def test_replay_lists_who_is_newly_denied(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(files(tmp_path, EMPTY)), "-o", "json"]) == 0
+    printed = json.dumps(json.loads(capsys.readouterr().out))
+    assert "newly-denied" in printed
+    assert "ClusterRoleBinding/all/ClusterRole/see" in printed
