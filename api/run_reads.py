@@ -191,7 +191,7 @@ def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
     Raises NotFoundError, and EvidenceError for a run of another stage.
     """
     document = run_plan(lake, run_id)
-    if document["stage"] != STAGE:
+    if _stage_of(document) != STAGE:
         raise EvidenceError(
             f"run {run_id} is of stage {document['stage']}, and readiness reports are about policies", "ask for its verdicts"
         )
@@ -260,11 +260,17 @@ def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
         "since": _moment(document["window"]["since"]),
         "until": _moment(document["window"]["until"]),
         "policies": tuple(sorted({entry["policy"] for entry in document["bindings"]})),
-        "stage": document["stage"],
+        "stage": _stage_of(document),
         "versions": _versions(document.get("policies", "")) or _whole_version(document),
         "took_what_was_bound": document.get("policies") == AS_RECORDED,
         "requests": document["requests"],
     }
+
+
+def _stage_of(document: Mapping[str, Any]) -> str:
+    """The stage of a plan. Plans from before there were several stages replay policies."""
+    stage: str = document.get("stage", STAGE)
+    return stage
 
 
 def _versions(given: Mapping[str, Any] | str) -> dict[str, str]:

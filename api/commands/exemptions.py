@@ -139,7 +139,7 @@ def exemption_table(proposal: Proposal) -> Table:
         Column("on", may_go=1),
         Column("exempts"),
         Column("who", "WHO CAN USE IT", prose=True),
-        *(Column(name, number=True) for name in counts),
+        *(Column(name, number=True, may_go=0 if name == counts[0] else 2) for name in counts),
         Column("review_by"),
     ]
     rows = [

@@ -201,6 +201,7 @@ def _withheld_table(rows: list[Withheld], given: AuditPolicy | None) -> Table:
 
 def _state_table(rows: list[StateKnown]) -> Table:
     names = ("cluster", "what", "writes", "with_body", "listed", "verdict")
-    columns = [Column(name, number=name in ("writes", "with_body", "listed")) for name in names]
+    prose, numbers = ("what", "verdict"), ("writes", "with_body", "listed")
+    columns = [Column(name, number=name in numbers, prose=name in prose, may_go=name == "with_body") for name in names]
     cells = [[getattr(row, name) for name in names] for row in rows]
     return Table("state", columns, cells, "State that decides how policies are evaluated")

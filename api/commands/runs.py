@@ -76,8 +76,8 @@ def runs_table(found: Sequence[Run]) -> Table:
         Column("since"),
         Column("until"),
         Column("requests", number=True),
-        Column("finished"),
-        Column("tried", "POLICIES"),
+        Column("finished", may_go=1),
+        Column("tried", "POLICIES", prose=True),
         Column("policies", "ALL POLICIES", wide=True),
     ]
     rows = [

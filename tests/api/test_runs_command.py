@@ -16,6 +16,7 @@ from api.cli import run as hindcast
 from api.pages.newest import newest, unspoken
 from api.run_reads import Run, runs
 from api.settings import Settings
+from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunKind, RunStore
 from tests.querying import QueryClient
 from tests.recording import Log, deployment, take_in
@@ -152,6 +153,17 @@ def test_a_run_without_marks_counts_as_its_plan_says(asked: Callable[..., Any], 
     for mark in (lake / "runs").glob("*/made-as-*"):
         mark.unlink()
     assert sorted(found.kind for found in runs(lake)) == sorted([RunKind.CALIBRATION, RunKind.REPLAY])
+
+
+def test_a_run_from_before_there_were_stages_is_listed(asked: Callable[..., Any], lake: Path) -> None:
+    assert asked("replay", "-f", lake.parent / "1.yaml", "--workers", 1)[0] == 0
+    (plan,) = (lake / "runs").glob("*/plan.json")
+    document = json.loads(plan.read_text())
+    assert document.pop("stage")
+    plan.write_text(json.dumps(document))
+    assert set(listed(asked).values()) == {"replay"}
+    (found,) = runs(lake)
+    assert found.stage == STAGE
 
 
 def test_a_run_of_another_stage_does_not_speak_for_a_policy() -> None:
