@@ -72,7 +72,7 @@ def runs_table(found: Sequence[Run]) -> Table:
         Column("run_id", "RUN ID"),
         Column("kind"),
         Column("stage", wide=True),
-        Column("asked_ts", "LAST ASKED FOR"),
+        Column("asked_ts", "LAST ASKED FOR", may_go=2),
         Column("since"),
         Column("until"),
         Column("requests", number=True),
