@@ -1,7 +1,7 @@
 """How long a lake keeps its data: events by whole UTC days, their bodies for a shorter time, quarantine as long as events.
 
-Nothing is deleted here at once. Files leave the manifest in one transaction, and `remove_retired` deletes them when no reader can
-still have them listed.
+Files of the lake are not deleted here at once. They leave the manifest in one transaction, and `remove_retired` deletes them when
+no reader can still have them listed. What was derived from them is deleted at once: it can be made again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from .derived import forget_derived
 from .errors import LakeError
 from .lake import Lake, LakeWriter
 from .maintain import read_footer, refuse_damaged
@@ -63,6 +64,7 @@ def expire(writer: LakeWriter, before: date, now_ts: float) -> Expired:
     repeats = [file for file in writer.lake.manifest.files("repeats") if file.dt < before.isoformat()]
     if old or repeats:
         writer.commit(remove=[file.path for file in (*old, *repeats)], retired_ts=now_ts)
+        forget_derived(writer.lake.path)
     return sizes(old)
 
 
@@ -79,6 +81,7 @@ def expire_objects(writer: LakeWriter, before: date, now_ts: float) -> Expired:
         table = pq.read_table(writer.lake.path / file.path, partitioning=None)
         written = writer.write("events", file.cluster, _without_bodies(table), compacted=bool(file.compacted))
         writer.commit(written, [file.path], retired_ts=now_ts)
+        forget_derived(writer.lake.path)
         saved_bytes += file.bytes - sum(new.bytes for new in written)
     return Expired(len(old), sum(file.rows for file in old), saved_bytes)
 

@@ -103,7 +103,7 @@ class LakeFiles:
     """The Parquet files of a lake's tables, and the files of its quarantine.
 
     `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty if
-    unknown.
+    unknown. `lake` is the folder of the lake; empty for files without one.
     """
 
     events: tuple[str, ...] = ()
@@ -111,6 +111,7 @@ class LakeFiles:
     repeats: tuple[str, ...] = ()
     quarantine: tuple[str, ...] = ()
     event_spans: tuple[tuple[int, int], ...] = ()
+    lake: str = ""
 
     def absolute(self) -> LakeFiles:
         """The same files with absolute paths, for a process in another folder."""
@@ -118,7 +119,8 @@ class LakeFiles:
             tuple(str(Path(path).absolute()) for path in paths)
             for paths in (self.events, self.objects, self.repeats, self.quarantine)
         )
-        return LakeFiles(events, objects, repeats, quarantine, self.event_spans)
+        lake = str(Path(self.lake).absolute()) if self.lake else ""
+        return LakeFiles(events, objects, repeats, quarantine, self.event_spans, lake)
 
     def are_there(self) -> bool:
         """Whether every Parquet file is still on disk: a file that was merged with others, or expired, is deleted after a while."""
@@ -205,6 +207,18 @@ def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...],
             f"hive_partitioning = false) WHERE file_row_number BETWEEN {rows[0]} AND {rows[1] - 1})"
         )
     connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS FROM {shown}")
+
+
+def split_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
+    """Let every view show this cursor the events of these files as if each file were a cluster, to count all files in one query.
+
+    `cluster` is then the number of the path (from 0), a slash and the name of the cluster. So no view folds events of different
+    files into one request.
+    """
+    reading = _reading("events", paths).removesuffix(")") + ", filename = true)"
+    number = f"list_position([{', '.join(map(file_literal, paths))}], filename) - 1"
+    shown = f"SELECT * EXCLUDE (filename) REPLACE (({number}) || '/' || cluster AS cluster) FROM {reading}"
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS {shown}")
 
 
 def _reading(name: str, paths: tuple[str, ...]) -> str:

@@ -65,7 +65,8 @@ def _files_of(lake: Lake) -> LakeFiles:
     # Most lakes have no repeats, and a lake made by an older version has no empty file for them.
     events, repeats = (tuple(str(lake.path / file.path) for file in files) for files in (listed, lake.manifest.files("repeats")))
     quarantine = tuple(map(str, sorted((lake.path / "quarantine").glob("*.jsonl.zst"))))
-    return LakeFiles(events, objects, repeats, quarantine, tuple((file.min_us, file.max_us) for file in listed))
+    spans = tuple((file.min_us, file.max_us) for file in listed)
+    return LakeFiles(events, objects, repeats, quarantine, spans, str(lake.path))
 
 
 class LakeReader:

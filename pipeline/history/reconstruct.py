@@ -23,8 +23,9 @@ from .outcome import Admission, Outcome, is_connect, outcome_of
 from .versions import Version, Versions, object_key
 from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
-__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created", "intended_write"]
+__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created", "intended_write", "told_by_record"]
 
+_UNSEEN = (Admission.NOT_REACHED, Admission.UNKNOWN)
 _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
 _NO_OPTIONS: Known[Object | None] = Known(None, "CONNECT has no options")
 
@@ -58,7 +59,7 @@ def admission_requests(
     if event.stage != "ResponseComplete" or not event.resource.resource:
         return NotReplayed(f"stage {event.stage} or no resource", Admission.NOT_REACHED)
     outcome = _with_history(outcome_of(event), event, versions)
-    if outcome.admission in (Admission.NOT_REACHED, Admission.UNKNOWN):
+    if outcome.admission in _UNSEEN:
         return NotReplayed(outcome.reason, outcome.admission)
     return _Reconstruction(event, versions, discovery, decode).requests()
 
@@ -75,9 +76,22 @@ def intended_write(event: Event, versions: Versions, decode: Decode = decode_jso
     return found if isinstance(found, NotReplayed) else found[0]
 
 
+def told_by_record(event: Event) -> NotReplayed | None:
+    """Why a request gives no admission request, if its own record says so; None if it gives one, or if history may tell more."""
+    outcome = outcome_of(event)
+    if outcome.admission not in _UNSEEN or _may_be_corrected(outcome, event):
+        return None
+    return NotReplayed(outcome.reason, outcome.admission)
+
+
+def _may_be_corrected(outcome: Outcome, event: Event) -> bool:
+    """Whether an earlier version may correct the outcome: a client's stale version is rejected before policies run."""
+    return event.code == 409 and event.verb == "update" and outcome.admission is Admission.UNKNOWN
+
+
 def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome:
-    """The outcome corrected by an earlier version: a client's stale version is rejected before policies run."""
-    if event.code != 409 or event.verb != "update" or outcome.admission is not Admission.UNKNOWN:
+    """The outcome corrected by an earlier version."""
+    if not _may_be_corrected(outcome, event):
         return outcome
     key = key_of(event, event.response_head)
     sent = event.request_head.meta.resource_version

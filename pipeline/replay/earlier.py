@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from queries import LakeReader
 
-from ..history.event import Event
+from ..history.event import Event, head_of
 from ..history.kinds import by_resource
 from ..history.snapshots import ResourceName, snapshot_versions
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
-from ..history.writes import record
+from ..history.writes import list_items, record
 from ..request import GroupVersionResource
 from ..runs.window import horizon
 from .past import rows_of, snapshot_rows
@@ -37,11 +37,16 @@ _SWEPT = "/"
 
 def asked_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     """The objects whose earlier state some requests need, as rows of ASKED. `batch` has the columns of `planned.sql`."""
-    names = ("asks", "cluster", "resource", "namespace", "name", PARTITION)
+    names = ("asks", "cluster", "resource", "namespace", "name", PARTITION, "verb")
     columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
-    for asks, cluster, resource, namespace, name, partition in zip(*columns, strict=True):
+    for index, (asks, cluster, resource, namespace, name, partition, verb) in enumerate(zip(*columns, strict=True)):
         if asks:
             yield cluster, resource, namespace or "", name, partition
+        elif verb == "deletecollection":
+            # The server deletes the listed objects one by one, and they may change until their turn comes.
+            for item in list_items(batch.column("response_object")[index].as_py())[1]:
+                meta = head_of(item).meta
+                yield cluster, resource, meta.namespace, meta.name, partition
 
 
 def asked_table(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
@@ -70,18 +75,16 @@ class EarlierVersions:
         if not asked:
             return versions
         asked |= {(*key[:3], _SWEPT) for key in asked}
-        swept = set()
+        found = set()
         for batch in writes:
             for row in rows_of(batch):
                 if (row["cluster"], row["resource"], row["namespace"] or "", row["asked_name"]) not in asked:
                     continue
-                if row["asked_name"] == _SWEPT:
-                    # A deletecollection is shelved in every partition that it may concern, but counts once.
-                    event = (row["cluster"], row["audit_id"], row["stage_ts"])
-                    if event in swept:
-                        continue
-                    swept.add(event)
-                record(Event.from_row(row), versions)
+                # A write is shelved in every partition that asks for it, but counts once.
+                event = (row["cluster"], row["audit_id"], row["stage_ts"])
+                if event not in found:
+                    found.add(event)
+                    record(Event.from_row(row), versions)
         names = {name for batch in waiting for name in pc.unique(batch.column("name")).to_pylist() if name}
         for cluster in sorted({key[0] for key in asked}):
             self._add_snapshots(cluster, names, versions)

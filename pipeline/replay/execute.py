@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from ingest.errors import LakeError
@@ -20,16 +20,18 @@ from queries import LakeReader
 from queries.catalog import LakeFiles
 
 from ..runs import RunKind, RunStore, RunSummary, StoredRun
+from ..runs.kinds import in_use
 from ..runs.merge import Merged
 from ..runs.summarize import summarize
 from ..runs.verdicts import VerdictFile
 from ..runs.window import Window, lake_digest
+from .keeping import keep_run, keeping_of, kept_folder, units_of
 from .parts import counts_of, free, read_settled
 from .plan import ReplayPlan
 from .processes import COLLECTING, share_out, stop
 from .readers import open_for_replay
 from .slices import bucket_requests, partitions_of, slices_of
-from .tasks import JudgeSlice, Task, bucket_tasks, look_back_tasks, settled_parts, work_through
+from .tasks import JudgeSlice, Task, bucket_tasks, keeping_parts, kept_tasks, look_back_tasks, settled_parts, work_through
 from .worker import Replayer
 
 Progress = Callable[[int, int], None]
@@ -107,13 +109,19 @@ class _Crew:
 
     def work(self) -> Iterator[int]:
         """Do all tasks that are not done, stage by stage; yields how many requests each settled, beginning with those before."""
-        plan, files = self._plan, self._reader.files.events
+        plan, files, replayer = self._plan, self._reader.files.events, self._own_replayer()
         slices = slices_of(files, plan.window, plan.part_events)
         partitions = partitions_of(plan)
-        _keep_those_of(self._parts, (slices, partitions))
-        yield from self._stage([JudgeSlice(each) for each in slices])
-        yield from self._stage(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
-        yield from self._stage(bucket_tasks(self._parts, partitions, bucket_requests(plan)))
+        kept = kept_folder(self._reader)
+        keeping, covered = keeping_of(kept, *units_of(plan, replayer.names, replayer.laneless))
+        with in_use(kept) if kept and kept.is_dir() else nullcontext():
+            _keep_those_of(self._parts, (slices, partitions, sorted(keeping.covers), sorted(keeping.keeps), covered.groups))
+            yield from self._stage(kept_tasks(covered))
+            yield from self._stage([JudgeSlice(each, keeping) for each in slices])
+            yield from self._stage(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
+            yield from self._stage(bucket_tasks(self._parts, partitions, bucket_requests(plan), keeping))
+            if kept:
+                keep_run(kept, self._reader, keeping, replayer.names, keeping_parts(self._parts))
 
     def _stage(self, tasks: Sequence[Task]) -> Iterator[int]:
         counts = {task.name: task.done(self._parts) for task in tasks}

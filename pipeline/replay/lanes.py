@@ -139,7 +139,7 @@ def lane_of(name: LaneName, compiled: CompiledSet) -> Lane | None:
     if not entries or any(matcher.may_convert(target) for matcher in matchers for target in _targets(name)):
         return None
     reads = ReadSet.union(*(entry.policy.reads for entry in entries))
-    if "oldObject" in reads.variables() or (name.verb != "create" and _reads_version(reads.of("object"))):
+    if "oldObject" in reads.variables() or (name.verb != "create" and reads_version(reads.of("object"))):
         return None
     if any(entry.policy.reads_authorizer for entry in entries):
         reads.root.at("request").whole = True
@@ -158,7 +158,7 @@ def _targets(name: LaneName) -> Iterator[Target]:
             yield Target(operation, resource, name.subresource, has_namespace)
 
 
-def _reads_version(reads: Reads) -> bool:
+def reads_version(reads: Reads) -> bool:
     """Whether metadata.resourceVersion may be read: in an update it is that of the version before, which no response shows."""
     metadata = reads.fields.get("metadata", Reads())
     return any(each.whole or each.elements is not None for each in (reads, metadata)) or "resourceVersion" in metadata.fields

@@ -15,8 +15,10 @@ from ..admission.policies.dispatch import CompiledSet, compile_set
 from ..admission.policies.due import Entry
 from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
+from ..derived.facts import facts_of
+from ..derived.kept import Keeping, Unit
 from ..runs.window import Window, lake_digest
-from .lanes import LaneName
+from .lanes import LaneName, reads_version
 from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass
 from .sql import statement
 
@@ -93,7 +95,9 @@ class _Recorded(NamedTuple):
 
 def _classes(reader: LakeReader, window: Window) -> list[_Recorded]:
     """Every class of recorded requests."""
-    rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
+    rows = facts_of(reader).classes if window == Window() else None
+    if rows is None:
+        rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
     names = [field.name for field in dataclasses.fields(RequestClass) if field.name != "reads_old_object"]
     found: list[_Recorded] = []
     for row in rows:
@@ -124,9 +128,9 @@ def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[R
             concerned[dataclasses.replace(item, requests=0, reads_old_object=reads)] += item.requests
         else:
             why = f"policies did not run: {why}" if ran == "no" else "no policy is for this resource and operation"
-            others.append((_lane_name(item), item.requests, why))
+            others.append((lane_name(item), item.requests, why))
     planned = tuple(sorted(dataclasses.replace(item, requests=count) for item, count in concerned.items()))
-    lanes = set(map(_lane_name, planned))
+    lanes = set(map(lane_name, planned))
     excluded: Counter[str] = Counter()
     for lane, requests, why in others:
         if lane not in lanes:
@@ -134,15 +138,21 @@ def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[R
     return planned, tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _lane_name(item: RequestClass) -> LaneName:
+def lane_name(item: RequestClass) -> LaneName:
+    """The name of the requests of a class, and of others that differ in operation or outcome."""
     return LaneName(item.cluster, item.api_group, item.api_version, item.resource, item.subresource, item.verb)
 
 
 def _reads_old_object(entry: Entry) -> bool:
-    """Whether a policy or one of its bindings reads oldObject, in an expression or with an objectSelector."""
+    """Whether a policy or one of its bindings reads oldObject, in an expression or with an objectSelector.
+
+    The resourceVersion of an updated object is that of the old one.
+    """
     matchers = [entry.matcher, *(bound.matcher for bound in entry.bound)]
     selectors = [matcher.criteria.object_selector for matcher in matchers if matcher]
-    return "oldObject" in entry.policy.reads.roots or any(selector and selector.requirements for selector in selectors)
+    reads = entry.policy.reads
+    is_read = "oldObject" in reads.roots or reads_version(reads.of("object"))
+    return is_read or any(selector and selector.requirements for selector in selectors)
 
 
 def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
@@ -162,20 +172,30 @@ def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[Requ
 
 def _requests(recorded: Iterable[_Recorded], concerned: Iterable[RequestClass]) -> int:
     """How many requests a run reads: all finished ones of a resource and verb that some policy concerns."""
-    lanes = set(map(_lane_name, concerned))
-    return sum(each.item.requests for each in recorded if each.is_final and _lane_name(each.item) in lanes)
+    lanes = set(map(lane_name, concerned))
+    return sum(each.item.requests for each in recorded if each.is_final and lane_name(each.item) in lanes)
 
 
-def register_classes(reader: LakeReader, classes: Iterable[RequestClass]) -> list[LaneName]:
-    """Make the planned classes known to the reader's SQL, as a table `planned_classes`. Returns them by their number in it."""
+def register_classes(reader: LakeReader, classes: Iterable[RequestClass], keeping: Keeping) -> list[LaneName]:
+    """Make the planned classes known to the reader's SQL, as a table `planned_classes`. Returns them by their number in it.
+
+    `keeping` says which of their requests are not read, because they are kept.
+    """
     old_objects: dict[LaneName, bool] = {}
     for item in classes:
-        key = _lane_name(item)
+        key = lane_name(item)
         old_objects[key] = old_objects.get(key, False) or item.reads_old_object
-    columns = [pa.array([key[position] for key in old_objects], pa.string()) for position in range(len(LaneName._fields))]
-    numbers, reads = pa.array(range(len(old_objects)), pa.int32()), pa.array(old_objects.values(), pa.bool_())
-    table = pa.Table.from_arrays([*columns, numbers, reads], names=[*LaneName._fields, "class", "reads_old_object"])
-    reader.connection.register("given_classes", table)
+    columns: dict[str, pa.Array[Any]] = {
+        name: pa.array([key[position] for key in old_objects], pa.string()) for position, name in enumerate(LaneName._fields)
+    }
+    plain, others = ([Unit(*key, is_plain) for key in old_objects] for is_plain in (True, False))
+    columns |= {
+        "class": pa.array(range(len(old_objects)), pa.int32()),
+        "reads_old_object": pa.array(old_objects.values(), pa.bool_()),
+        "reads_plain": pa.array([unit not in keeping.covers for unit in plain], pa.bool_()),
+        "reads_others": pa.array([unit not in keeping.covers for unit in others], pa.bool_()),
+    }
+    reader.connection.register("given_classes", pa.table(columns))
     reader.connection.execute("CREATE OR REPLACE TEMP TABLE planned_classes AS FROM given_classes")
     reader.connection.unregister("given_classes")
     return list(old_objects)

@@ -7,17 +7,23 @@ from pathlib import Path
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
+from ..derived.sql import statement as derived_statement
 from ..runs.sql import statement as run_statement
 from .sql import statement
 
-_OF_RUNS = [run_statement(name) for name in ("digest", "horizon")]
+# What `facts_of` asks, too.
+_OF_RUNS = [
+    "admission_classes",
+    derived_statement("file_facts"),
+    *(run_statement(name) for name in ("digest", "object_digest", "horizon")),
+]
 _OF_PLANS = ("authorizers",)
 _OF_REPLAYS = ("history_events", "history_objects", "planned", "past_writes", "spans")
 
 
 def open_for_plan(lake: Path, files: LakeFiles | None = None) -> LakeReader:
     """A reader for plan_replay, over these files or the present ones. Raises LakeError if the lake does not exist."""
-    return open_lake(lake, texts=["admission_classes", *_OF_RUNS, *map(statement, _OF_PLANS)], files=files)
+    return open_lake(lake, texts=[*_OF_RUNS, *map(statement, _OF_PLANS)], files=files)
 
 
 def open_for_replay(lake: Path, files: LakeFiles | None = None) -> LakeReader:

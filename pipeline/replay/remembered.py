@@ -36,7 +36,7 @@ class Remembered:
     def __init__(self, names: Iterable[LaneName], policies: Policies, worlds: Worlds, rbac: RecordedRbac) -> None:
         """`names` are the classes of requests by number."""
         self._policies = policies
-        self._lanes = [lane_of(name, policies.considered) for name in names]
+        self.lanes = [lane_of(name, policies.considered) for name in names]
         self._worlds = worlds
         self._rbac = rbac
         self._verdicts: dict[Key, Verdicts | None] = {}  # None: the general path must find them
@@ -46,7 +46,7 @@ class Remembered:
 
         `batch` has the columns of `planned.sql`, and `first` is the number of its first row in the builder.
         """
-        if not any(self._lanes):
+        if not any(self.lanes):
             return list(range(batch.num_rows))
         if len(self._verdicts) > REMEMBERED_MAX:
             self._verdicts.clear()
@@ -67,12 +67,12 @@ class Remembered:
         left: list[int] = []
         keys: list[tuple[int, Key]] = []
         new: dict[Key, tuple[int, Object]] = {}
-        names = {name for lane in self._lanes if lane for name in lane.columns}
+        names = {name for lane in self.lanes if lane for name in lane.columns}
         own = {name: list(map(_hashable, batch.column(name).to_pylist())) for name in names}
         read = [batch.column(name).to_pylist() for name in ("class", "is_plain", "code", "namespace", "response_object")]
         epochs = self._worlds.epochs(batch.column("cluster"), batch.column("ts"))
         for index, (number, is_plain, code, namespace, response, epoch) in enumerate(zip(*read, epochs, strict=True)):
-            lane = self._lanes[number] if is_plain else None
+            lane = self.lanes[number] if is_plain else None
             value = lane.value(response) if lane is not None else None
             if lane is None or value is None:
                 left.append(index)
@@ -89,7 +89,7 @@ class Remembered:
 
     def _find(self, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
         """The verdicts of a request in its lane; None if the general path may know more."""
-        lane = self._lanes[row["class"]]
+        lane = self.lanes[row["class"]]
         assert lane is not None
         request = lane.request(value, row)
         world = self._worlds.at(request.cluster, request.ts)

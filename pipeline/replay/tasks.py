@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from queries import LakeReader
 
+from ..derived.kept import Covered, Groups, Keeping
 from ..runs.verdicts import VerdictBuilder
 from ..runs.window import Window
 from .collector import Collector
@@ -26,8 +27,9 @@ from .shelf import ShelfWriter, entries, read_shelf
 from .slices import Bucket, Slice, bucket_requests, buckets_of, partitions_of, slices_of
 from .worker import Replayer, Walk
 
-_SLICE, _PAST, _BUCKET = "slice-", "past-", "bucket-"  # names of parts, before their numbers
+_SLICE, _PAST, _BUCKET, _KEPT = "slice-", "past-", "bucket-", "kept-"  # names of parts, before their numbers
 _WAITING, _WRITES, _ASKED = "waiting", "writes", "asked.arrow"
+_NOTHING_KEPT = Keeping()
 
 
 class Task(Protocol):
@@ -52,6 +54,7 @@ class JudgeSlice:
     """Judges those requests of a slice that need only their own record."""
 
     slice: Slice
+    keeping: Keeping = _NOTHING_KEPT
 
     @property
     def name(self) -> str:
@@ -72,9 +75,11 @@ class JudgeSlice:
 
     def walk(self, replayer: Replayer, collector: Collector, folder: Path) -> Walk:
         """Give the verdicts to the collector, and keep the waiting requests in a folder."""
+        keeper = replayer.use(self.keeping)
         with ShelfWriter(folder, _WAITING) as shelf:
-            walk, asked = replayer.walk_slice(self.slice, collector, shelf)
+            walk, asked = replayer.walk_slice(self.slice, collector, shelf, keeper)
         _write_asked(folder, asked)
+        keeper.write(folder)
         return walk
 
 
@@ -105,6 +110,7 @@ class JudgeBucket:
     """Judges the waiting requests of a bucket, with the writes that were found."""
 
     bucket: Bucket
+    keeping: Keeping = _NOTHING_KEPT
 
     @property
     def name(self) -> str:
@@ -119,15 +125,47 @@ class JudgeBucket:
         """See Task."""
         builder = VerdictBuilder()
         with making(parts, self.name) as folder:
-            write_settled(self.walk(replayer, builder, parts).settled(builder), folder)
+            write_settled(self.walk(replayer, builder, parts, folder).settled(builder), folder)
 
-    def walk(self, replayer: Replayer, collector: Collector, parts: Path) -> Walk:
-        """Give the verdicts to the collector."""
-        return replayer.walk_waiting(self._read(parts, _SLICE, _WAITING), lambda: self._read(parts, _PAST, _WRITES), collector)
+    def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
+        """Give the verdicts to the collector, and write the requests that are kept into a folder."""
+        keeper = replayer.use(self.keeping)
+        waiting = self._read(parts, _SLICE, _WAITING)
+        walk = replayer.walk_waiting(waiting, lambda: self._read(parts, _PAST, _WRITES), collector, keeper)
+        keeper.write(folder)
+        return walk
 
     def _read(self, parts: Path, kind: str, shelf: str) -> Iterator[pa.RecordBatch]:
         for part in parts_of(parts, kind):
             yield from read_shelf(part, shelf, self.bucket.first, self.bucket.end)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeKept:
+    """Judges requests that are kept with what history told of them."""
+
+    index: int
+    groups: Groups
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return f"{_KEPT}{self.index:06}"
+
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        return counts_of(parts / self.name)
+
+    def do(self, replayer: Replayer, parts: Path) -> None:
+        """See Task."""
+        builder = VerdictBuilder()
+        with making(parts, self.name) as folder:
+            write_settled(replayer.walk_kept(self.groups, builder).settled(builder), folder)
+
+
+def kept_tasks(covered: Covered) -> list[JudgeKept]:
+    """The tasks for the requests that are kept."""
+    return [JudgeKept(index, groups) for index, groups in enumerate(covered.groups)]
 
 
 def look_back_tasks(parts: Path, every: Iterable[Slice]) -> list[LookBack]:
@@ -140,13 +178,13 @@ def look_back_tasks(parts: Path, every: Iterable[Slice]) -> list[LookBack]:
     return [LookBack(each) for each in every] if asked.num_rows else []
 
 
-def bucket_tasks(parts: Path, partitions: int, requests_max: int) -> list[JudgeBucket]:
+def bucket_tasks(parts: Path, partitions: int, requests_max: int, keeping: Keeping = _NOTHING_KEPT) -> list[JudgeBucket]:
     """The tasks for the requests that wait in the judged slices."""
     waiting = [0] * partitions
     for part in parts_of(parts, _SLICE):
         for entry in entries(part, _WAITING):
             waiting[entry.partition] += entry.rows
-    return [JudgeBucket(bucket) for bucket in buckets_of(waiting, requests_max)]
+    return [JudgeBucket(bucket, keeping) for bucket in buckets_of(waiting, requests_max)]
 
 
 def walk_all(replayer: Replayer, plan: ReplayPlan, reader: LakeReader, collector: Collector) -> Iterator[Walk]:
@@ -160,7 +198,7 @@ def walk_all(replayer: Replayer, plan: ReplayPlan, reader: LakeReader, collector
         for past in look_back_tasks(parts, slices_of(files, Window(), plan.part_events)):
             past.do(replayer, parts)
         for bucket in bucket_tasks(parts, partitions_of(plan), bucket_requests(plan)):
-            yield bucket.walk(replayer, collector, parts)
+            yield bucket.walk(replayer, collector, parts, parts)
 
 
 def parts_of(parts: Path, kind: str = "") -> list[Path]:
@@ -170,7 +208,12 @@ def parts_of(parts: Path, kind: str = "") -> list[Path]:
 
 def settled_parts(parts: Path) -> list[Path]:
     """The parts that hold verdicts, in their order."""
-    return [*parts_of(parts, _BUCKET), *parts_of(parts, _SLICE)]
+    return [*parts_of(parts, _KEPT), *parts_of(parts, _BUCKET), *parts_of(parts, _SLICE)]
+
+
+def keeping_parts(parts: Path) -> list[Path]:
+    """The parts that hold requests to be kept."""
+    return [*parts_of(parts, _SLICE), *parts_of(parts, _BUCKET)]
 
 
 def _read_asked(folder: Path) -> pa.Table:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from queries import LakeReader
 from queries.catalog import narrow_events
@@ -18,17 +19,22 @@ from queries.catalog import narrow_events
 from ..admission.policies import Decision, PolicySet, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
-from ..history.event import TOO_DEEP, Event
+from ..derived.admissions import Outcome, outcome_of_row
+from ..derived.kept import Groups, Keeping, read_groups
+from ..history.event import TOO_DEEP, BodyKind, Event, body_kind, head_of
 from ..history.fitness import shows_objects, unfit_body
 from ..history.in_force import CHANGE_DELAY
 from ..history.outcome import Admission
-from ..history.reconstruct import NotReplayed, admission_requests
+from ..history.reconstruct import NotReplayed, admission_requests, told_by_record
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
+from ..request import AdmissionRequest
 from ..runs.verdicts import IDENTITY, JUDGED, Judged, VerdictBuilder
 from ..runs.window import Window
 from .collector import Collector
 from .earlier import EarlierVersions, asked_of, asked_table
+from .keeping import Keeper
+from .lanes import LaneName
 from .parts import Settled
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
 from .plan import ReplayPlan
@@ -43,8 +49,10 @@ from .worlds import Worlds
 # The verdicts of each pass of a request.
 JudgedPasses: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
 
+# What reading a body that is not an object of Kubernetes raises.
+_UNFIT = (AttributeError, TypeError, KeyError, IndexError, ValueError)
 # Bodies are read as deep as the stack allows: a body that a sink could read may be too deep here.
-_UNREAD: JudgedPasses = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
+_UNREAD: Any = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
 # Requests that wait for the history of their objects are judged when they are this large together.
 WAITING_BYTES_MAX = 256 * 1024 * 1024
 _IDENTITY_SCHEMA = pa.schema([JUDGED.field(name).with_nullable(True) for name in IDENTITY])
@@ -91,11 +99,24 @@ class Replayer:
         self._sessions = ExitStack()
         # It sees the events of one slice; the other readers see those of all.
         self._narrow = self._sessions.enter_context(reader.session())
-        names = register_classes(self._narrow, plan.classes)
-        self._remembered = Remembered(names, self._policies, self._worlds, self._rbac)
+        self._classes, self._keeping = plan.classes, Keeping()
+        self.names = register_classes(self._narrow, plan.classes, self._keeping)
+        self._remembered = Remembered(self.names, self._policies, self._worlds, self._rbac)
         self._earlier = EarlierVersions(plan, self._sessions.enter_context(reader.session()), self._history)
 
-    def walk_slice(self, part: Slice, builder: Collector, waiting: ShelfWriter) -> tuple[Walk, pa.Table]:
+    @property
+    def laneless(self) -> frozenset[LaneName]:
+        """The classes of which each request needs more than its own record."""
+        return frozenset(name for name, lane in zip(self.names, self._remembered.lanes, strict=True) if lane is None)
+
+    def use(self, keeping: Keeping) -> Keeper:
+        """Leave out the requests that are kept. Returns the collector of those that a part keeps."""
+        if keeping != self._keeping:
+            register_classes(self._narrow, self._classes, keeping)
+            self._keeping = keeping
+        return Keeper(keeping, self.names)
+
+    def walk_slice(self, part: Slice, builder: Collector, waiting: ShelfWriter, keeper: Keeper) -> tuple[Walk, pa.Table]:
         """Give the builder the verdicts on the requests of a slice, and shelve the requests that need more than their own record.
 
         Also returns the objects whose earlier state these need. Bodies are read batch by batch.
@@ -106,8 +127,13 @@ class Replayer:
         parameters = {**self._window.parameters, "partitions": self._partitions}
         for batch in self._narrow.sql(statement("planned"), parameters).to_arrow_reader(BATCH_ROWS):
             left = self._remembered.take(batch, walk.builder, walk.add(batch))
+            refused = _refusals(batch, left)
+            walk.not_evaluated.update(found.reason for found in refused.values())
+            wanted = keeper.wanted(batch)
+            keeper.add(batch, {row: (found, "") for row, found in refused.items() if wanted[row]})
+            left = [row for row in left if row not in refused]
             if left:
-                put_aside = batch.take(pa.array(left, pa.int64()))
+                put_aside = _asking(batch.take(pa.array(left, pa.int64())))
                 waiting.add(put_aside)
                 asked.update(asked_of(put_aside))
                 walk.waiting += len(left)
@@ -123,7 +149,11 @@ class Replayer:
             self._narrow.connection.unregister("asked")
 
     def walk_waiting(
-        self, waiting: Iterable[pa.RecordBatch], writes: Callable[[], Iterable[pa.RecordBatch]], builder: Collector
+        self,
+        waiting: Iterable[pa.RecordBatch],
+        writes: Callable[[], Iterable[pa.RecordBatch]],
+        builder: Collector,
+        keeper: Keeper,
     ) -> Walk:
         """Give the builder the verdicts on requests that wait for the history of their objects.
 
@@ -136,10 +166,23 @@ class Replayer:
             held.append(batch)
             held_bytes += batch.nbytes
             if held_bytes > WAITING_BYTES_MAX:
-                self._judge_waiting(held, writes(), walk)
+                self._judge_waiting(held, writes(), walk, keeper)
                 held, held_bytes = [], 0
         if held:
-            self._judge_waiting(held, writes(), walk)
+            self._judge_waiting(held, writes(), walk, keeper)
+        return walk
+
+    def walk_kept(self, kept: Groups, builder: Collector) -> Walk:
+        """Give the builder the verdicts on kept requests. Raises LakeError if their file is gone."""
+        walk = Walk(builder)
+        since = self._window.since
+        for batch in read_groups(kept):
+            if since is not None:
+                batch = batch.filter(pc.greater_equal(batch.column("ts"), pa.scalar(since, batch.schema.field("ts").type)))
+            first = walk.add(batch)
+            for index, row in enumerate(rows_of(batch), first):
+                event, outcome = outcome_of_row(row)
+                self._settle(walk, index, event, outcome, row["unfit"])
         return walk
 
     def close(self) -> None:
@@ -150,50 +193,96 @@ class Replayer:
     def _show(self, part: Slice) -> None:
         narrow_events(self._narrow.connection, part.files, part.rows)
 
-    def _judge_waiting(self, waiting: Sequence[pa.RecordBatch], writes: Iterable[pa.RecordBatch], walk: Walk) -> None:
+    def _judge_waiting(
+        self, waiting: Sequence[pa.RecordBatch], writes: Iterable[pa.RecordBatch], walk: Walk, keeper: Keeper
+    ) -> None:
         versions = self._earlier.of(waiting, writes)
         for batch in waiting:
-            first = walk.add(batch)
-            for index, row in enumerate(rows_of(batch), first):
-                judge: Callable[[], JudgedPasses] = partial(self._judge, Event.from_row(row), versions)
-                found = on_fresh_stack(judge, _UNREAD)
-                if isinstance(found, NotReplayed):
-                    walk.not_evaluated[found.reason] += 1
-                    continue
-                for pass_index, verdicts in found:
-                    walk.builder.add(index, verdicts, pass_index)
+            first, wanted = walk.add(batch), keeper.wanted(batch)
+            outcomes: dict[int, tuple[Outcome, str]] = {}
+            for index, row in enumerate(rows_of(batch)):
+                event = Event.from_row(row)
+                reconstruct: Callable[[], Outcome] = partial(self._reconstruct, event, versions)
+                outcome = on_fresh_stack(reconstruct, _UNREAD)
+                self._settle(walk, first + index, event, outcome)
+                if wanted[index]:
+                    outcomes[index] = (outcome, "" if isinstance(outcome, NotReplayed) else unfit_body(event))
+            keeper.add(batch, outcomes)
 
-    def _judge(self, event: Event, versions: LogVersions) -> JudgedPasses:
-        """The verdicts on each pass of a request.
-
-        A body that is not an object of Kubernetes does not affect other requests, and its errors do not count as a policy's.
-        """
+    def _reconstruct(self, event: Event, versions: LogVersions) -> Outcome:
+        """The admission requests of an event. A body that is not an object of Kubernetes does not affect other requests."""
         try:
-            found = self._passes(event, versions) if shows_objects(event) else None
-            if found is None or (_has_failures(found) and unfit_body(event)):
-                return NotReplayed(unfit_body(event), Admission.UNKNOWN)
-            return found
-        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
-            if not (problem := unfit_body(event)):
+            if shows_objects(event):
+                return admission_requests(event, versions, self._history)
+        except _UNFIT:
+            if not unfit_body(event):
                 raise
-            return NotReplayed(problem, Admission.UNKNOWN)
+        return NotReplayed(unfit_body(event), Admission.UNKNOWN)
 
-    def _passes(self, event: Event, versions: LogVersions) -> JudgedPasses:
-        found = admission_requests(event, versions, self._history)
+    def _settle(self, walk: Walk, row: int, event: Event, outcome: Outcome, unfit: str | None = None) -> None:
+        """Add the verdicts on a request, or the reason why there are none. `unfit` is that of its bodies; None: it is looked up."""
+        found: JudgedPasses
+        if isinstance(outcome, NotReplayed):
+            found = outcome
+        else:
+            judge: Callable[[], JudgedPasses] = partial(self._judge, event, outcome, unfit)
+            found = on_fresh_stack(judge, _UNREAD)
         if isinstance(found, NotReplayed):
-            return found
+            walk.not_evaluated[found.reason] += 1
+            return
+        for pass_index, verdicts in found:
+            walk.builder.add(row, verdicts, pass_index)
+
+    def _judge(self, event: Event, requests: Sequence[AdmissionRequest], unfit: str | None) -> JudgedPasses:
+        """The verdicts on each pass of a request. The errors of a body that is not an object do not count as a policy's."""
+        try:
+            found = self._passes(event, requests)
+            problem = (unfit_body(event) if unfit is None else unfit) if _has_failures(found) else ""
+        except _UNFIT:
+            if not (problem := unfit_body(event) if unfit is None else unfit):
+                raise
+        return NotReplayed(problem, Admission.UNKNOWN) if problem else found
+
+    def _passes(self, event: Event, requests: Sequence[AdmissionRequest]) -> list[tuple[int, Sequence[PolicyVerdict]]]:
         passes: list[tuple[int, Sequence[PolicyVerdict]]] = []
-        for request in found:
+        for request in requests:
             authorize = partial(self._rbac.authorize, request.cluster, request.ts)
             world = self._worlds.at(request.cluster, request.ts)
             passes.append((request.pass_index, self._policies.evaluate(request, world, authorize, event)))
         return passes
 
 
-def _has_failures(found: JudgedPasses) -> bool:
+def _asking(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Requests that are put aside; those whose answer turned out to show no object ask for the state before."""
+    columns = [batch.column(name).to_pylist() for name in ("asks", "is_plain", "verb")]
+    asks = [
+        asks or (bool(is_plain) and verb in ("update", "patch") and not _shows_object(batch, row))
+        for row, (asks, is_plain, verb) in enumerate(zip(*columns, strict=True))
+    ]
+    return batch.set_column(batch.schema.get_field_index("asks"), "asks", pa.array(asks, pa.bool_()))
+
+
+def _shows_object(batch: pa.RecordBatch, row: int) -> bool:
+    answer = batch.column("response_object")[row].as_py()
+    return body_kind(head_of(answer), answer) is BodyKind.OBJECT
+
+
+def _refusals(batch: pa.RecordBatch, rows: Sequence[int]) -> dict[int, NotReplayed]:
+    """Why policies were not asked about some rows of a batch, where the record of the request alone says so."""
+    codes, verbs = (batch.column(name).to_pylist() for name in ("code", "verb"))
+    refused = [row for row in rows if (codes[row] or 0) >= 400 and verbs[row] != "deletecollection"]
+    found = {}
+    for row, values in zip(refused, rows_of(batch.take(pa.array(refused, pa.int64()))), strict=True):
+        event = Event.from_row(values)
+        outcome = told_by_record(event) if shows_objects(event) else None
+        if outcome is not None:
+            found[row] = outcome
+    return found
+
+
+def _has_failures(found: Sequence[tuple[int, Sequence[PolicyVerdict]]]) -> bool:
     """Whether an expression failed in a request that was judged, or Hindcast did."""
-    passes = [] if isinstance(found, NotReplayed) else found
-    return any(verdict.decision is Decision.ERROR or verdict.is_defect for _, verdicts in passes for verdict in verdicts)
+    return any(verdict.decision is Decision.ERROR or verdict.is_defect for _, verdicts in found for verdict in verdicts)
 
 
 def past_of(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from queries import LakeReader
 
+from ..derived.facts import facts_of
 from .sql import statement
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -48,9 +49,17 @@ def horizon(reader: LakeReader, window: Window) -> datetime | None:
 
 def lake_digest(reader: LakeReader, window: Window) -> str:
     """A digest of the events and objects that a replay of this window can read; see `horizon`."""
-    parameters = {"until": horizon(reader, window)}
-    events, digest, objects = reader.connection.execute(statement("digest"), parameters).fetchall()[0]
-    return f"{events}-{digest}-{objects}"
+    until = horizon(reader, window)
+    if until is None:
+        facts = facts_of(reader)
+        return f"{facts.events}-{facts.keys}-{object_digest(reader)}"
+    events, digest = reader.connection.execute(statement("digest"), {"until": until}).fetchall()[0]
+    return f"{events}-{digest}-{object_digest(reader, until)}"
+
+
+def object_digest(reader: LakeReader, until: datetime | None = None) -> str:
+    """A digest of the objects of snapshots that the lake holds, until a moment."""
+    return str(reader.connection.execute(statement("object_digest"), {"until": until}).fetchall()[0][0])
 
 
 def _utc(moment: datetime) -> str:

@@ -222,6 +222,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(lake: Path, policies: Polic
     folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     shutil.rmtree(folder)
+    shutil.rmtree(lake / "derived")
     with pytest.raises(KeyboardInterrupt):
         run_replay(plan, lake, progress=interrupt)
     kept = parts_in(folder)
@@ -372,6 +373,7 @@ def test_a_part_that_other_code_left_is_made_again(lake: Path, policies: PolicyS
     folder = RunStore(lake).run(plan.run_id).folder
     whole = files(folder)
     shutil.rmtree(folder)
+    shutil.rmtree(lake / "derived")
     with pytest.raises(KeyboardInterrupt):
         run_replay(plan, lake, progress=interrupt)
     damage(folder / "parts" / "slice-000000")

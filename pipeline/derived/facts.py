@@ -1,0 +1,134 @@
+"""Facts about single files of events, which never change: their digests, and the classes of their requests.
+
+A plan needs them of the whole lake. They are counted once per file and kept in `LAKE/derived/facts`, so that a plan over a large
+lake reads no event. A file of other code, or of a file of events that has changed on disk, does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache, reduce
+from operator import xor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+
+from ingest.derived import derived_folder
+from ingest.errors import LakeError
+from queries import LakeReader
+from queries.catalog import needed_by, split_events
+
+from .place import digest_of, keep
+from .sql import statement
+
+_CLASSES = "FROM admission_classes(NULL, NULL)"
+
+
+class FileFacts(msgspec.Struct, frozen=True):
+    """The facts of one file of events.
+
+    `keys` is a digest of the events' keys; `content` is one that retention changes, too. Both are the exclusive or of one number
+    per event, so they add up over files, and do not depend on the layout. `unfinished` counts events of stages other than the last.
+    `classes` are the rows of `admission_classes` over this file alone.
+    """
+
+    code: str
+    bytes: int
+    changed_ns: int
+    events: int
+    keys: int
+    content: int
+    unfinished: int
+    classes: list[dict[str, Any]]
+
+
+class LakeFacts(msgspec.Struct, frozen=True):
+    """The facts of all files of a lake together. `classes` is None where a request may have its stages in several files."""
+
+    events: int
+    keys: int
+    content: int
+    classes: list[dict[str, Any]] | None
+
+
+def facts_of(reader: LakeReader) -> LakeFacts:
+    """The facts of the files that a reader reads. Those that are not kept yet are counted, and kept if the lake can be written."""
+    files = reader.files
+    found = list(_found(reader, derived_folder(files.lake) / "facts" if files.lake else None))
+    whole = not any(each.unfinished for each in found)
+    return LakeFacts(
+        events=sum(each.events for each in found),
+        keys=reduce(xor, (each.keys for each in found), 0),
+        content=reduce(xor, (each.content for each in found), 0),
+        classes=[row for each in found for row in each.classes] if whole else None,
+    )
+
+
+def _found(reader: LakeReader, folder: Path | None) -> list[FileFacts]:
+    states = {path: _state(path) for path in reader.files.events}
+    found = {path: _read(_kept(folder, path), state) for path, state in states.items()} if folder else {}
+    missing = tuple(path for path in states if found.get(path) is None)
+    for path, facts in _counted(reader, missing, states):
+        found[path] = facts
+        if folder:
+            keep(_kept(folder, path), msgspec.json.encode(facts))
+    if missing and folder:
+        _forget_gone(folder)
+    return [facts for facts in found.values() if facts is not None]
+
+
+def _state(path: str) -> tuple[int, int]:
+    """The size and the time of the last change of a file."""
+    try:
+        state = Path(path).stat()
+    except OSError as error:
+        raise LakeError(f"{path}: cannot be read: {error.strerror}", "`hindcast doctor` names every damaged file") from error
+    return state.st_size, state.st_mtime_ns
+
+
+def _kept(folder: Path, path: str) -> Path:
+    return folder / f"{Path(path).stem}.json"
+
+
+def _read(file: Path, state: tuple[int, int]) -> FileFacts | None:
+    try:
+        facts = msgspec.json.decode(file.read_bytes(), type=FileFacts)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return facts if (facts.code, facts.bytes, facts.changed_ns) == (_code(), *state) else None
+
+
+def _counted(reader: LakeReader, paths: tuple[str, ...], states: Mapping[str, tuple[int, int]]) -> Iterator[tuple[str, FileFacts]]:
+    """The facts of some files, in two queries over all of them: to bind such a query takes longer than to count a small file."""
+    if not paths:
+        return
+    with reader.session() as split:
+        split_events(split.connection, paths)
+        rows: list[tuple[int, int, int, int, int]] = split.connection.execute(statement("file_facts")).fetchall()
+        numbers = {file: counts for file, *counts in rows}
+        classes: dict[int, list[dict[str, Any]]] = {}
+        for row in split.arrow(_CLASSES).to_pylist():
+            number, _, row["cluster"] = row["cluster"].partition("/")
+            classes.setdefault(int(number), []).append(row)
+    for file, path in enumerate(paths):
+        events, keys, content, unfinished = numbers.get(file, [0] * 4)
+        yield path, FileFacts(_code(), *states[path], events, keys, content, unfinished, classes.get(file, []))
+
+
+def _forget_gone(folder: Path) -> None:
+    """Remove the facts of files of events that are not on disk any more."""
+    there = {path.stem for path in (folder.parent.parent / "events").glob("*/*.parquet")}
+    with suppress(OSError):
+        for file in folder.glob("*.json"):
+            if file.stem not in there:
+                file.unlink(missing_ok=True)
+
+
+@cache
+def _code() -> str:
+    """What facts depend on except for the events: the statements, and DuckDB, whose `hash` another version may change."""
+    statements = needed_by([_CLASSES])
+    return digest_of([duckdb.__version__, statement("file_facts"), _CLASSES, *(each.body for each in statements)])

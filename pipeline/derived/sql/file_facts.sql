@@ -1,0 +1,14 @@
+-- one row per file of events, over events that `split_events` shows: what the file holds, as in `FileFacts`
+-- keys: as in the digest of a lake (pipeline/runs/sql/digest.sql), so that it adds up to it
+-- content: retention takes bodies out of events and flags them
+WITH split AS (
+    SELECT *, split_part(cluster, '/', 1)::INTEGER AS file, cluster[strpos(cluster, '/') + 1:] AS its_cluster FROM events
+)
+SELECT
+    file,
+    count(*) AS events,
+    coalesce(bit_xor(hash(its_cluster, audit_id, stage, stage_ts)), 0) AS keys,
+    coalesce(bit_xor(hash(its_cluster, audit_id, stage, stage_ts, code, flags)), 0) AS content,
+    count(*) FILTER (stage NOT IN ('ResponseComplete', 'Panic')) AS unfinished
+FROM split
+GROUP BY file
