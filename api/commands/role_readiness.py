@@ -24,12 +24,14 @@ from pipeline.stages.verdict import Flip
 from queries import open_lake
 
 from .. import reports
+from .role_lint import say_mistakes
 
 
 def make_report(
     own: Context, proposal: Proposal, asked: Asked, rules: ReadinessRules, calibrates: bool, with_extra: bool, export: Path | None
 ) -> RoleReport:
     """Replay a role change, compare the roles of the time with the record, and look for the rights that it should have kept."""
+    say_mistakes(own, proposal, asked.replaces_all)
     plan = _planned(own, proposal, asked)
     summary = _run(own, plan, RunKind.REPLAY)
     fidelity: dict[str, Fidelity] | None = None

@@ -15,11 +15,13 @@ from pipeline.runs import RunKind, RunStore, RunSummary
 from pipeline.runs.export import export
 from pipeline.runs.flips import flips
 from pipeline.stages.assign import Assigned
+from pipeline.stages.authorization.overlay import Proposal
 from pipeline.stages.stage import Asked, Stage, StagePlan
 from queries import open_lake
 from queries.catalog import LakeFiles
 
 from .replay_tables import flips_tables, request_difference_table
+from .role_lint import say_mistakes
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ def replay_stage(
     own: Context, stage: Stage[Any, Any], rules: Any, asked: Asked, before: Assigned | None, workers: int, is_plan: bool
 ) -> Replayed:
     """Replay the rules of a stage over the recorded requests, and compare them with those of the version before, if any."""
+    if isinstance(rules, Proposal):
+        say_mistakes(own, rules, asked.replaces_all)
     plan = _planned(own, stage, rules, asked)
     verdicts = RunStore(own.lake).run(plan.run_id).verdicts
     if is_plan:

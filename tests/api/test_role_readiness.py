@@ -92,3 +92,10 @@ def test_replay_lists_who_is_newly_denied(lake: Path, tmp_path: Path, capsys: py
     printed = json.dumps(json.loads(capsys.readouterr().out))
     assert "newly-denied" in printed
     assert "ClusterRoleBinding/all/ClusterRole/see" in printed
+
+
+def test_mistakes_in_roles_are_named_with_their_place(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    roles = files(tmp_path, {**EMPTY, "rules": [{"verbs": ["get"], "apiGroups": ["apps/v1"], "resources": ["deployments"]}]})
+    assert run(["--lake", str(lake), "replay", "-f", str(roles), "-o", "json"]) == 0
+    message = "apiGroups has 'apps/v1': a group has no version, so the rule matches nothing; it should be 'apps'"
+    assert f"{roles}:1: ClusterRole see: {message}" in capsys.readouterr().err

@@ -102,6 +102,12 @@ class Proposal:
         document = tuple(part for _, part in sorted(parts.items()))
         return cls(roles, cluster_roles, by_namespace, is_only, sources, document)
 
+    def place(self, kind: str, namespace: str, name: str) -> str:
+        """Where an object was found, and which it is."""
+        shown = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        source = self.sources.get((kind, namespace, name), "")
+        return f"{source}: {shown}" if source else shown
+
     def joined(self, other: Proposal) -> Proposal:
         """This proposal with the objects of another one, whose names are its own."""
         bindings = {
