@@ -52,6 +52,7 @@ COMMANDS = {
     "readiness": "Decide whether policies may deny, with the figures",
     "exemptions": "Find narrow exemptions, or review existing ones",
     "least-privilege": "Write the smallest roles for what a user did",
+    "stack": "Show whether a stack stays in its namespace",
     "gate": "Decide in CI, with an exit code",
     "policy": "Measure the CEL cost of policies",
     "watch": "Replay events as they arrive",

@@ -30,6 +30,7 @@ from pipeline.stages.authorization.asked import asked_questions
 from pipeline.stages.authorization.judging import Recorded, judge, recorded_of
 from pipeline.stages.authorization.least import LeastOptions, least_rules, was_allowed
 from pipeline.stages.authorization.overlay import Proposal
+from pipeline.stages.authorization.stacks import Stack, isolation
 from pipeline.stages.verdict import Flip
 from queries import open_lake
 
@@ -161,3 +162,20 @@ def unnamed(rules: Iterable[tuple[str, Iterable[Rule]]]) -> set[tuple[str, Rule]
         for namespace, atom in found
         if not (namespace and ("", atom) in found) and not (atom.names and (namespace, atom._replace(names=())) in found)
     }
+
+
+def test_requests_of_stacks_go_where_the_recording_says(story_lake: Path, shared: Path) -> None:
+    """Each request of the three stack controllers: inside, attempt, breach, exempt, or of a stack of the whole cluster."""
+    source = shared / "data" / "rbac-a" / "stacks"
+    truth = Counter((row["serviceAccount"], row["class"]) for row in lines_of(source / "truth.jsonl.zst"))
+    found: Counter[tuple[str, str]] = Counter()
+    reader = open_lake(story_lake)
+    for profile in json.loads((source / "profiles.json").read_text()).values():
+        if profile["serviceAccount"] is None:
+            continue
+        stack = Stack("", profile["permissionScope"], (), (), profile["namespace"], profile["serviceAccount"])
+        for each in isolation(asked_questions(reader, user=stack.user), stack):
+            found[stack.user, str(each.place)] += each.question.requests
+    reader.close()
+    assert found == truth
+    assert found.total() == 480

@@ -1,0 +1,142 @@
+"""`hindcast stack`: the roles of a stack, what it used of them, and whether it stays in its namespace."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from api.context import Context
+from api.output import Column, Format, Table, render
+from ingest.errors import InputError
+from pipeline.authorization.covering import describe_rule
+from pipeline.manifests.files import manifests_of, text_of, texts_of
+from pipeline.manifests.writing import to_yaml
+from pipeline.replay import Window
+from pipeline.stages.authorization.asked import asked_questions
+from pipeline.stages.authorization.stacks import (
+    Isolated,
+    Place,
+    StackModel,
+    StackRight,
+    check_install,
+    isolation,
+    model_objects,
+    stack_of,
+    unused_rights,
+    used_rights,
+)
+from pipeline.stages.authorization.unused import GrantedRule
+from queries import open_lake
+
+from . import options
+from .window import check_window
+
+
+def command(
+    context: typer.Context,
+    app: Annotated[Path, typer.Argument(help="The app.yaml of the stack: permissionScope, title, dependsOn.")],
+    service_account: Annotated[str, typer.Option(help="The service account of its controller, as NAMESPACE:NAME.")],
+    definitions: Annotated[
+        list[Path] | None, typer.Option("-f", "--filename", help="CustomResourceDefinitions: a file or a folder; repeatable.")
+    ] = None,
+    install: Annotated[
+        str | None, typer.Option(help="The kind of the install, StackInstall or ClusterStackInstall; it has to fit the scope.")
+    ] = None,
+    model: Annotated[StackModel, typer.Option(help="Which rights a stack gets.")] = StackModel.STACK_2019,
+    since: options.Since = None,
+    until: options.Until = None,
+    limit: options.Limit = None,
+    output: options.Output = Format.TABLE,
+) -> int:
+    """Show where the requests of a stack went, and which of its rights it used; `-o yaml` prints the roles of the model."""
+    own: Context = context.obj
+    namespace, _, name = service_account.partition(":")
+    if not namespace or not name:
+        raise InputError(f"--service-account: {service_account!r} is not a service account", "give NAMESPACE:NAME")
+    documents = [each.value for each in manifests_of(texts_of(definitions or ()))]
+    crds = [value for value in documents if value.get("kind") == "CustomResourceDefinition"]
+    stack = stack_of(_app(app), str(app), crds, namespace, name)
+    if install is not None:
+        check_install(stack.scope, install)
+    objects = model_objects(stack, model)
+    unknown = [kind.name for kind in stack.depends_on if not kind.scope]
+    if unknown:
+        own.say(f"the scope of {', '.join(unknown)} is unknown: no definition of it is given with -f")
+    if output is Format.YAML:
+        sys.stdout.write(to_yaml(objects, is_compact=True))
+        return 0
+    window = Window(*options.parse_window(since, until))
+    check_window(own, window)
+    with closing(open_lake(own.lake)) as reader:
+        questions = list(asked_questions(reader, window.since, window.until, user=stack.user))
+    used = list(used_rights(questions, stack, objects))
+    unused = unused_table(unused_rights(used, objects))
+    render([isolation_table(isolation(questions, stack)), rights_table(used, model), unused], output, limit=limit)
+    return 0
+
+
+def _app(path: Path) -> object:
+    try:
+        return yaml.safe_load(text_of(path.read_bytes(), str(path)))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: is not YAML: {error}") from error
+
+
+def isolation_table(rows: Iterable[Isolated]) -> Table:
+    """One row per kind of request outside of the namespace, the worst first; the others are counted in a note."""
+    found = list(rows)
+    outside = [each for each in found if each.place in (Place.BREACH, Place.ATTEMPT)]
+    severities = ("write", "secret read", "read")
+    outside.sort(key=lambda each: (each.place is not Place.BREACH, severities.index(str(each.severity)), -each.question.requests))
+    columns = [Column("place"), Column("severity"), Column("verb"), Column("resource"), Column("namespace"), Column("name")]
+    columns += [Column("requests", number=True), Column("last_ts"), Column("audit_id", wide=True)]
+    rows_shown = [
+        [
+            *(str(each.place), str(each.severity), each.asked.verb, _resource(each.asked.resource, each.asked.group)),
+            *(each.asked.namespace, each.asked.name, each.question.requests, each.question.last_ts, each.question.example),
+        ]
+        for each in outside
+    ]
+    counted = {place: sum(each.question.requests for each in found if each.place is place) for place in Place}
+    note = ", ".join(f"{place} {count:,}" for place, count in counted.items() if count)
+    return Table("isolation", columns, rows_shown, "Requests outside of the namespace", (f"requests: {note or 'none'}",))
+
+
+def rights_table(used: Sequence[StackRight], model: StackModel) -> Table:
+    """One row per right that was used, those that the model does not grant first."""
+    columns = [Column("granted"), Column("verb"), Column("resource"), Column("namespace"), Column("requests", number=True)]
+    columns += [Column("first_ts", wide=True), Column("last_ts")]
+    counts: dict[tuple[bool, str, str, str], list[StackRight]] = {}
+    for each in used:
+        resource = _resource(each.asked.resource, each.asked.group, each.asked.subresource)
+        counts.setdefault((each.is_granted, each.asked.verb, resource, each.asked.namespace), []).append(each)
+    rows = [
+        [
+            *("yes" if key[0] else "no", *key[1:], sum(each.question.requests for each in several)),
+            *(min(each.question.first_ts for each in several), max(each.question.last_ts for each in several)),
+        ]
+        for key, several in sorted(counts.items())
+    ]
+    note = f"granted no: {model} would refuse these requests, which were allowed"
+    return Table("rights", columns, rows, "Used rights", (note,))
+
+
+def unused_table(rules: Iterable[GrantedRule]) -> Table:
+    """One row per rule of the model with a part that was not used."""
+    columns = [Column("rule", prose=True), Column("requests", number=True), Column("unused_verbs"), Column("unused_resources")]
+    rows = [
+        [describe_rule(each.rule), each.requests, ", ".join(each.unused_verbs), ", ".join(each.unused_resources)] for each in rules
+    ]
+    return Table("unused", columns, rows, "Granted and not used")
+
+
+def _resource(resource: str, group: str, subresource: str = "") -> str:
+    return f"{resource}.{group}".rstrip(".") + (f"/{subresource}" if subresource else "")
