@@ -72,11 +72,11 @@ def requests(story_lake: Path) -> list[Judgeable]:
 
 def test_further_permissions_are_those_of_the_record(requests: list[Judgeable], capsys: pytest.CaptureFixture[str]) -> None:
     table: dict[NeedKind, Counter[str]] = defaultdict(Counter)
-    problems, order = [], list(NeedKind)
+    problems = []
     for request in requests:
         refused = refusal_of(request.event)
         for need in request.needs:
-            if refused is not None and order.index(refused) < order.index(need.kind):
+            if refused is not None and refused.precedes(need.kind):
                 continue  # the server did not come to ask
             met = meet(need, request.ground, OtherAuthorizers.NODE)
             wanted = refused is not need.kind

@@ -154,10 +154,10 @@ def _rows(reader: LakeReader, query: str, parameters: Mapping[str, Any] | None =
 
 def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthorizers) -> Iterator[Compared]:
     """The permissions of a request whose outcome the log shows."""
-    refused, order = refusal_of(event), list(NeedKind)
+    refused = refusal_of(event)
     decision = event.annotations.get("authorization.k8s.io/decision", "")
     for need in needs:
-        if refused is not None and order.index(refused) < order.index(need.kind):
+        if need.kind is NeedKind.AUTHENTICATION or (refused is not None and refused.precedes(need.kind)):
             return
         if not decision and refused is None:
             return  # the log has no decision to compare with

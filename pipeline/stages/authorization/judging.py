@@ -150,7 +150,7 @@ def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAut
     if SUPERUSERS in ask.user.groups:
         return Met(True, SUPERUSER, ask)
     decision = False if recorded.refused is NeedKind.REQUEST else recorded.allowed
-    if recorded.refused not in (None, NeedKind.REQUEST, NeedKind.IMPERSONATION):
+    if recorded.refused is not None and NeedKind.REQUEST.precedes(recorded.refused):
         decision = True  # the server asked for more only after it had allowed the request
     if decision:
         found = _ALLOWED.match(recorded.reason)
@@ -233,9 +233,8 @@ def _unchanged(need: Need, met: Met, user: UserInfo, recorded: Recorded, propose
     More rights cannot take a permission away, and fewer cannot give it. A user needs rights with a verb of impersonation to act as
     another.
     """
-    order = list(NeedKind)
     references = [grant.role_ref for grant in need.grants if grant.role_ref is not None]
-    if recorded.refused is not None and order.index(recorded.refused) < order.index(need.kind):
+    if recorded.refused is not None and recorded.refused.precedes(need.kind):
         return met
     if any(proposed.touches_role(each.kind, each.namespace, each.name) for each in references):
         return met

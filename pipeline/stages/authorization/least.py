@@ -86,9 +86,8 @@ def needed(question: Question, needs: Iterable[Need], user: str, options: LeastO
     would let it write any rules.
     """
     recorded = recorded_of(question.event)
-    order = list(NeedKind)
     for need in needs:
-        if recorded.refused is not None and order.index(recorded.refused) <= order.index(need.kind):
+        if recorded.refused is not None and not need.kind.precedes(recorded.refused):
             return
         if need.grants and need.grants[0].role_ref is None:
             if need.grants[0].user.username == user:
@@ -111,7 +110,7 @@ def was_allowed(question: Question) -> bool:
     """Whether the authorizers let a request pass: by their decision or, in a log without decisions, by its answer."""
     recorded = recorded_of(question.event)
     if recorded.refused is not None:
-        return list(NeedKind).index(recorded.refused) > list(NeedKind).index(NeedKind.REQUEST)
+        return NeedKind.REQUEST.precedes(recorded.refused)
     if recorded.allowed is None:
         return 0 < question.event.code < 400
     return recorded.allowed

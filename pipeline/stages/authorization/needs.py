@@ -29,14 +29,20 @@ Way: TypeAlias = tuple[Ask, ...]
 
 
 class NeedKind(StrEnum):
-    """Why the server asks."""
+    """Why the server asks, in the order in which it does."""
 
-    REQUEST = "request"  # the request itself
+    AUTHENTICATION = "authentication"  # not a permission: without a user there is nothing to ask
     IMPERSONATION = "impersonation"  # to act as another user
+    REQUEST = "request"  # the request itself
     CREATE = "create"  # an update or a patch that creates its object
     CONNECT = "connect"  # from 1.35, exec, attach and port-forward over WebSocket
     GRANT = "grant"  # to write a role or a binding
     SIGNER = "signer"  # to approve or sign a certificate, or to attest a trust bundle
+
+    def precedes(self, other: NeedKind) -> bool:
+        """Whether the server asks for this one first."""
+        order = list(NeedKind)
+        return order.index(self) < order.index(other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,8 @@ class Met(NamedTuple):
 
 def meet(need: Need, objects: RbacObjects, others: OtherAuthorizers) -> Met:
     """Whether roles and bindings give a permission."""
+    if need.kind is NeedKind.AUTHENTICATION:
+        return Met(False, "authentication failed")
     if need.why_unknown:
         return Met(None, need.why_unknown)
     found = [_met_ways(ways, objects, others) for ways in need.readings]

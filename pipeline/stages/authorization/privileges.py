@@ -151,8 +151,7 @@ def _checked(allowed: Sequence[tuple[Question, tuple[Need, ...]]], objects: Iter
     counts: Counter[bool | None] = Counter()
     for question, needs in allowed:
         recorded = recorded_of(question.event)
-        order = list(NeedKind)
-        given = [need for need in needs if recorded.refused is None or order.index(need.kind) < order.index(recorded.refused)]
+        given = [need for need in needs if recorded.refused is None or need.kind.precedes(recorded.refused)]
         # A reason of RBAC makes the roles decide, also where another authorizer allowed the request.
         as_by_rbac = recorded._replace(allowed=True, refused=None, reason="RBAC: allowed by ")
         counts[judge(given, as_by_rbac, overlay, OtherAuthorizers.NONE).allowed] += question.requests

@@ -60,6 +60,8 @@ def refusal_of(event: Event) -> NeedKind | None:
     decision = event.annotations.get(DECISION, "")
     if decision == "forbid":
         return NeedKind.REQUEST
+    if event.code == 401 and not decision:
+        return NeedKind.AUTHENTICATION
     if event.code != 403:
         return None
     if not decision:
@@ -78,6 +80,8 @@ def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_ve
     if asked is None:
         return ()
     refused = refusal_of(event)
+    if refused is NeedKind.AUTHENTICATION:
+        return (Need(NeedKind.AUTHENTICATION),)
     if refused is NeedKind.IMPERSONATION:
         why = "the impersonation was refused, and as whom is then not recorded"
         return (Need(NeedKind.IMPERSONATION, why_unknown=why, user=identity.user),)
