@@ -1,8 +1,8 @@
 """The layout of tables on a terminal: names, times and numbers are never broken, at any width.
 
-If a table is too wide, first its prose wraps between words. Then the least important columns are left out. Then names that stand
-whole elsewhere lose their middle. Then each row becomes several lines. In a pipe a row is one line of natural width, unless COLUMNS
-gives a width.
+If a table is too wide, first its prose wraps between words. Then the least important columns are left out. Then long names lose
+their middle, in columns that allow it. Then each row becomes several lines. In a pipe a row is one line of natural width, unless
+COLUMNS gives a width.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TextIO
@@ -26,7 +26,7 @@ _GAP_MIN = 2
 # A narrower column of prose would be unreadable.
 _PROSE_MIN = 24
 # A name keeps at least so many characters when it loses its middle.
-_SHORT_MIN = 20
+_SHORT_MIN = 16
 _LINES_MAX = 3
 _STYLES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1;32", "cyan": "1;36"}
 
@@ -70,7 +70,9 @@ class _Field:
     def least(self) -> int:
         """The width below which a word would be broken."""
         words = (word for cell in (self.column.title, *self.cells) for word in cell.split())
-        longest = max(map(cell_len, words), default=0)
+        # A number has one part, also where a unit follows it: 32.9 %.
+        parts = (*self.cells, *self.column.title.split()) if self.column.number else words
+        longest = max(map(cell_len, parts), default=0)
         return min(self.natural, _PROSE_MIN) if self.column.prose else longest
 
     @property
@@ -96,14 +98,21 @@ def lines_of(table: Table, screen: Screen, *, wide: bool) -> list[str]:
         if widths is None:
             lines += _alone(fields[0], screen) if len(fields) == 1 else _stacked(fields, screen)
         else:
-            lines += _grid(shown, widths, gap, screen, lines_max=None if wide else _LINES_MAX)
+            grid = _grid(shown, widths, gap, screen, lines_max=None if wide else _LINES_MAX)
+            lines += grid
             there = [field.column for field in shown]
             missing = [field.column.title for field in fields if field.column not in there]
             if missing:
                 notes.append(f"no room for {', '.join(missing)}: -o wide has them")
+            if not wide and _ellipses(grid) > sum(_ellipses(field.cells) for field in shown):
+                notes.append("… stands for text that has no room: -o wide has it")
     for note in notes:
         lines += [screen.styled(line, "dim") for line in _wrapped(f"note: {note}", screen.width)]
     return lines
+
+
+def _ellipses(lines: Iterable[str]) -> int:
+    return sum(line.count("…") for line in lines)
 
 
 def _fitting(fields: Sequence[_Field], width: int, *, may_drop: bool) -> tuple[Sequence[_Field], list[int] | None, int]:
@@ -130,10 +139,12 @@ def _shortened(fields: Sequence[_Field], width: int) -> tuple[Sequence[_Field], 
     room = rooms[0] if rooms[0] >= 2 * _SHORT_MIN * len(able) else rooms[1]
     if not able or room < _SHORT_MIN * len(able):
         return fields, None, _GAP
-    most = room // len(able)
-    short = [
-        replace(field, cells=[without_middle(cell, most) for cell in field.cells]) if field in able else field for field in fields
-    ]
+    short = list(fields)
+    # A column that needs less than its share leaves the rest to the wider ones.
+    for position, field in enumerate(sorted(able, key=lambda field: field.least)):
+        most = room // (len(able) - position)
+        room -= min(most, field.least)
+        short[short.index(field)] = replace(field, cells=[without_middle(cell, most) for cell in field.cells])
     return short, _widths(short, width - _GAP_MIN * (len(short) - 1)), _GAP_MIN
 
 

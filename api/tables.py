@@ -13,8 +13,8 @@ class Column:
     """`key` names the field in JSON; `heading` the column. `wide` columns show only with `-o wide` and in data formats.
 
     `prose` is text that may wrap between words and be cut. If the terminal is narrow, columns with a `may_go` are left out, the
-    highest first. `styles` gives cells of one text a colour. A name of a column with `may_shorten` stands whole elsewhere in the
-    output: on a narrow terminal it loses its middle before rows become several lines.
+    highest first. `styles` gives cells of one text a colour. On a narrow terminal a name of a column with `may_shorten`
+    loses its middle before rows become several lines: it stands whole elsewhere in the output, or with `-o wide`.
     """
 
     key: str

@@ -120,8 +120,8 @@ def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
     """One row per (policy, binding), and the sum; `hint` is the next step to try."""
     names = ("agreed", "disagreed", "unknown", "silent", "annotations_compared", "annotations_agreed")
     columns = [
-        Column("policy"),
-        Column("binding"),
+        Column("policy", may_shorten=True),
+        Column("binding", may_shorten=True),
         *(Column(name, number=True, may_go=int(name.startswith("annotations"))) for name in names),
     ]
     agreements = sorted(agreements, key=lambda item: (-item.disagreed, -item.unknown))
@@ -140,7 +140,12 @@ def _given(hint: str) -> tuple[str, ...]:
 
 def confusion_table(rows: Iterable[Confusion]) -> Table:
     """One row per (policy, resource, recorded outcome), with a column for each replayed outcome."""
-    columns = [Column("policy"), Column("resource"), Column("recorded"), *(Column(f"as_{each}", number=True) for each in Outcome)]
+    columns = [
+        Column("policy", may_shorten=True),
+        Column("resource", may_shorten=True),
+        Column("recorded"),
+        *(Column(f"as_{each}", number=True) for each in Outcome),
+    ]
     cells = [
         [row.policy, row.resource, str(recorded), *(row.requests[recorded, replayed] for replayed in Outcome)]
         for row in rows
@@ -158,7 +163,17 @@ def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None = _DISA
     """The requests that disagree, with both outcomes; only the first `shown`, unless that is None."""
     found = list(rows)
     names = ("ts", "policy", "binding", "about", "recorded", "replayed", "recorded_messages", "replayed_messages", "audit_id")
-    columns = [Column(name, wide=name.endswith("_messages"), prose=name.endswith("_messages")) for name in names]
+    leaving = {"ts": 4, "binding": 3, "recorded": 2, "replayed": 1}
+    columns = [
+        Column(
+            name,
+            wide=name.endswith("_messages"),
+            prose=name == "about" or name.endswith("_messages"),
+            may_go=leaving.get(name, 0),
+            may_shorten=name == "policy",
+        )
+        for name in names
+    ]
     cells = [[row[name] for name in names] for row in found[:shown]]
     more = len(found) - len(cells)
     return Table("disagreements", columns, cells, "Disagreements", (f"{more} more: -o json has all",) if more > 0 else ())

@@ -42,7 +42,7 @@ def authorization_tables(
 
 def agreement_table(found: Agreement, by_resource: bool = True) -> Table:
     """One row per permission and resource, or per permission, with a column for each recorded and replayed decision."""
-    columns = [Column("asked"), *([Column("resource")] if by_resource else [])]
+    columns = [Column("asked"), *([Column("resource", may_shorten=True)] if by_resource else [])]
     columns += [Column(f"{recorded}_as_{replayed}", number=True) for recorded, replayed in _PAIRS]
     figures: dict[tuple[str, ...], Counter[tuple[Decided, Decided]]] = {}
     for (need, resource), counts in found.confusion().items():
@@ -67,7 +67,7 @@ def disagreement_table(found: Agreement, shown: int | None) -> Table:
     rows = found.disagreements()
     names = ("first_ts", "user", "asked", "recorded", "replayed")
     columns = [
-        *(Column(name) for name in names),
+        *(Column(name, may_go={"first_ts": 2, "asked": 1}.get(name, 0), may_shorten=name == "user") for name in names),
         Column("recorded_reason", prose=True),
         Column("replayed_reason", prose=True),
         Column("requests", number=True),

@@ -135,7 +135,18 @@ def _examine(
 
 def _sources_table(sources: Sequence[Source]) -> Table:
     names = [item.name for item in fields(Source)]
-    columns = [Column(name, _HEADINGS.get(name, ""), name == "source", name in ("events", "stored")) for name in names]
+    leaving = {"last_ingest_ts": 2, "first": 1, "first_ts": 1}
+    columns = [
+        Column(
+            name,
+            _HEADINGS.get(name, ""),
+            wide=name == "source",
+            number=name in ("events", "stored"),
+            may_go=leaving.get(name, 0),
+            may_shorten=name == "ingest_source",
+        )
+        for name in names
+    ]
     rows = [[getattr(source, name) for name in names] for source in sources]
     note = "an event does not say which API server wrote it: several servers of one cluster are one source"
     return Table("sources", columns, rows, "Where events came from", (note,))
@@ -160,7 +171,9 @@ def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
         Column(
             name,
             _HEADINGS.get(name, ""),
-            name in ("kind", "count", "means", "action"),
+            wide=name in ("kind", "count", "means", "action"),
+            prose=name in ("found", "detail"),
+            may_go={"first_ts": 2, "last_ts": 1}.get(name, 0),
             styles=_STYLES if name == "severity" else {},
         )
         for name in _FINDING

@@ -135,12 +135,12 @@ def exemption_table(proposal: Proposal) -> Table:
     """One row per proposed exemption."""
     counts = ("denied", "denied_workloads", "passing", "passing_workloads", "unknown")
     columns = [
-        Column("policy"),
+        Column("policy", may_shorten=True),
         Column("on", may_go=1),
-        Column("exempts"),
+        Column("exempts", prose=True),
         Column("who", "WHO CAN USE IT", prose=True),
         *(Column(name, number=True, may_go=0 if name == counts[0] else 2) for name in counts),
-        Column("review_by"),
+        Column("review_by", may_go=1),
     ]
     rows = [
         [
@@ -158,10 +158,11 @@ def exemption_table(proposal: Proposal) -> Table:
         for choice in proposal.choices
         for item in choice.chosen
     ]
+    day = f" {proposal.review_by.isoformat()}" if proposal.review_by else ""
     notes = (
         "denied, passing and unknown count the requests that an exemption exempts; overlaps count in each",
         "an exemption on the policy is a match condition, and holds for all of its bindings",
-        "review by: a note in an annotation; no cluster enforces it",
+        f"review by{day}: a note in an annotation; no cluster enforces it",
     )
     return Table("exemptions", columns, rows, "Exemptions that leave no denial in this window", notes if rows else ())
 
@@ -169,7 +170,11 @@ def exemption_table(proposal: Proposal) -> Table:
 def later_table(proposal: Proposal) -> Table:
     """How exemptions derived from the earlier half of the window perform in the later half."""
     names = ("exemptions", "workloads", "workloads_denied", "new_workloads", "new_workloads_denied")
-    columns = [Column("policy"), *(Column(name, number=True) for name in names), Column("new_rate_upper", "AT MOST", number=True)]
+    columns = [
+        Column("policy", may_shorten=True),
+        *(Column(name, number=True, may_go=int(name == "exemptions")) for name in names),
+        Column("new_rate_upper", "AT MOST", number=True),
+    ]
     rows = [
         [choice.policy, *(getattr(choice.later, name) for name in names), percent(choice.later.new_rate_upper)]
         for choice in proposal.choices

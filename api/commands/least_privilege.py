@@ -159,13 +159,13 @@ def refused_table(rights: Iterable[Right]) -> Table:
 
 def _rights_table(key: str, rights: Iterable[Right], title: str) -> Table:
     columns = [
-        Column("namespace"),
+        Column("namespace", may_shorten=True),
         Column("verb"),
-        Column("resource"),
-        Column("name"),
+        Column("resource", may_shorten=True),
+        Column("name", may_shorten=True),
         Column("requests", number=True),
         Column("first_ts", wide=True),
-        Column("last_ts"),
+        Column("last_ts", may_go=1),
     ]
     rows = [
         [right.namespace, right.verb, right.resource, right.name, right.requests, right.first_ts, right.last_ts] for right in rights
@@ -176,13 +176,13 @@ def _rights_table(key: str, rights: Iterable[Right], title: str) -> Table:
 def unused_table(found: Iterable[GrantedRule], subject: str | None) -> Table:
     """One row per rule of a binding, those without use first."""
     columns = [
-        Column("namespace"),
-        Column("binding"),
-        Column("role"),
+        Column("namespace", may_go=1),
+        Column("binding", may_shorten=True),
+        Column("role", may_go=3),
         Column("subjects", wide=True),
         Column("rule", prose=True),
         Column("requests", number=True),
-        Column("unused_verbs"),
+        Column("unused_verbs", prose=True, may_go=2),
         Column("unused_resources", wide=True),
         Column("seen", "RECORDED OF ANYBODY", number=True),
     ]

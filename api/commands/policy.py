@@ -70,9 +70,9 @@ def figures_table(found: Sequence[PolicyCost]) -> Table:
     """One row per expression and per budget that expressions share."""
     numbers = ("median", "p99", "most", "limit")
     columns = [
-        Column("policy"),
-        Column("what", "EXPRESSION"),
-        *(Column(name, number=True) for name in numbers),
+        Column("policy", may_shorten=True),
+        Column("what", "EXPRESSION", may_shorten=True),
+        *(Column(name, number=True, may_go=int(name == "p99")) for name in numbers),
         Column("grown", f"x{GROWTH}", number=True),
         Column("evaluations", wide=True, number=True),
         Column("over", wide=True, number=True),
@@ -89,10 +89,10 @@ def figures_table(found: Sequence[PolicyCost]) -> Table:
 def nearest_table(found: Sequence[PolicyCost]) -> Table:
     """The requests that come nearest to a limit, policy by policy."""
     columns = [
-        Column("policy"),
+        Column("policy", may_shorten=True),
         Column("audit_id", "AUDIT ID"),
-        Column("object"),
-        Column("cost", number=True),
+        Column("object", may_go=1),
+        Column("cost", number=True, may_go=2),
         Column("share", "OF LIMIT", number=True),
         Column("grown_share", f"x{GROWTH}", number=True),
         Column("what", "EXPRESSION", wide=True),

@@ -135,6 +135,7 @@ def test_where_room_is_short_columns_that_say_least_are_left_out() -> None:
         "                                     ports are not allowed host ports are not …",
         "limits        2026-11-01T08:00:00Z   short",
         "note: no room for BINDING, USER: -o wide has them",
+        "note: … stands for text that has no room: -o wide has it",
     ]
 
 
@@ -213,3 +214,38 @@ def test_doctor_ends_with_its_answer(demo_lake: Path, capsys: pytest.CaptureFixt
     told = capsys.readouterr()
     assert told.err.splitlines()[-1].startswith("doctor: ")
     assert told.err.splitlines()[-1].endswith(f"; exit code {code}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "titles"),
+    [
+        (["doctor"], ("Where events came from", "The lake", "Missing or doubtful evidence")),
+        (["calibrate", "--workers", "1"], ("Disagreements", "Replay of the bound policies")),
+        (["least-privilege", "--subject", "dana", "-o", "table"], ("Used rights",)),
+        (["least-privilege", "--unused"], ("Rules in force",)),
+        (["policy", "cost"], ("CEL cost over recorded requests", "By expression", "Requests that come nearest to a limit")),
+        (["exemptions"], ("Exemptions that leave no denial", "Tried on the later half", "The replay with these exemptions")),
+        (["replay"], ("Run ",)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_tables_stay_tables_in_80_columns(
+    arguments: list[str],
+    titles: tuple[str, ...],
+    stretched_lake: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row that becomes several lines begins with a heading and its value; the row of headings has no value."""
+    monkeypatch.setenv("COLUMNS", "80")
+    if arguments[0] in ("policy", "exemptions", "replay"):
+        arguments = [*arguments, "-f", str(Path(__file__).parents[2] / "api" / "demo" / "policies")]
+    assert run(["-q", "--lake", str(stretched_lake), *arguments]) in (0, 3)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for title in titles:
+        (at,) = [number for number, line in enumerate(lines) if line.startswith(title)]
+        below = lines[at + 1 : lines.index("", at)]
+        headings = next(line for line in below if re.match("[A-Z]+( |$)", line))
+        assert headings == headings.upper().replace("X10", "x10")
+        assert len(headings.split()) > 1
