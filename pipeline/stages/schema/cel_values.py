@@ -1,0 +1,75 @@
+"""A JSON value as rules see it: texts with a format become times, durations or bytes, and fields get their CEL names.
+
+Follows kubernetes/apiserver pkg/cel/common/valuesunstructured.go. A list of type set or map is a plain list here. Upstream compares
+these without their order.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import urlsafe_b64decode
+from typing import Any, Final
+
+from ...cel.schema_types import escape
+from ...cel.times import parse_duration, parse_timestamp
+from ...cel.values import CelError, Duration, Timestamp, Unknown, Value
+from .props import Props
+
+_META: Final = Props(type="object", properties={"name": Props(type="string"), "generateName": Props(type="string")})
+_TEXT: Final = Props(type="string")
+_CHANGED_TEXTS: Final = frozenset(("duration", "date", "date-time", "byte"))
+
+
+def with_meta(schema: Props) -> Props:
+    """The schema of a resource with the fields that each resource has."""
+    values = {name: getattr(schema, name) for name in Props.__slots__}
+    properties = {**schema.properties, "kind": _TEXT, "apiVersion": _TEXT, "metadata": schema.properties.get("metadata", _META)}
+    return Props(**{**values, "properties": properties})
+
+
+def cel_value(value: Any, schema: Props) -> Value:
+    """A value of this schema as a CEL value; Unknown where upstream evaluates to an error that depends on Go's types."""
+    if value is None:
+        return None if schema.nullable else Unknown("a null that the schema does not allow")
+    if schema.is_int_or_string:
+        return value
+    if schema.is_embedded_resource and schema.type == "object":
+        schema = with_meta(schema)
+    match schema.type:
+        case "object" if isinstance(value, dict):
+            return _object(value, schema)
+        case "array" if isinstance(value, list):
+            items = schema.items
+            return value if items is None else [cel_value(item, items) for item in value]
+        case "string" if isinstance(value, str):
+            return _text(value, schema.format) if schema.format in _CHANGED_TEXTS else value
+        case "number" if isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        case "integer" if isinstance(value, float):
+            return Unknown("a double where the schema has an integer")
+    return value
+
+
+def _object(value: dict[str, Any], schema: Props) -> Value:
+    if schema.properties:
+        made: dict[str, Any] = {}
+        for name, item in value.items():
+            below = schema.properties.get(name)
+            made[(escape(name) or name) if below is not None else name] = item if below is None else cel_value(item, below)
+        return made
+    values = schema.values
+    return value if values is None else {name: cel_value(item, values) for name, item in value.items()}
+
+
+def _text(value: str, format_: str) -> Value:
+    try:
+        found: Timestamp | Duration | bytes | None
+        if format_ == "byte":
+            found = urlsafe_b64decode(value)
+        elif format_ == "duration":
+            found = parse_duration(value)
+        else:
+            found = parse_timestamp(value if format_ == "date-time" else f"{value}T00:00:00Z")
+    except (CelError, binascii.Error):
+        found = None
+    return Unknown(f"a text that is not of the format {format_}") if found is None else found

@@ -1,0 +1,77 @@
+"""Checks the definitions of files as an API server would: the findings of `hindcast schema check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ingest.errors import InputError
+
+from ...manifests.documents import Document
+from ...manifests.fields import Fields
+from .definition import API_VERSIONS, KIND, Definition, definition_of
+from .definition_check import definition_errors, non_structural_errors, stricter_errors
+from .field_errors import ROOT, FieldError
+from .formats import Version
+from .places import place_of
+from .props import DecodeError
+from .structural import NotConvertibleError
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One error of one definition. `enforced`: the API server reports it; `where` is `file:line`."""
+
+    definition: str
+    where: str
+    field: str
+    message: str
+    reason: str
+    enforced: bool = True
+
+
+def definition_documents(documents: Iterable[Document]) -> list[Document]:
+    """The documents that are CustomResourceDefinitions."""
+    return [each for each in documents if is_definition(each)]
+
+
+def is_definition(document: Document) -> bool:
+    """Whether a document is a CustomResourceDefinition."""
+    return (
+        isinstance(document.value, dict) and document.value.get("kind") == KIND and document.value.get("apiVersion") in API_VERSIONS
+    )
+
+
+def read_definition(document: Document) -> Definition:
+    """The definition of a document. Raises InputError with file and line for a field of a wrong type."""
+    Fields(document)
+    try:
+        return definition_of(document.value)
+    except DecodeError as problem:
+        raise InputError(f"{document.where()}: not a {KIND}: {problem}", "an API server answers 400 to this file") from None
+
+
+def check_definitions(documents: Sequence[Document], version: Version, strict: bool = False) -> Iterator[Finding]:
+    """The findings of all definitions among documents. `strict` adds what the API server does not look for. Raises InputError.
+
+    A v1beta1 file cannot be created any more. It is checked like a stored definition, whose violations are in its condition.
+    """
+    for document in documents:
+        definition = read_definition(document)
+        for error in _errors(definition, version):
+            yield _finding(document, definition, error, True)
+        for error in stricter_errors(definition) if strict else ():
+            yield _finding(document, definition, error, False)
+
+
+def _errors(definition: Definition, version: Version) -> list[FieldError]:
+    if not definition.is_v1beta1:
+        return definition_errors(definition, version)
+    try:
+        return non_structural_errors(definition)
+    except NotConvertibleError as problem:
+        return [FieldError("StructuralError", ROOT, str(problem))]
+
+
+def _finding(document: Document, definition: Definition, error: FieldError, enforced: bool) -> Finding:
+    return Finding(definition.name, place_of(document, error.field), error.field, error.message, str(error.reason), enforced)

@@ -1,0 +1,158 @@
+"""CustomResourceDefinitions as the API server reads them: v1, and v1beta1 files with their older places of the same fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .props import DecodeError, Props, props_of
+
+GROUP: Final = "apiextensions.k8s.io"
+KIND: Final = "CustomResourceDefinition"
+API_VERSIONS: Final = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+_BEFORE: Final = "spec.versions.schema.openAPIV3Schema"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """The scale subresource of a version."""
+
+    spec_replicas: str = ""
+    status_replicas: str = ""
+    label_selector: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a kind. `schema` is None if the version has none."""
+
+    name: str
+    served: bool
+    storage: bool
+    schema: Props | None = None
+    has_status: bool = False
+    has_subresources: bool = False
+    scale: ScalePaths | None = None
+    selectable_fields: tuple[str, ...] = ()
+    columns: tuple[Mapping[str, Any], ...] = ()
+    deprecated: bool = False
+    deprecation_warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One definition. `preserves_unknown_fields` turns pruning off for all versions; None in a v1beta1 file means true."""
+
+    name: str
+    group: str
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+    scope: str
+    versions: tuple[Version, ...]
+    preserves_unknown_fields: bool = False
+    is_v1beta1: bool = False
+    has_shared_schema: bool = False
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    conversion: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether objects of the kind live in namespaces."""
+        return self.scope == "Namespaced"
+
+    def version(self, name: str) -> Version | None:
+        """The version of this name that is served."""
+        return next((each for each in self.versions if each.name == name and each.served), None)
+
+    @property
+    def storage_version(self) -> Version | None:
+        """The version that objects are stored as."""
+        return next((each for each in self.versions if each.storage), None)
+
+
+def definition_of(document: Mapping[str, Any]) -> Definition:
+    """The definition in a manifest. Raises DecodeError with the API server's words for a field of a wrong type."""
+    spec = _mapping(document, "spec")
+    metadata = _mapping(document, "metadata")
+    names = _mapping(spec, "names")
+    is_v1beta1 = document.get("apiVersion") == API_VERSIONS[1]
+    kind = _text(names, "kind")
+    preserves = spec.get("preserveUnknownFields")
+    shared = _schema(spec.get("validation"), "spec.validation.openAPIV3Schema") if is_v1beta1 else None
+    raw_versions = spec.get("versions") or []
+    if not isinstance(raw_versions, list):
+        raise DecodeError(
+            "json: cannot unmarshal value into Go struct field CustomResourceDefinitionSpec.spec.versions of type list"
+        )
+    if is_v1beta1 and not raw_versions and spec.get("version"):
+        raw_versions = [{"name": spec["version"], "served": True, "storage": True}]
+    return Definition(
+        name=_text(metadata, "name"),
+        group=_text(spec, "group"),
+        plural=_text(names, "plural"),
+        singular=_text(names, "singular") or kind.lower(),
+        kind=kind,
+        list_kind=_text(names, "listKind") or (f"{kind}List" if kind else ""),
+        scope=_text(spec, "scope") or ("Namespaced" if is_v1beta1 else ""),
+        versions=tuple(_version(each or {}, spec if is_v1beta1 else {}, shared) for each in raw_versions),
+        preserves_unknown_fields=is_v1beta1 if preserves is None else bool(preserves),
+        is_v1beta1=is_v1beta1,
+        has_shared_schema=shared is not None,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        conversion=_mapping(spec, "conversion"),
+        annotations=_mapping(metadata, "annotations"),
+    )
+
+
+def _version(raw: Mapping[str, Any], spec: Mapping[str, Any], shared: Props | None) -> Version:
+    """One version. A v1beta1 `spec` has the fields that all versions share."""
+    own = _schema(raw.get("schema"), _BEFORE)
+    subresources = raw.get("subresources") if raw.get("subresources") is not None else spec.get("subresources")
+    scale = (subresources or {}).get("scale")
+    columns = raw.get("additionalPrinterColumns") or spec.get("additionalPrinterColumns") or ()
+    return Version(
+        name=_text(raw, "name"),
+        served=bool(raw.get("served")),
+        storage=bool(raw.get("storage")),
+        schema=shared if own is None else own,
+        has_status=(subresources or {}).get("status") is not None,
+        has_subresources=subresources is not None,
+        scale=None
+        if scale is None
+        else ScalePaths(_text(scale, "specReplicasPath"), _text(scale, "statusReplicasPath"), scale.get("labelSelectorPath")),
+        selectable_fields=tuple(
+            _text(each, "jsonPath") for each in raw.get("selectableFields") or spec.get("selectableFields") or ()
+        ),
+        columns=tuple(columns),
+        deprecated=bool(raw.get("deprecated")),
+        deprecation_warning=raw.get("deprecationWarning"),
+    )
+
+
+def _schema(raw: Any, at: str) -> Props | None:
+    schema = (raw or {}).get("openAPIV3Schema")
+    return None if schema is None else props_of(schema, at)
+
+
+def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = raw.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise DecodeError(f"json: cannot unmarshal value into Go struct field .{name} of type object")
+    return value
+
+
+def _text(raw: Mapping[str, Any], name: str) -> str:
+    value = raw.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DecodeError(f"json: cannot unmarshal value into Go struct field .{name} of type string")
+    return value

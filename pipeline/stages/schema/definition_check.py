@@ -1,0 +1,414 @@
+"""What the API server says of a definition that is created: nothing, or the field errors with which it refuses it.
+
+Follows ValidateCustomResourceDefinition of apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go, after the
+defaults and the conversion of v1. Fields that all versions share are reported at the top, as
+`spec.validation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ...cel.library.formats import dns_1035_label, dns_subdomain
+from .default_check import default_errors
+from .definition import Definition, ScalePaths, Version
+from .field_errors import (
+    FieldError,
+    GoText,
+    child,
+    duplicate,
+    forbidden,
+    go_json,
+    index,
+    invalid,
+    joined,
+    not_supported,
+    required,
+    too_many,
+)
+from .field_paths import FieldPathError, field_path
+from .formats import Version as KubernetesVersion
+from .go_struct import schema_fields, schema_struct
+from .keywords import TotalCost, keyword_errors
+from .props import Props
+from .structural import NotConvertibleError, convertible, incomplete_within, structural_errors
+
+_AT_ROOT: Final = (
+    "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems "
+    "UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations"
+)
+_SELECTABLE_MAX: Final = 8
+_DEPRECATION_LENGTH_MAX: Final = 256
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_APPROVAL: Final = "api-approved.kubernetes.io"
+_PRESERVE: Final = "spec.preserveUnknownFields"
+
+
+def definition_errors(definition: Definition, kubernetes_version: KubernetesVersion = (1, 36)) -> list[FieldError]:
+    """The field errors of a new definition; empty if the API server creates it."""
+    found = [*_metadata(definition), *_spec(definition, kubernetes_version), *_stored_versions(definition), *_approval(definition)]
+    if definition.preserves_unknown_fields:
+        detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        found.append(invalid(_PRESERVE, True, detail))
+    return found
+
+
+def _metadata(definition: Definition) -> Iterator[FieldError]:
+    if not definition.name:
+        yield required("metadata.name", "name or generateName is required")
+        return
+    for problem in dns_subdomain(definition.name):
+        yield invalid("metadata.name", definition.name, problem)
+    if definition.name != f"{definition.plural}.{definition.group}":
+        yield invalid("metadata.name", definition.name, 'must be spec.names.plural+"."+spec.group')
+
+
+def _spec(definition: Definition, kubernetes_version: KubernetesVersion) -> Iterator[FieldError]:
+    if not definition.group:
+        yield required("spec.group")
+    elif problems := dns_subdomain(definition.group):
+        yield invalid("spec.group", definition.group, ",".join(problems))
+    elif "." not in definition.group:
+        yield invalid("spec.group", definition.group, "should be a domain with at least one dot")
+    yield from _one_of("spec.scope", definition.scope, ("Cluster", "Namespaced"))
+    versions = definition.versions
+    shares = _Shared(definition)
+    if shares.schema is None:
+        for number, each in enumerate(versions):
+            if each.schema is None:
+                yield required(f"spec.versions[{number}].schema.openAPIV3Schema")
+    if definition.preserves_unknown_fields and any(
+        node.has_default for each in versions if each.schema for node in each.schema.nodes()
+    ):
+        yield invalid(_PRESERVE, True, "must be false in order to use defaults in the schema")
+    for number, each in enumerate(versions):
+        yield from _version(each, f"spec.versions[{number}]", shares, kubernetes_version)
+    yield from _version_set(definition, shares)
+    yield from _names(definition)
+    if shares.schema is not None:
+        has_status = any(each.has_status for each in versions)
+        yield from schema_errors(shares.schema, "spec.validation", has_status, kubernetes_version)
+    if shares.subresources is not None:
+        yield from _scale(shares.subresources.scale, "spec.subresources")
+    for number, column in enumerate(shares.columns or ()):
+        yield from _column(column, index("spec.additionalPrinterColumns", number))
+    if shares.selectable_fields:
+        yield from _selectable(shares.selectable_fields, shares.schema, "spec", "spec")
+    yield from _conversion(definition.conversion)
+
+
+class _Shared:
+    """The fields that are the same in all versions, which the API server moves to the top."""
+
+    def __init__(self, definition: Definition) -> None:
+        versions = definition.versions
+        first = versions[0] if versions else None
+        same = first is not None
+        self.schema = first.schema if same and first and all(each.schema == first.schema for each in versions) else None
+        shares_subresources = (
+            first is not None and first.has_subresources and all(_subresources(each) == _subresources(first) for each in versions)
+        )
+        self.subresources = first if shares_subresources else None
+        self.columns = first.columns if first is not None and all(each.columns == first.columns for each in versions) else None
+        fields = first is not None and all(each.selectable_fields == first.selectable_fields for each in versions)
+        self.selectable_fields = first.selectable_fields if fields and first is not None else ()
+
+
+def _subresources(version: Version) -> tuple[bool, bool, ScalePaths | None]:
+    return version.has_subresources, version.has_status, version.scale
+
+
+def _version(version: Version, path: str, shares: _Shared, kubernetes_version: KubernetesVersion) -> Iterator[FieldError]:
+    if problems := dns_1035_label(version.name):
+        yield invalid(child(path, "name"), version.name, ",".join(problems))
+    warning = version.deprecation_warning
+    if warning is not None:
+        yield from _deprecation(version.deprecated, warning, child(path, "deprecationWarning"))
+    if version.schema is not None and shares.schema is None:
+        yield from schema_errors(version.schema, child(path, "schema"), version.has_status, kubernetes_version)
+    if shares.subresources is None:
+        yield from _scale(version.scale, child(path, "subresources"))
+    if shares.columns is None:
+        for number, column in enumerate(version.columns):
+            yield from _column(column, index(child(path, "additionalPrinterColumns"), number))
+    if version.selectable_fields and not shares.selectable_fields:
+        if shares.schema is not None or version.schema is None:
+            detail = "may only be set when `version.schema.openAPIV3Schema` is not included"
+            yield invalid(child(path, "selectableFields"), "", detail)
+        else:
+            yield from _selectable(version.selectable_fields, version.schema, path, path)
+
+
+def _deprecation(is_deprecated: bool, warning: str, path: str) -> Iterator[FieldError]:
+    if not is_deprecated:
+        yield invalid(path, warning, "can only be set for deprecated versions")
+        return
+    if len(warning.encode()) > _DEPRECATION_LENGTH_MAX:
+        yield invalid(path, warning, f"must be <= {_DEPRECATION_LENGTH_MAX} characters long")
+    if not warning:
+        yield invalid(path, warning, "must not be an empty string")
+    for number, letter in enumerate(warning):
+        if not letter.isprintable():
+            where = len(warning[:number].encode())
+            detail = f"must only contain printable UTF-8 characters; non-printable character found at index {where}"
+            yield invalid(path, warning, detail)
+            return
+
+
+def schema_errors(schema: Props, path: str, has_status: bool, kubernetes_version: KubernetesVersion) -> list[FieldError]:
+    """The errors of one schema: its root, its structure, its defaults, its keywords and its rules."""
+    where = child(path, "openAPIV3Schema")
+    found = list(_root(schema, where, has_status)) if has_status else []
+    if schema.nullable:
+        found.append(forbidden(child(where, "nullable"), "nullable cannot be true at the root"))
+    total: TotalCost | None = None
+    problems: list[FieldError] = []
+    try:
+        convertible(schema)
+    except NotConvertibleError as problem:
+        problems.append(invalid(where, "", str(problem)))
+    else:
+        errors = structural_errors(schema, where) or default_errors(schema, where, kubernetes_version)
+        found += errors
+        total = None if errors else TotalCost()
+    found += keyword_errors(schema, where, kubernetes_version, total)
+    # The errors of the conversion repeat those of the keywords.
+    found = found or problems
+    return found if total is None else [*found, *total.errors(where)]
+
+
+def _root(schema: Props, path: str, has_status: bool) -> Iterator[FieldError]:
+    """With a status subresource, the root may only have keywords that say nothing of fields other than status."""
+    allowed = _AT_ROOT.split()
+    for name, _, is_set in schema_fields(schema):
+        if not is_set:
+            continue
+        if name == "Type" and schema.type != "object":
+            detail = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            yield invalid(child(path, "type"), schema.type, detail)
+            return
+        if name not in allowed:
+            detail = f"only [{_AT_ROOT}] fields are allowed at the root of the schema if the status subresource is enabled"
+            yield invalid(path, GoText(schema_struct(schema)), detail)
+            return
+
+
+def _version_set(definition: Definition, shares: _Shared) -> Iterator[FieldError]:
+    versions = definition.versions
+    shown = GoText(f"[{','.join(_version_struct(each, shares) for each in versions)}]" if versions else "null")
+    names = [each.name for each in versions]
+    if len(set(names)) < len(names):
+        yield invalid("spec.versions", shown, "must contain unique version names")
+    if sum(each.storage for each in versions) != 1:
+        yield invalid("spec.versions", shown, "must have exactly one version marked as storage version")
+    if names and (problems := dns_1035_label(names[0])) and names[0]:
+        yield invalid("spec.version", names[0], ",".join(problems))
+
+
+def _version_struct(version: Version, shares: _Shared) -> str:
+    schema = (
+        "null" if version.schema is None or shares.schema is not None else f'{{"OpenAPIV3Schema":{schema_struct(version.schema)}}}'
+    )
+    fields = {
+        "Name": go_json(version.name),
+        "Served": go_json(version.served),
+        "Storage": go_json(version.storage),
+        "Deprecated": go_json(version.deprecated),
+        "DeprecationWarning": go_json(version.deprecation_warning),
+        "Schema": schema,
+        "Subresources": "null",
+        "AdditionalPrinterColumns": "null",
+        "SelectableFields": "null",
+    }
+    return "{" + ",".join(f'"{name}":{text}' for name, text in fields.items()) + "}"
+
+
+def _names(definition: Definition) -> Iterator[FieldError]:
+    required_names = {
+        "plural": definition.plural,
+        "singular": definition.singular,
+        "kind": definition.kind,
+        "listKind": definition.list_kind,
+    }
+    for name, value in required_names.items():
+        if not value:
+            yield required(child("spec.names", name))
+    for name, value in required_names.items():
+        is_kind = name in ("kind", "listKind")
+        problems = dns_1035_label(value.lower() if is_kind else value) if value else []
+        if problems:
+            prefix = "may have mixed case, but should otherwise match: " if is_kind else ""
+            yield invalid(child("spec.names", name), value, prefix + ",".join(problems))
+    for field, values in (("shortNames", definition.short_names), ("categories", definition.categories)):
+        for number, value in enumerate(values):
+            if problems := dns_1035_label(value):
+                yield invalid(index(child("spec.names", field), number), value, ",".join(problems))
+    if definition.kind and definition.kind == definition.list_kind:
+        yield invalid("spec.names.listKind", definition.list_kind, "kind and listKind may not be the same")
+
+
+def _scale(scale: ScalePaths | None, path: str) -> Iterator[FieldError]:
+    if scale is None:
+        return
+    below = child(path, "scale")
+    for name, value, prefix in (
+        ("specReplicasPath", scale.spec_replicas, ".spec"),
+        ("statusReplicasPath", scale.status_replicas, ".status"),
+    ):
+        where = child(below, name)
+        if not value:
+            yield required(where)
+        elif problem := _json_path(value, where):
+            yield problem
+        elif not value.startswith(f"{prefix}."):
+            yield invalid(where, value, f"should be a json path under {prefix}")
+    selector, where = scale.label_selector, child(below, "labelSelectorPath")
+    if selector:
+        if problem := _json_path(selector, where):
+            yield problem
+        elif not selector.startswith((".spec.", ".status.")):
+            yield invalid(where, selector, "should be a json path under either .spec or .status")
+
+
+def _json_path(value: str, path: str) -> FieldError | None:
+    return None if value.startswith(".") else invalid(path, value, "must be a simple json path starting with .")
+
+
+def _column(column: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    types, formats = f"must be one of {','.join(_COLUMN_TYPES)}", f"must be one of {','.join(_COLUMN_FORMATS)}"
+    if not column.get("name"):
+        yield required(child(path, "name"))
+    if not column.get("type"):
+        yield required(child(path, "type"), types)
+    elif column["type"] not in _COLUMN_TYPES:
+        yield invalid(child(path, "type"), column["type"], types)
+    if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+        yield invalid(child(path, "format"), column["format"], formats)
+    where = child(path, "JSONPath")
+    if not column.get("jsonPath"):
+        yield required(where)
+    elif problem := _json_path(column["jsonPath"], where):
+        yield problem
+
+
+def _selectable(fields: tuple[str, ...], schema: Props | None, path: str, schema_path: str) -> Iterator[FieldError]:
+    if schema is None:
+        yield invalid(child(path, "selectableFields"), "", "may only be set when validations.schema is included")
+        return
+    unique: set[str] = set()
+    for number, text in enumerate(fields):
+        where = child(index(child(path, "selectableFields"), number), "jsonPath")
+        if not text:
+            yield required(where)
+            continue
+        try:
+            found, leaf = field_path(text, schema, allows_brackets=False)
+        except FieldPathError as problem:
+            yield invalid(where, text, f"is an invalid path: {problem}")
+            continue
+        if found.split(".")[0] == "metadata":
+            yield invalid(where, text, "must not point to fields in metadata")
+        if leaf is None or leaf.type not in ("string", "boolean", "integer"):
+            detail = (
+                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
+            )
+            yield invalid(where, text, detail)
+        if found in unique:
+            yield duplicate(where, text)
+        unique.add(found)
+    if len(unique) > _SELECTABLE_MAX:
+        yield too_many(child(path, "selectableFields"), len(unique), _SELECTABLE_MAX)
+
+
+def _one_of(path: str, value: str, accepted: tuple[str, ...]) -> Iterator[FieldError]:
+    if not value:
+        yield required(path)
+    elif value not in accepted:
+        yield not_supported(path, value, accepted)
+
+
+def _conversion(conversion: Mapping[str, Any]) -> Iterator[FieldError]:
+    if not conversion:
+        return
+    path = "spec.conversion"
+    strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
+    yield from _one_of(child(path, "strategy"), strategy, ("None", "Webhook"))
+    config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    if strategy != "Webhook":
+        detail = "should not be set when strategy is not set to Webhook"
+        if config is not None:
+            yield forbidden(child(path, "webhookClientConfig"), detail)
+        if versions:
+            yield forbidden(child(path, "conversionReviewVersions"), detail)
+        return
+    if config is None:
+        yield required(child(path, "webhookClientConfig"), "required when strategy is set to Webhook")
+    elif (config.get("url") is None) == (config.get("service") is None):
+        yield required(child(path, "webhookClientConfig"), "exactly one of url or service is required")
+    if not versions:
+        yield required(child(path, "conversionReviewVersions"))
+    elif not {"v1", "v1beta1"} & set(versions):
+        yield invalid(child(path, "conversionReviewVersions"), versions, "must include at least one of v1, v1beta1")
+
+
+def _stored_versions(definition: Definition) -> Iterator[FieldError]:
+    stored = definition.storage_version
+    if stored is None:
+        yield invalid("status.storedVersions", None, "must have at least one stored version")
+    for each in definition.versions:
+        if stored is not None and each.storage and each.name != stored.name:
+            yield invalid("status.storedVersions", [stored.name], f"must have the storage version {each.name}")
+
+
+def _approval(definition: Definition) -> Iterator[FieldError]:
+    """Groups of the community need the place of their approval."""
+    if not definition.group.endswith(("k8s.io", "kubernetes.io")):
+        return
+    group = f".{definition.group}"
+    if not group.endswith((".k8s.io", ".kubernetes.io")):
+        return
+    path, value = f"metadata.annotations[{_APPROVAL}]", definition.annotations.get(_APPROVAL, "")
+    wanted = f'protected groups must have approval annotation "{_APPROVAL}"'
+    url = "https://github.com/kubernetes/enhancements/pull/1111"
+    if not value:
+        yield required(path, f"{wanted}, see {url}")
+    elif not value.startswith(("unapproved", "http")):
+        yield invalid(path, value, f'{wanted} with either a URL or a reason starting with "unapproved", see {url}')
+
+
+def non_structural_errors(definition: Definition) -> list[FieldError]:
+    """The violations of a stored definition, in the order of its condition. Raises NotConvertibleError.
+
+    The path always names the version here (apiextensions-apiserver pkg/controller/nonstructuralschema).
+    """
+    found = [invalid(_PRESERVE, True, "must be false")] if definition.preserves_unknown_fields else []
+    for number, each in enumerate(definition.versions):
+        if each.schema is None:
+            continue
+        try:
+            convertible(each.schema)
+        except NotConvertibleError as problem:
+            text = f"failed to check validation schema for version {each.name}: {problem}"
+            raise NotConvertibleError(text) from None
+        found += structural_errors(each.schema, f"spec.versions[{number}].schema.openAPIV3Schema")
+    return found
+
+
+def non_structural_condition(definition: Definition) -> tuple[str, str, str] | None:
+    """The status, reason and message of the NonStructuralSchema condition of a stored definition; None without one."""
+    try:
+        found = non_structural_errors(definition)
+    except NotConvertibleError as problem:
+        return "Unknown", "StructuralError", str(problem)
+    return ("True", "Violations", joined(found)) if found else None
+
+
+def stricter_errors(definition: Definition) -> list[FieldError]:
+    """What the design of structural schemas asks beyond the API server's check: no undeclared field below any junctor."""
+    found: list[FieldError] = []
+    for number, each in enumerate(definition.versions):
+        if each.schema is not None:
+            found += incomplete_within(each.schema, f"spec.versions[{number}].schema.openAPIV3Schema")
+    return found
