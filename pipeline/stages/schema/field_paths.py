@@ -6,6 +6,7 @@ Follows ValidFieldPath of apiextensions-apiserver pkg/apiserver/schema/cel/valid
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from .field_errors import child, key
@@ -31,7 +32,7 @@ class FieldPathError(Exception):
 
 def field_path(text: str, schema: Props, allows_brackets: bool = True) -> tuple[str, Props | None]:
     """The path as field errors print it, and the schema that it leads to. Raises FieldPathError."""
-    tokens = iter(_TOKEN.findall(text))
+    tokens: Iterator[str] = iter(_TOKEN.findall(text))
     path, found = "", schema
 
     def following() -> str:
