@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ingest.errors import InputError
+
 from ...authorization.documents import BINDINGS, ClusterRole, binding_from_object, cluster_role_from_object, rules_from_object
 from ...authorization.rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
 from ...authorization.recorded import ClusterRoles
@@ -80,6 +82,9 @@ class Proposal:
         parts: dict[tuple[str, str, str], Object] = {}
         for value, source in objects:
             kind, metadata = value.get("kind"), value.get("metadata") or {}
+            if not isinstance(metadata, dict):
+                where = f"{source}: " if source else ""
+                raise InputError(f"{where}metadata must be an object, not {type(metadata).__name__}", "see kubectl explain Role")
             namespace, name = "", str(metadata.get("name") or "")
             if kind == "Role":
                 namespace = str(metadata.get("namespace") or "default")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from api.cli import run
+from ingest.errors import InputError
 from pipeline.authorization import OtherAuthorizers
 from pipeline.manifests.files import manifests_of
 from pipeline.replay import Window
@@ -236,3 +237,17 @@ def test_calibrate_prints_the_agreement_of_roles(lake: Path, capsys: pytest.Capt
     by_resource = {row["resource"]: row for row in printed["authorization"]}
     assert by_resource["pods"]["allow_as_allow"] == 4
     assert [row["asked"] for row in printed["authorization_disagreements"]] == ["list pods"]
+
+
+def test_each_request_is_judged_once_and_an_open_watch_too(tmp_path: Path) -> None:
+    watch = "/api/v1/namespaces/shop/pods?watch=true&resourceVersion=3"
+    done, opened = event(1, "ann", "watch", watch, BY_ALL), event(2, "ann", "watch", watch, BY_ALL)
+    lake = take_in(tmp_path / "lake", [{**done, "stage": "ResponseStarted"}, done, {**opened, "stage": "ResponseStarted"}])
+    rows = judged(lake, [{"kind": "ClusterRole", "metadata": {"name": "other"}, "rules": []}])
+    assert [(row["audit_id"], row["flip"]) for row in rows] == [("id-1", "same"), ("id-2", "same")]
+
+
+def test_a_manifest_that_is_no_role_is_named(tmp_path: Path) -> None:
+    text = f"apiVersion: {RBAC}/v1\nkind: ClusterRole\nmetadata: [1]\n"
+    with pytest.raises(InputError, match=r"roles\.yaml:1: metadata must be an object, not list"):
+        assign(manifests_of([("roles.yaml", text)]))

@@ -4,22 +4,19 @@
 --
 -- Controllers repeat themselves, so that few rows differ in all columns but the first ones.
 CREATE OR REPLACE TEMP TABLE asked AS
-WITH unfinished AS (
-    SELECT cluster, audit_id, ts, max(stage_ts) AS stage_ts
-    FROM events
-    WHERE stage NOT IN ('ResponseComplete', 'Panic')
-    GROUP BY ALL
-),
-answered AS (
+WITH final AS (
     FROM events
     WHERE stage IN ('ResponseComplete', 'Panic')
-    UNION ALL
-    SELECT events.*
-    FROM events SEMI JOIN unfinished USING (cluster, audit_id, ts, stage_ts)
-        ANTI JOIN (
-            SELECT cluster, audit_id, ts FROM events WHERE stage IN ('ResponseComplete', 'Panic')
-        ) AS final USING (cluster, audit_id, ts)
+),
+unfinished AS (
+    FROM events
     WHERE stage NOT IN ('ResponseComplete', 'Panic')
+    QUALIFY row_number() OVER (PARTITION BY cluster, audit_id, ts ORDER BY stage_ts DESC, stage DESC) = 1
+),
+answered AS (
+    FROM final
+    UNION ALL
+    FROM unfinished ANTI JOIN final USING (cluster, audit_id, ts)
 ),
 chosen AS (
     SELECT
