@@ -105,6 +105,14 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
     }
 
 
+def passes_sql(is_only: bool, is_name_blind: bool) -> str:
+    """The SQL of the passes: see sql/passes.sql.
+
+    `is_only`: the files replace all roles. `is_name_blind`: no outcome depends on the name of an object.
+    """
+    return statement("passes").replace("$is_only", str(is_only)).replace("$is_name_blind", str(is_name_blind))
+
+
 def register_moments(reader: LakeReader, moments: Mapping[str, Iterable[datetime]]) -> None:
     """Make the changes of roles and bindings known to the reader's SQL, as a table `rbac_moments`."""
     rows = [(cluster, moment, number) for cluster, found in moments.items() for number, moment in enumerate(found, 1)]

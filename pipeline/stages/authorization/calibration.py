@@ -23,7 +23,7 @@ from ...cel.library.authorizer import Attributes
 from ...history.event import Event, decode_json, effective_user
 from ...history.world import LogHistory
 from ...request import UserInfo
-from .asked import bodies_asked, event_row, gather_asked, register_moments, register_settled
+from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
 from .needs import Ask, Need, NeedKind, meet
 from .questions import identity_of, needs_of, refusal_of
 from .sql import statement
@@ -133,8 +133,7 @@ def _requests(
     moments = {cluster: rbac.moments(cluster) for cluster in clusters}
     register_moments(reader, moments)
     register_settled(reader, ())
-    passes = statement("passes").replace("$is_only", "false")
-    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes}")
+    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes_sql(is_only=False, is_name_blind=False)}")
     bodies = bodies_asked(reader)
     for row in _rows(reader, statement("questions")):
         question = row["question"]

@@ -107,6 +107,12 @@ class Proposal:
         document = tuple(part for _, part in sorted(parts.items()))
         return cls(roles, cluster_roles, by_namespace, is_only, sources, document)
 
+    @property
+    def reads_names(self) -> bool:
+        """Whether some rule of the files is for some names only."""
+        every = [*self.roles.values(), *(role.rules for role in self.cluster_roles.values())]
+        return any(rule.names for rules in every for rule in rules)
+
     def place(self, kind: str, namespace: str, name: str) -> str:
         """Where an object was found, and which it is."""
         shown = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

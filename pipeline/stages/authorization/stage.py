@@ -27,12 +27,11 @@ from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from ..stage import Asked, Kind
 from ..verdict import Flip, Verdict
 from ..verdict import Row as VerdictRow
-from .asked import bodies_asked, event_row, gather_asked, register_moments, register_settled
+from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
 from .judging import Judged, judge, recorded_of, settles
 from .needs import NeedKind
 from .overlay import NoRbac, Overlay, Proposal
 from .questions import identity_of, needs_of
-from .sql import statement
 
 NAME = "authorization"
 # The evidence of an unknown.
@@ -130,7 +129,7 @@ class Authorization(GroupedStage[Proposal]):
         reasons = reader.connection.execute("SELECT DISTINCT cluster, reason FROM asked WHERE decision = 'allow'").fetchall()
         gathering = {cluster: rbac.gathering(cluster) for cluster in _clusters(reader)}
         register_settled(reader, (each for each in reasons if settles(each[1], proposal, gathering[each[0]])))
-        return statement("passes").replace("$is_only", str(proposal.is_only))
+        return passes_sql(proposal.is_only, proposal.is_only and not proposal.reads_names)
 
     def judge(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Judge:
         """See GroupedStage."""
@@ -183,7 +182,10 @@ class _Judging:
         needs = needs_of(event, identity_of(row), self._versions, self._version)
         others = self._others.get(event.cluster, OtherAuthorizers.ANY)
         judged = judge(needs, recorded_of(event), self._overlay(event.cluster, question["epoch"]), others)
-        return (AuthorizationVerdict(judged, str(recorded_attributes(event.verb, event.request_uri) or event.request_uri)),)
+        asked = recorded_attributes(event.verb, event.request_uri)
+        if asked is not None and question["is_nameless"]:
+            asked = asked._replace(name="")
+        return (AuthorizationVerdict(judged, str(asked or event.request_uri)),)
 
     def _overlay(self, cluster: str, epoch: int) -> Overlay:
         """The proposal over the roles and bindings after a number of changes. A negative number: these do not matter."""

@@ -42,6 +42,16 @@ SELECT
         AS impersonation_constraint,
     list_contains(flags, 'translated') AS is_translated,
     coalesce(api_group, '') AS api_group, coalesce(resource, '') AS resource, coalesce(subresource, '') AS subresource,
+    -- The same question about no name in particular, where the URL has one; authorizers do not see the version. A Namespace is in the
+    -- namespace of its own name.
+    CASE
+        WHEN coalesce(name, '') <> '' AND list_position(['get', 'update', 'patch', 'delete'], verb) > 0
+            AND coalesce(resource, 'namespaces') <> 'namespaces' AND NOT list_contains(flags, 'translated')
+        THEN CASE WHEN coalesce(api_group, '') = '' THEN '/api/v1' ELSE '/apis/' || api_group || '/v1' END
+            || CASE WHEN coalesce(namespace, '') = '' THEN '' ELSE '/namespaces/' || namespace END
+            || '/' || resource || '/-' || CASE WHEN coalesce(subresource, '') = '' THEN '' ELSE '/' || subresource END
+        ELSE ''
+    END AS nameless_uri,
     decision, reason,
     CASE
         WHEN code BETWEEN 200 AND 299 THEN CASE WHEN code = 201 AND verb IN ('update', 'patch') THEN 201 ELSE 200 END
