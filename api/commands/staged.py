@@ -16,12 +16,15 @@ from pipeline.runs.export import export
 from pipeline.runs.flips import flips
 from pipeline.stages.assign import Assigned
 from pipeline.stages.authorization.overlay import Proposal
+from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.stage import Asked, Stage, StagePlan
-from queries import open_lake
+from pipeline.stages.webhooks.interception import interception, reasons
+from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from .replay_tables import flips_tables, request_difference_table
 from .role_lint import say_mistakes
+from .webhook_tables import interception_tables
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def replay_stage(
     summary = _run(own, stage, plan, workers, RunKind.REPLAY)
     reader = open_lake(own.lake, files=plan.files)
     try:
-        tables = flips_tables(stage.name, summary, flips(reader, verdicts))
+        tables = _tables(stage, summary, reader, verdicts)
     finally:
         reader.close()
     old_rules = next((old for other, old in before.rules if other is stage), None) if before else None
@@ -56,6 +59,13 @@ def replay_stage(
         found = request_difference(RunStore(own.lake).run(base.run_id).verdicts, verdicts)
         tables = [request_difference_table(found), *tables]
     return Replayed(plan, verdicts, tuple(tables))
+
+
+def _tables(stage: Stage[Any, Any], summary: RunSummary, reader: LakeReader, verdicts: Path) -> list[Table]:
+    """What a stage's own run says: webhooks are called or not, other stages change the outcome of requests or not."""
+    if stage is WEBHOOKS:
+        return interception_tables(summary, interception(reader, verdicts), reasons(reader, verdicts))
+    return flips_tables(stage.name, summary, flips(reader, verdicts))
 
 
 def write_export(own: Context, replays: Sequence[Replayed], manifests: Sequence[Document], file: Path, only: bool) -> None:

@@ -23,7 +23,7 @@ from .outcome import Admission, Outcome, is_connect, outcome_of
 from .versions import Version, Versions, object_key
 from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
-__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created", "intended_write", "told_by_record"]
+__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created", "attempted_requests", "intended_write", "told_by_record"]
 
 _UNSEEN = (Admission.NOT_REACHED, Admission.UNKNOWN)
 _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
@@ -61,6 +61,13 @@ def admission_requests(
     outcome = _with_history(outcome_of(event), event, versions)
     if outcome.admission in _UNSEEN:
         return NotReplayed(outcome.reason, outcome.admission)
+    return _Reconstruction(event, versions, discovery, decode).requests()
+
+
+def attempted_requests(
+    event: Event, versions: Versions, discovery: Discovery | None = None, decode: Decode = decode_json
+) -> list[AdmissionRequest] | NotReplayed:
+    """The admission requests of an event, whether or not it reached validating admission: mutating admission comes earlier."""
     return _Reconstruction(event, versions, discovery, decode).requests()
 
 

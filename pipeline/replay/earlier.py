@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,9 +23,9 @@ from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from ..history.writes import list_items, record
 from ..request import GroupVersionResource
-from ..runs.window import horizon
+from ..runs.window import Window, horizon
 from .past import rows_of, snapshot_rows
-from .plan import ReplayPlan, RequestClass
+from .plan import RequestClass
 from .shelf import PARTITION
 
 # An object whose earlier state a request needs, with its namespace (empty for a cluster-scoped object).
@@ -55,10 +55,19 @@ def asked_table(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays([pa.array([row[at] for row in found], field.type) for at, field in enumerate(ASKED)], schema=ASKED)
 
 
+class PlannedRequests(Protocol):
+    """Which requests will be judged, as far as the history of their objects depends on it."""
+
+    @property
+    def classes(self) -> Sequence[RequestClass]: ...
+    @property
+    def window(self) -> Window: ...
+
+
 class EarlierVersions:
     """Finds versions of objects in a lake. It needs a reader of its own, without another query in progress."""
 
-    def __init__(self, plan: ReplayPlan, reader: LakeReader, history: LogHistory) -> None:
+    def __init__(self, plan: PlannedRequests, reader: LakeReader, history: LogHistory) -> None:
         self._reader = reader
         self._classes = plan.classes
         self._history = history

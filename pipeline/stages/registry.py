@@ -7,11 +7,13 @@ from typing import Any
 from .authorization.stage import Authorization
 from .stage import Stage
 from .validating import Validating
+from .webhooks.stage import Webhooks
 
 VALIDATING = Validating()
 AUTHORIZATION = Authorization()
+WEBHOOKS = Webhooks()
 
-STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION)
+STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, WEBHOOKS)
 
 
 def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = STAGES) -> Stage[Any, Any]:

@@ -164,9 +164,14 @@ def _param_ref(fields: Fields, is_alpha: bool) -> ParamRef:
     )
 
 
-def _match_resources(fields: Fields) -> MatchResources:
+def match_resources_of_webhook(fields: Fields) -> MatchResources:
+    """The rules and selectors of one entry of `webhooks`; the caller knows the default of matchPolicy in its version."""
+    return _match_resources(fields, "rules")
+
+
+def _match_resources(fields: Fields, rules: str = "resourceRules") -> MatchResources:
     return MatchResources(
-        tuple(_rule(item) for item in fields.objects("resourceRules")),
+        tuple(_rule(item) for item in fields.objects(rules)),
         tuple(_rule(item) for item in fields.objects("excludeResourceRules")),
         _selector(fields, "namespaceSelector"),
         _selector(fields, "objectSelector"),

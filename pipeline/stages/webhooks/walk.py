@@ -1,0 +1,294 @@
+"""Walks the recorded requests, and decides which webhooks each would have been called for.
+
+Most requests need no body: rules and namespaces decide. SQL groups these, and each distinct question is answered once. Where labels
+or match conditions decide, the request is read with its bodies and the history of its object, in batches of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from queries import LakeReader
+from queries.reach import Answer, Answered, reach_of
+
+from ...admission.policies.verdict import INSUFFICIENT
+from ...authorization import OtherAuthorizers, RecordedRbac
+from ...cel.stack import on_fresh_stack
+from ...history.event import Event
+from ...history.fitness import unfit_body
+from ...history.outcome import Admission, reach_of_event
+from ...history.reconstruct import NotReplayed, attempted_requests
+from ...history.versions import LogVersions
+from ...history.world import LogHistory
+from ...matching import Target
+from ...matching.equivalence import BUILT_IN_GROUPS
+from ...replay.earlier import EarlierVersions, asked_of, asked_table
+from ...replay.past import BATCH_ROWS, load_history, rows_of
+from ...replay.plan import RequestClass
+from ...replay.sql import statement as replay_statement
+from ...replay.worker import WAITING_BYTES_MAX
+from ...replay.worlds import Worlds
+from ...request import AdmissionRequest, GroupVersionResource, Known, Operation, Unknown, UserInfo
+from ...runs.window import Window
+from .calling import Call, Called, Subject, calls_of
+from .recorded import KINDS, Chains, RecordedChains
+from .sql import statement
+from .trace import trace_of
+
+Passes: TypeAlias = list[tuple[int, Sequence[Call]]]
+_UNREAD: Passes = []
+_NOT_READ: Unknown = Unknown("no webhook reads it")
+_IN_FLIGHT = "a webhook configuration was changed just before, and either version may have been in force"
+# What built-in plugins or mutating policies may change in the second round, after a webhook changed it.
+_CHANGED_BY_PLUGINS = frozenset(
+    [("", "pods"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("networking.k8s.io", "ingresses")]
+)
+
+
+class Plain(NamedTuple):
+    """A question that several requests share, with the calls that each of them meets."""
+
+    number: int
+    subject: Subject
+    calls: Sequence[Call]
+
+
+class Pass(NamedTuple):
+    """One pass of one request with the calls that it meets."""
+
+    cluster: str
+    audit_id: str
+    ts: datetime
+    stage_ts: datetime
+    number: int
+    event: Event
+    calls: Sequence[Call]
+
+
+class Walk:
+    """The requests of one window, and the webhooks that they meet. It leaves tables in the connection of its reader."""
+
+    def __init__(
+        self,
+        reader: LakeReader,
+        window: Window,
+        chains: Chains | None = None,
+        version: tuple[int, int] = (1, 36),
+        others: Mapping[str, OtherAuthorizers] | None = None,
+    ) -> None:
+        """Without `chains` requests meet the webhooks that the log shows in force."""
+        self._reader = reader
+        self.window = window
+        self._history: LogHistory = load_history(reader, () if chains else KINDS, window)
+        self.chains: Chains = chains or RecordedChains(self._history, version)
+        self._worlds = Worlds(self._history)
+        self._rbac = RecordedRbac(self._history, others)
+        reader.connection.execute(statement("asked"), window.parameters)
+        self.classes: list[RequestClass] = []
+        self.excluded: dict[str, int] = {}
+        self._choose()
+        self._has_mutating_policies = bool(
+            reader.connection.execute(statement("mutating_policies"), {"until": window.until}).fetchall()[0][0]
+        )
+
+    def _choose(self) -> None:
+        """Find the classes of requests that some webhook is for, and whether each needs the record of the request."""
+        chosen: list[tuple[Any, ...]] = []
+        for row in self._reader.arrow(statement("classes")).to_pylist():
+            item = RequestClass(**row)
+            hooks = [hook for target in item.targets() for chain in self.chains.every for hook in chain.candidates(target)]
+            if not hooks:
+                why = "no webhook is for this resource and operation"
+                self.excluded[why] = self.excluded.get(why, 0) + item.requests
+                continue
+            self.classes.append(item)
+            by_record = (
+                any(hook.reads_record(target) for hook in hooks for target in item.targets())
+                or item.verb == "deletecollection"
+                or item.refused
+                or item.api_group not in BUILT_IN_GROUPS
+                or len(self.chains.every) > 1
+            )
+            names = ("cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource")
+            chosen.append((*(getattr(item, name) for name in names), item.is_namespaced, item.refused, by_record))
+        columns = [
+            "cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource", "is_namespaced", "refused",
+            "by_record",
+        ]  # fmt: skip
+        kinds = [pa.string()] * 7 + [pa.bool_()] * 3
+        arrays = [pa.array([row[at] for row in chosen], kind) for at, kind in enumerate(kinds)]
+        register(self._reader, "webhooks_classes", pa.Table.from_arrays(arrays, names=columns))
+
+    @property
+    def requests(self) -> int:
+        """How many requests some webhook is for."""
+        return sum(item.requests for item in self.classes)
+
+    def plain(self) -> Iterator[Plain]:
+        """The questions of the table `webhooks_questions`, with the calls that each of their requests meets.
+
+        The table `webhooks_plain` has their requests.
+        """
+        asked = self._reader.arrow("SELECT cluster, audit_id, ts FROM webhooks_asked")
+        epochs = [
+            epoch for batch in asked.to_batches() for epoch in self._worlds.epochs(batch.column("cluster"), batch.column("ts"))
+        ]
+        register(self._reader, "webhooks_epochs", asked.append_column("epoch", pa.array(epochs, pa.int64())))
+        self._reader.connection.execute(statement("plain"))
+        self._reader.connection.execute(statement("questions"))
+        for batch in self._reader.sql("FROM webhooks_questions").to_arrow_reader(BATCH_ROWS):
+            for row in rows_of(batch):
+                subject = self._plain_subject(row["question"], row["first_ts"])
+                yield Plain(row["number"], subject, self._of_chains(subject))
+
+    def by_record(self) -> Iterator[Pass]:
+        """The passes of the requests whose own record decides, in the order of arrival."""
+        with self._reader.session() as past:
+            earlier = EarlierVersions(self, past, self._history)
+            held: list[pa.RecordBatch] = []
+            size = 0
+            for batch in self._reader.sql(statement("records")).to_arrow_reader(BATCH_ROWS):
+                held.append(batch)
+                size += batch.nbytes
+                if size > WAITING_BYTES_MAX:
+                    yield from self._judge(held, earlier, past)
+                    held, size = [], 0
+            yield from self._judge(held, earlier, past)
+
+    def _judge(self, held: Sequence[pa.RecordBatch], earlier: EarlierVersions, past: LakeReader) -> Iterator[Pass]:
+        if not held:
+            return
+        asked = asked_table(row for batch in held for row in asked_of(batch))
+        past.connection.register("asked", asked)
+        writes = past.sql(replay_statement("past_writes"), {"until": earlier.until}).to_arrow_reader(BATCH_ROWS)
+        versions = earlier.of(held, writes)
+        past.connection.unregister("asked")
+        for batch in held:
+            for row in rows_of(batch):
+                event = Event.from_row(row)
+                judge: Callable[[], Passes] = partial(self._passes, event, versions)
+                for number, calls in on_fresh_stack(judge, _UNREAD):
+                    if calls:
+                        yield Pass(event.cluster, event.audit_id, event.ts, event.stage_ts, number, event, calls)
+
+    def _passes(self, event: Event, versions: LogVersions) -> Passes:
+        try:
+            found = attempted_requests(event, versions, self._history)
+            if isinstance(found, NotReplayed):
+                return [(0, self._unknown(event, found))]
+            return [(each.pass_index, self._calls(each, event)) for each in found]
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
+            if not (problem := unfit_body(event)):
+                raise
+            return [(0, self._unknown(event, NotReplayed(problem, Admission.UNKNOWN)))]
+
+    def _calls(self, request: AdmissionRequest, event: Event) -> Sequence[Call]:
+        trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
+        subject = Subject(request, trace, reach_of_event(event), event, self._changes_again(request.resource))
+        calls = self._of_chains(subject)
+        why = self._why_elsewhere(event)
+        return [Call(call.hook, Called.UNKNOWN, why, INSUFFICIENT) for call in calls] if why else calls
+
+    def _why_elsewhere(self, event: Event) -> str:
+        """Why another API server may have served a request; empty if this one did. The other one asks no webhook of this one.
+
+        The API server records the bodies of what it serves itself, and passes on others unread (kube-aggregator
+        pkg/apiserver/handler_proxy.go).
+        """
+        resource = event.resource
+        if resource.group in BUILT_IN_GROUPS or event.request_raw is not None or event.response_raw is not None:
+            return ""
+        name = f"{resource.resource}.{resource.group}"
+        world = self._worlds.at(event.cluster, event.ts)
+        found = world.param("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
+        if isinstance(found, Known) and found.value:
+            return ""
+        return f"no definition of {name} is recorded: another API server may serve it"
+
+    def _of_chains(self, subject: Subject) -> Sequence[Call]:
+        request = subject.request
+        chains = self.chains.at(request.cluster, request.ts)
+        if isinstance(chains, Unknown):
+            return ()
+        world = self._worlds.at(request.cluster, request.ts)
+        authorize = partial(self._rbac.authorize, request.cluster, request.ts)
+        found = [calls_of(chain, subject, world, authorize) for chain in chains]
+        return found[0] if len(found) == 1 else _agreed(found)
+
+    def _plain_subject(self, question: Mapping[str, Any], ts: datetime) -> Subject:
+        """A request that no webhook looks into."""
+        marks = msgspec.json.decode(question["marks"])
+        resource = GroupVersionResource(question["api_group"], question["api_version"], question["resource"])
+        request = AdmissionRequest(
+            cluster=question["cluster"],
+            audit_id="",
+            pass_index=0,
+            ts=ts,
+            operation=Operation(question["operation"]),
+            kind=_NOT_READ,
+            resource=resource,
+            subresource=question["subresource"],
+            namespace=question["namespace"],
+            name=_NOT_READ,
+            user=UserInfo(),
+            dry_run=question["dry_run"],
+            options=_NOT_READ,
+            object=_NOT_READ,
+            old_object=_NOT_READ,
+        )
+        answered = Answered(
+            question["verb"],
+            resource.group,
+            resource.resource,
+            question["subresource"],
+            question["code"],
+            question["reason"],
+            question["message"],
+            marks,
+        )
+        trace = trace_of(marks, question["message"])
+        return Subject(request, trace, reach_of(answered), None, self._changes_again(resource))
+
+    def _unknown(self, event: Event, why: NotReplayed) -> Sequence[Call]:
+        """What is unknown of a request that could not be reconstructed; nothing if it came to no admission."""
+        if why.admission is Admission.NOT_REACHED or reach_of_event(event).at("mutating") is Answer.NOT_REACHED:
+            return ()
+        chains = self.chains.at(event.cluster, event.ts)
+        operation = "DELETE" if event.verb.startswith("delete") else "CREATE" if event.verb == "create" else "UPDATE"
+        target = Target(operation, event.resource, event.subresource, bool(event.namespace))
+        hooks = [] if isinstance(chains, Unknown) else chains[0].candidates(target)
+        return [Call(hook, Called.UNKNOWN, why.reason, INSUFFICIENT) for hook in hooks]
+
+    def _changes_again(self, resource: GroupVersionResource) -> bool:
+        return self._has_mutating_policies or (resource.group, resource.resource) in _CHANGED_BY_PLUGINS
+
+
+def register(reader: LakeReader, name: str, table: pa.Table) -> None:
+    """Make a table known to the SQL of a reader, as a temporary table."""
+    connection = reader.connection
+    connection.register(f"given_{name}", table)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM given_{name}")
+    connection.unregister(f"given_{name}")
+
+
+def _agreed(found: Sequence[Sequence[Call]]) -> list[Call]:
+    """The calls of several chains of which one was in force: unknown where they differ."""
+    by_name: dict[tuple[str, str, str], list[Call]] = {}
+    for calls in found:
+        for call in calls:
+            by_name.setdefault((call.hook.phase, call.hook.configuration, call.hook.webhook.name), []).append(call)
+    agreed = []
+    for calls in by_name.values():
+        decisions = {(call.decision, call.second is True) for call in calls}
+        same = len(calls) == len(found) and len(decisions) == 1
+        if same or {decision for decision, _ in decisions} == {Called.NOMATCH}:
+            agreed.append(calls[0])
+        else:
+            agreed.append(Call(calls[0].hook, Called.UNKNOWN, _IN_FLIGHT, INSUFFICIENT))
+    return agreed

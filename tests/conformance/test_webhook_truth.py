@@ -1,0 +1,162 @@
+"""Every call that recorded webhooks received, predicted from the log and the configurations of that time.
+
+`../shared/data/webhooks-a`: the audit log of a kube-apiserver with 79 webhooks, and every AdmissionReview that they
+received. Reviews of an ambiguous request are left out. A webhook behind a dead port receives nothing; the log shows the attempt.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import zstandard
+
+from ingest.files import ingest_files
+from ingest.lake import Lake
+from ingest.snapshot import ingest_snapshot
+from pipeline.request import Unknown
+from pipeline.runs.window import Window
+from pipeline.stages.webhooks import Call, Called, Phase, trace_of
+from pipeline.stages.webhooks.walk import Walk
+from queries import open_lake
+
+pytestmark = pytest.mark.conformance
+
+SNAPSHOTS = ("0-before", "1-webhooks", "2-end")
+# The smallest counts that this suite has reached; a change that lowers one must say why.
+AGREED_MIN, NOT_CALLED_MIN = 10_000, 3_000
+
+
+class Hook(NamedTuple):
+    """One webhook in one round."""
+
+    configuration: str
+    webhook: str
+    phase: str
+    round: int
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        for line in io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(file), encoding="utf-8"):
+            yield json.loads(line)
+
+
+@pytest.fixture(scope="module")
+def webhooks_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = shared / "data" / "webhooks-a"
+    lake = Lake.create(tmp_path_factory.mktemp("webhooks") / "lake")
+    ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
+    for name in SNAPSHOTS:
+        taken = next(lines(source / "snapshots" / name / "namespaces.json.zst"))["metadata"]["takenAt"]
+        ingest_snapshot(lake, [source / "snapshots" / name], "lab", datetime.fromtimestamp(float(taken), UTC))
+    lake.close()
+    return lake.path
+
+
+class Predicted:
+    """What is predicted of one request: the calls, and the reasons where they are unknown."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[Hook] = Counter()
+        self.unknown: dict[Hook, str] = {}
+        self.decided: Counter[str] = Counter()
+        self.attempts: set[Hook] = set()
+
+    def add(self, call: Call) -> None:
+        phase, name = str(call.hook.phase), call.hook.webhook.name
+        first, second = (Hook(call.hook.configuration, name, phase, number) for number in (0, 1))
+        self.decided[str(call.decision)] += 1
+        if call.decision is Called.UNKNOWN:
+            self.unknown[first] = self.unknown[second] = call.why
+        elif call.decision is Called.CALLED:
+            self.calls[first] += 1
+            if isinstance(call.second, Unknown):
+                self.unknown[second] = call.second.reason
+            elif call.second:
+                self.calls[second] += 1
+
+
+def received(source: Path) -> tuple[dict[str, Counter[Hook]], set[str]]:
+    """The reviews of each request, by webhook and round; and the requests whose reviews cannot be told apart, or had two passes."""
+    reviews: defaultdict[str, Counter[Hook]] = defaultdict(Counter)
+    left_out: set[str] = set()
+    for review in lines(source / "truth.jsonl.zst"):
+        if " of " in review["join"] or review.get("pass") is not None:
+            left_out.add(review["auditID"])
+        hook = Hook(review["configuration"], review["webhook"], review["phase"], review.get("round") or 0)
+        reviews[review["auditID"]][hook] += 1
+    for request in lines(source / "requests.jsonl.zst"):
+        reviews[request["auditID"]] += Counter()
+    return reviews, left_out
+
+
+def test_predicted_calls_are_the_received_reviews(shared: Path, webhooks_lake: Path) -> None:
+    """Webhook by webhook and round by round, every known prediction equals what was received; the rest is counted by reason."""
+    reviews, left_out = received(shared / "data" / "webhooks-a")
+    predicted: defaultdict[str, Predicted] = defaultdict(Predicted)
+    verbs: dict[str, str] = {}
+    with closing(open_lake(webhooks_lake)) as reader:
+        walk = Walk(reader, Window())
+        for found in walk.by_record():
+            event, own = found.event, predicted[found.audit_id]
+            verbs[found.audit_id] = event.verb
+            trace = trace_of(event.annotations, event.message)
+            for call in found.calls:
+                own.add(call)
+                name, phase = call.hook.webhook.name, call.hook.phase
+                if trace.of(phase, call.hook.configuration, name):
+                    own.attempts.add(Hook(call.hook.configuration, name, str(phase), 0))
+        assert not list(walk.plain()), "configurations that change are judged per request"
+    table: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    wrong: list[tuple[object, ...]] = []
+    for audit_id, real in reviews.items():
+        own = predicted[audit_id]
+        if audit_id in left_out:
+            table["request left out: its reviews are ambiguous, or admission ran twice"] += 1
+            continue
+        for hook in real.keys() | own.calls.keys() | own.unknown.keys():
+            if hook in own.unknown:
+                table["unknown"] += 1
+                reasons[f"{own.unknown[hook]} ({'received' if real[hook] else 'not received'})"] += 1
+            elif own.calls[hook] == real[hook]:
+                table["agreed"] += 1
+            elif not real[hook] and hook in own.attempts:
+                # The call failed, or its review was counted for another request at the same time.
+                table["agreed: the log shows the attempt"] += 1
+            elif real[hook] > own.calls[hook] > 0 and verbs[audit_id] == "delete":
+                # A store that finds the object changed asks validating webhooks again (apiserver pkg/registry/generic/registry).
+                table["agreed: a delete asked again"] += 1
+            else:
+                table["wrong"] += 1
+                wrong.append((audit_id, verbs.get(audit_id), *hook, f"predicted {own.calls[hook]}, received {real[hook]}"))
+        table["not called, by a selector or condition"] += own.decided["nomatch"]
+        table["not reached"] += own.decided["unreached"]
+        table["rejected without a call"] += own.decided["error"]
+    for name, count in (*table.most_common(), *((f"  unknown: {why}", count) for why, count in reasons.most_common())):
+        print(f"{count:>8,}  {name}")
+    assert not wrong, wrong[:20]
+    assert table["agreed"] >= AGREED_MIN
+    assert table["not called, by a selector or condition"] >= NOT_CALLED_MIN
+
+
+def test_every_called_webhook_is_predicted(shared: Path, webhooks_lake: Path) -> None:
+    """Each webhook that received a review is called in the prediction, and both phases are there.
+
+    The two webhooks of one request that timed out are unknown: such a request leaves no annotations.
+    """
+    reviews, _ = received(shared / "data" / "webhooks-a")
+    names = {hook.webhook for hooks in reviews.values() for hook in hooks}
+    with closing(open_lake(webhooks_lake)) as reader:
+        calls = [call for found in Walk(reader, Window()).by_record() for call in found.calls]
+    called = {call.hook.webhook.name for call in calls if call.decision is Called.CALLED}
+    assert {name for name in names if ".deadline." not in name} <= called
+    assert {call.hook.phase for call in calls} == set(Phase)
