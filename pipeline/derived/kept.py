@@ -36,11 +36,11 @@ _BATCH_ROWS = 1024
 # The code that decides what a row holds.
 _SOURCES: dict[str, tuple[str, ...]] = {
     "pipeline.history": (),  # all
-    "pipeline.derived": ("admissions.py", "kept.py"),
-    "pipeline.cel": ("projection.py", "values.py"),
+    "pipeline.derived": ("admissions.py", "inputs.py", "kept.py"),
+    "pipeline.cel": ("projection.py", "readset.py", "values.py"),
     "pipeline": ("request.py",),
     "queries": ("reach.py", "reach_rules.py"),
-    "pipeline.replay": ("earlier.py", "past.py"),
+    "pipeline.replay": ("earlier.py", "lanes.py", "past.py"),
     "pipeline.replay.sql": ("planned.sql", "past_writes.sql", "history_events.sql", "history_objects.sql"),
 }
 
@@ -59,10 +59,14 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """The units that a run does not read from events, because they are kept, and those that it keeps."""
+    """The units that a run does not read from events, because they are kept, and those that it keeps.
+
+    `inputs` are the names of the classes whose inputs it keeps.
+    """
 
     covers: frozenset[Unit] = frozenset()
     keeps: frozenset[Unit] = frozenset()
+    inputs: frozenset[tuple[str, ...]] = frozenset()
 
 
 class _Content(msgspec.Struct, frozen=True):

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ingest.errors import LakeError
 from queries import LakeReader
 from queries.catalog import LakeFiles
 
+from ..derived.kept import Keeping, Unit
 from ..runs import RunKind, RunStore, RunSummary, StoredRun
 from ..runs.kinds import in_use
 from ..runs.merge import Merged
@@ -26,12 +28,23 @@ from ..runs.summarize import summarize
 from ..runs.verdicts import VerdictFile
 from ..runs.window import Window, lake_digest
 from .keeping import keep_run, keeping_of, kept_folder, units_of
+from .kept_inputs import found_inputs
 from .parts import counts_of, free, read_settled
 from .plan import ReplayPlan
 from .processes import COLLECTING, share_out, stop
 from .readers import open_for_replay
 from .slices import bucket_requests, partitions_of, slices_of
-from .tasks import JudgeSlice, Task, bucket_tasks, keeping_parts, kept_tasks, look_back_tasks, settled_parts, work_through
+from .tasks import (
+    JudgeInputs,
+    JudgeSlice,
+    Task,
+    bucket_tasks,
+    keeping_parts,
+    kept_tasks,
+    look_back_tasks,
+    settled_parts,
+    work_through,
+)
 from .worker import Replayer
 
 Progress = Callable[[int, int], None]
@@ -114,14 +127,35 @@ class _Crew:
         partitions = partitions_of(plan)
         kept = kept_folder(self._reader)
         keeping, covered = keeping_of(kept, *units_of(plan, replayer.names, replayer.laneless))
+        inputs = self._inputs(replayer, kept)
         with in_use(kept) if kept and kept.is_dir() else nullcontext():
-            _keep_those_of(self._parts, (slices, partitions, sorted(keeping.covers), sorted(keeping.keeps), covered.groups))
+            found = (sorted(keeping.covers), sorted(keeping.keeps), covered.groups, inputs)
+            _keep_those_of(self._parts, (slices, partitions, found))
             yield from self._stage(kept_tasks(covered))
-            yield from self._stage([JudgeSlice(each, keeping) for each in slices])
+            yield from self._stage(inputs)
+            keeping = self._with_inputs(keeping, replayer, kept, inputs)
+            if not all(Unit(*name, is_plain) in keeping.covers for name in replayer.names for is_plain in (False, True)):
+                yield from self._stage([JudgeSlice(each, keeping) for each in slices])
             yield from self._stage(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
             yield from self._stage(bucket_tasks(self._parts, partitions, bucket_requests(plan), keeping))
             if kept:
-                keep_run(kept, self._reader, keeping, replayer.names, keeping_parts(self._parts))
+                keep_run(kept, self._reader, keeping, replayer, keeping_parts(self._parts))
+
+    def _inputs(self, replayer: Replayer, kept: Path | None) -> list[JudgeInputs]:
+        """The tasks for kept inputs. The verdicts of recorded policies may need the answer of each request, which these lack."""
+        if kept is None or self._plan.policies is None or self._plan.window.until is not None:
+            return []
+        return [JudgeInputs(number, path) for number, path in found_inputs(kept, replayer.lanes).items()]
+
+    def _with_inputs(self, keeping: Keeping, replayer: Replayer, kept: Path | None, inputs: Sequence[JudgeInputs]) -> Keeping:
+        """What a run leaves out and keeps, now that the kept inputs are judged."""
+        judged = {replayer.names[task.number] for task in inputs if not task.is_left(self._parts)}
+        covers = keeping.covers | {Unit(*name, True) for name in judged}
+        if kept is None or self._plan.policies is None or self._plan.window != Window():
+            return replace(keeping, covers=covers)
+        known = {task.number for task in inputs}
+        lanes = {replayer.names[number] for number, lane in enumerate(replayer.lanes) if lane is not None and number not in known}
+        return replace(keeping, covers=covers, inputs=frozenset(map(tuple, lanes)))
 
     def _stage(self, tasks: Sequence[Task]) -> Iterator[int]:
         counts = {task.name: task.done(self._parts) for task in tasks}

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -24,7 +24,8 @@ from ..derived.facts import facts_of
 from ..derived.kept import Covered, Keeping, Unit, covered, folder_of, publish
 from ..runs.kinds import unused
 from ..runs.window import Window, object_digest
-from .lanes import LaneName
+from .kept_inputs import InputKeeper, keep_inputs
+from .lanes import Lane, LaneName
 from .plan import ReplayPlan
 from .planning import lane_name
 
@@ -74,11 +75,13 @@ def keeping_of(folder: Path | None, wanted: frozenset[Unit], may_keep: frozenset
 class Keeper:
     """Collects the requests of one part of a run that will be kept."""
 
-    def __init__(self, keeping: Keeping, names: Sequence[LaneName]) -> None:
+    def __init__(self, keeping: Keeping, names: Sequence[LaneName], columns: Mapping[int, Sequence[str]]) -> None:
+        """`columns` are those of the record that policies read, by the number of the class."""
         units = ((number, Unit(*name, is_plain)) for number, name in enumerate(names) for is_plain in (False, True))
         self._wanted = {(number, unit.is_plain) for number, unit in units if unit in keeping.keeps}
         self._left_out: set[tuple[int, bool]] = set()
         self._tables: list[pa.Table] = []
+        self.inputs = InputKeeper([number for number, name in enumerate(names) if name in keeping.inputs], columns)
 
     def wanted(self, batch: pa.RecordBatch) -> list[bool]:
         """For each row of a batch whether it will be kept."""
@@ -103,6 +106,7 @@ class Keeper:
 
     def write(self, folder: Path) -> None:
         """Write what was collected into the folder of a part."""
+        self.inputs.write(folder)
         if self._wanted:
             schema = ADMISSIONS.with_metadata({_LEFT_OUT: msgspec.json.encode(sorted(self._left_out))})
             with pa.ipc.new_file(str(folder / _KEPT), schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
@@ -116,10 +120,32 @@ def _pairs(batch: pa.RecordBatch) -> list[tuple[int, bool]]:
     return list(zip(numbers, plains, strict=True))
 
 
-def keep_run(folder: Path, reader: LakeReader, keeping: Keeping, names: Sequence[LaneName], parts: Iterable[Path]) -> None:
+class Numbered(Protocol):
+    """The classes of a run, by their numbers."""
+
+    names: list[LaneName]
+
+    @property
+    def lanes(self) -> Sequence[Lane | None]:
+        """The lane of each class."""
+        ...
+
+
+def keep_run(folder: Path, reader: LakeReader, keeping: Keeping, classes: Numbered, parts: Sequence[Path]) -> None:
     """Keep what all parts of a finished run collected. A lake that has changed meanwhile, or cannot be written, keeps nothing."""
-    if not keeping.keeps or not _is_present(reader):
+    if not (keeping.keeps or keeping.inputs) or not is_present(reader):
         return
+    if keeping.inputs:
+        numbers = [number for number, name in enumerate(classes.names) if name in keeping.inputs]
+        keep_inputs(folder, classes.lanes, numbers, parts, sum(Path(path).stat().st_size for path in reader.files.events))
+    if keeping.keeps:
+        _keep_requests(folder, keeping, classes.names, parts)
+    if not is_present(reader):  # retention may have come first
+        shutil.rmtree(folder, ignore_errors=True)
+    _forget_others(folder)
+
+
+def _keep_requests(folder: Path, keeping: Keeping, names: Sequence[LaneName], parts: Iterable[Path]) -> None:
     tables: list[pa.Table] = []
     left_out: set[tuple[int, bool]] = set()
     for part in parts:
@@ -132,15 +158,11 @@ def keep_run(folder: Path, reader: LakeReader, keeping: Keeping, names: Sequence
             return
     numbers = {name: number for number, name in enumerate(names)}
     units = [unit for unit in sorted(keeping.keeps) if (numbers[LaneName(*unit[:-1])], unit.is_plain) not in left_out]
-    if not units:
-        return
-    kept = publish(folder, units, [numbers[LaneName(*unit[:-1])] for unit in units], tables)
-    if kept is not None and not _is_present(reader):  # retention may have come first
-        kept.unlink(missing_ok=True)
-    _forget_others(folder)
+    if units:
+        publish(folder, units, [numbers[LaneName(*unit[:-1])] for unit in units], tables)
 
 
-def _is_present(reader: LakeReader) -> bool:
+def is_present(reader: LakeReader) -> bool:
     """Whether a reader reads the files that the lake has now."""
     try:
         lake = Lake.open(reader.files.lake)

@@ -74,7 +74,8 @@ class Lane:
         self._kind = kind_of(self._resource, name.subresource)
         self._names_object = "name" in self.columns
         self._has_object_selector = has_object_selector
-        self._decode = decoder(_with_identity(reads.of("object"), self._names_object))
+        self.reads = _with_identity(reads.of("object"), self._names_object)
+        self._decode = decoder(self.reads)
 
     def value(self, response: str) -> Object | None:
         """The fields that are read of the object in a response; None if the response is not an object of the resource."""

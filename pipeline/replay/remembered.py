@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from ..admission.policies.verdict import Decision, PolicyVerdict
 from ..authorization import RecordedRbac
+from ..cel.projection import decode
 from ..history.fitness import is_fit
 from ..request import Object
 from .collector import Collector
+from .kept_inputs import InputKeeper
 from .lanes import Key, LaneName, lane_of
 from .past import rows_of
 from .policies import Policies
@@ -41,16 +43,19 @@ class Remembered:
         self._rbac = rbac
         self._verdicts: dict[Key, Verdicts | None] = {}  # None: the general path must find them
 
-    def take(self, batch: pa.RecordBatch, builder: Collector, first: int) -> list[int]:
+    def take(self, batch: pa.RecordBatch, builder: Collector, first: int, keeper: InputKeeper | None = None) -> list[int]:
         """Add the verdicts of all requests that need only their own record; returns the rows of the batch that are left.
 
-        `batch` has the columns of `planned.sql`, and `first` is the number of its first row in the builder.
+        `batch` has the columns of `planned.sql`, and `first` is the number of its first row in the builder. The keeper collects
+        what policies read of the requests.
         """
         if not any(self.lanes):
             return list(range(batch.num_rows))
         if len(self._verdicts) > REMEMBERED_MAX:
             self._verdicts.clear()
         left, keys, new = self._keys(batch)
+        if keeper is not None:
+            keeper.add(batch, [(index, key[-1]) for index, key in keys], left)
         rows = rows_of(batch.select(_COLUMNS).take(pa.array([index for index, _ in new.values()], pa.int64())))
         for (key, (_, value)), row in zip(new.items(), rows, strict=True):
             self._verdicts[key] = self._find(value, row)
@@ -86,6 +91,36 @@ class Remembered:
             if key not in self._verdicts and key not in new:
                 new[key] = (index, value)
         return left, keys, new
+
+    def take_kept(self, number: int, inputs: pa.Table) -> list[Verdicts] | None:
+        """The verdicts of kept inputs of a lane, row by row; None if the general path must find some of them.
+
+        `inputs` has the columns INPUTS, in one chunk each.
+        """
+        lane = self.lanes[number]
+        assert lane is not None
+        if not inputs.num_rows:
+            return []
+        columns: dict[str, Any] = {name: inputs.column(name).combine_chunks() for name in inputs.column_names}
+        texts: list[Any] = columns["object"].dictionary.to_pylist()
+        objects: list[int] = columns["object"].indices.to_pylist()
+        read = [columns[name].to_pylist() for name in ("is_created", "namespace")]
+        read += [list(map(_hashable, columns[name].to_pylist())) for name in lane.columns]
+        epochs = self._worlds.epochs(columns["cluster"], columns["ts"])
+        known: dict[tuple[object, ...], int] = {}
+        keys = [known.setdefault(key, len(known)) for key in zip(objects, *read, epochs, strict=True)]
+        first: dict[int, int] = {}
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+        chosen = inputs.drop_columns(["object"]).take(pa.array(first.values(), pa.int64()))
+        found: list[Verdicts] = []
+        for at, record in zip(first.values(), rows_of(chosen), strict=True):
+            its_row = {**record, "class": number, "code": 201 if record["is_created"] else 200}
+            verdicts = self._find(decode(texts[objects[at]]), its_row)
+            if verdicts is None:
+                return None
+            found.append(verdicts)
+        return [found[key] for key in keys]
 
     def _find(self, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
         """The verdicts of a request in its lane; None if the general path may know more."""

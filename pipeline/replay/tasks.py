@@ -27,7 +27,9 @@ from .shelf import ShelfWriter, entries, read_shelf
 from .slices import Bucket, Slice, bucket_requests, buckets_of, partitions_of, slices_of
 from .worker import Replayer, Walk
 
-_SLICE, _PAST, _BUCKET, _KEPT = "slice-", "past-", "bucket-", "kept-"  # names of parts, before their numbers
+# Names of parts, before their numbers.
+_SLICE, _PAST, _BUCKET, _KEPT, _KEPT_INPUTS = "slice-", "past-", "bucket-", "kept-", "inputs-"
+_LEFT = "left"
 _WAITING, _WRITES, _ASKED = "waiting", "writes", "asked.arrow"
 _NOTHING_KEPT = Keeping()
 
@@ -163,6 +165,37 @@ class JudgeKept:
             write_settled(replayer.walk_kept(self.groups, builder).settled(builder), folder)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgeInputs:
+    """Judges the kept inputs of a class of plain requests; `is_left` if events have to be read instead."""
+
+    number: int
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return f"{_KEPT_INPUTS}{self.number:06}"
+
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        return counts_of(parts / self.name)
+
+    def is_left(self, parts: Path) -> bool:
+        """Whether the part, which is done, has left the requests to the events."""
+        return (parts / self.name / _LEFT).exists()
+
+    def do(self, replayer: Replayer, parts: Path) -> None:
+        """See Task."""
+        builder = VerdictBuilder()
+        with making(parts, self.name) as folder:
+            walk = replayer.walk_inputs(self.number, self.path, builder)
+            if walk is None:
+                (folder / _LEFT).touch()
+                walk, builder = Walk(builder), VerdictBuilder()
+            write_settled(walk.settled(builder), folder)
+
+
 def kept_tasks(covered: Covered) -> list[JudgeKept]:
     """The tasks for the requests that are kept."""
     return [JudgeKept(index, groups) for index, groups in enumerate(covered.groups)]
@@ -208,7 +241,7 @@ def parts_of(parts: Path, kind: str = "") -> list[Path]:
 
 def settled_parts(parts: Path) -> list[Path]:
     """The parts that hold verdicts, in their order."""
-    return [*parts_of(parts, _KEPT), *parts_of(parts, _BUCKET), *parts_of(parts, _SLICE)]
+    return [*parts_of(parts, _KEPT), *parts_of(parts, _KEPT_INPUTS), *parts_of(parts, _BUCKET), *parts_of(parts, _SLICE)]
 
 
 def keeping_parts(parts: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from ..admission.policies import Decision, PolicySet, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
 from ..derived.admissions import Outcome, outcome_of_row
+from ..derived.inputs import read_inputs
 from ..derived.kept import Groups, Keeping, read_groups
 from ..history.event import TOO_DEEP, BodyKind, Event, body_kind, head_of
 from ..history.fitness import shows_objects, unfit_body
@@ -34,7 +36,7 @@ from ..runs.window import Window
 from .collector import Collector
 from .earlier import EarlierVersions, asked_of, asked_table
 from .keeping import Keeper
-from .lanes import LaneName
+from .lanes import Lane, LaneName
 from .parts import Settled
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
 from .plan import ReplayPlan
@@ -105,6 +107,11 @@ class Replayer:
         self._earlier = EarlierVersions(plan, self._sessions.enter_context(reader.session()), self._history)
 
     @property
+    def lanes(self) -> Sequence[Lane | None]:
+        """The lane of each class, by its number."""
+        return self._remembered.lanes
+
+    @property
     def laneless(self) -> frozenset[LaneName]:
         """The classes of which each request needs more than its own record."""
         return frozenset(name for name, lane in zip(self.names, self._remembered.lanes, strict=True) if lane is None)
@@ -114,7 +121,8 @@ class Replayer:
         if keeping != self._keeping:
             register_classes(self._narrow, self._classes, keeping)
             self._keeping = keeping
-        return Keeper(keeping, self.names)
+        columns = {number: lane.columns for number, lane in enumerate(self.lanes) if lane is not None}
+        return Keeper(keeping, self.names, columns)
 
     def walk_slice(self, part: Slice, builder: Collector, waiting: ShelfWriter, keeper: Keeper) -> tuple[Walk, pa.Table]:
         """Give the builder the verdicts on the requests of a slice, and shelve the requests that need more than their own record.
@@ -126,7 +134,7 @@ class Replayer:
         self._show(part)
         parameters = {**self._window.parameters, "partitions": self._partitions}
         for batch in self._narrow.sql(statement("planned"), parameters).to_arrow_reader(BATCH_ROWS):
-            left = self._remembered.take(batch, walk.builder, walk.add(batch))
+            left = self._remembered.take(batch, walk.builder, walk.add(batch), keeper.inputs)
             refused = _refusals(batch, left)
             walk.not_evaluated.update(found.reason for found in refused.values())
             wanted = keeper.wanted(batch)
@@ -183,6 +191,25 @@ class Replayer:
             for index, row in enumerate(rows_of(batch), first):
                 event, outcome = outcome_of_row(row)
                 self._settle(walk, index, event, outcome, row["unfit"])
+        return walk
+
+    def walk_inputs(self, number: int, path: Path, builder: Collector) -> Walk | None:
+        """Give the builder the verdicts on the kept inputs of a lane; None if the events of its requests must be read."""
+        try:
+            inputs = read_inputs(path)
+        except (OSError, pa.ArrowException):
+            return None
+        if self._window.since is not None:
+            moments = pa.scalar(self._window.since, inputs.schema.field("ts").type)
+            inputs = inputs.filter(pc.greater_equal(inputs["ts"], moments)).combine_chunks()
+        found = self._remembered.take_kept(number, inputs)
+        if found is None:
+            return None
+        walk = Walk(builder)
+        for batch in inputs.select(IDENTITY).to_batches():
+            walk.add(batch)
+        for row, verdicts in enumerate(found):
+            builder.add(row, verdicts)
         return walk
 
     def close(self) -> None:
