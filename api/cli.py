@@ -55,7 +55,7 @@ COMMANDS = {
     "stack": "Show whether a stack stays in its namespace",
     "gate": "Decide in CI, with an exit code",
     "policy": "Measure the CEL cost of policies",
-    "schema": "Check CustomResourceDefinitions as an API server does",
+    "schema": "Check CustomResourceDefinitions and their objects",
     "watch": "Replay events as they arrive",
 }
 _LAKE_HELP = "The folder that keeps the events."

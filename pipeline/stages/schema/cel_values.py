@@ -11,12 +11,29 @@ from base64 import urlsafe_b64decode
 from typing import Any, Final
 
 from ...cel.schema_types import escape
-from ...cel.times import parse_duration, parse_timestamp
+from ...cel.times import parse_timestamp
 from ...cel.values import CelError, Duration, Timestamp, Unknown, Value
+from .formats import duration_of
 from .props import Props
 
 _META: Final = Props(type="object", properties={"name": Props(type="string"), "generateName": Props(type="string")})
 _TEXT: Final = Props(type="string")
+_WANTED: Final[dict[str, tuple[tuple[type, ...], str]]] = {
+    "object": ((dict,), "a map for the provided schema with type=object"),
+    "array": ((list,), "an array for the provided schema with type=array"),
+    "string": ((str,), "string"),
+    "number": ((int, float), "float"),
+    "integer": ((int,), "int"),
+    "boolean": ((bool,), "bool"),
+}
+_GO: Final[dict[type, str]] = {
+    str: "string",
+    int: "int64",
+    float: "float64",
+    bool: "bool",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
 _CHANGED_TEXTS: Final = frozenset(("duration", "date", "date-time", "byte"))
 
 
@@ -28,25 +45,43 @@ def with_meta(schema: Props) -> Props:
 
 
 def cel_value(value: Any, schema: Props) -> Value:
-    """A value of this schema as a CEL value; Unknown where upstream evaluates to an error that depends on Go's types."""
+    """A value of this schema as a CEL value; Unknown where it holds a value that its schema does not describe."""
+    problem = mismatch(value, schema)
+    return Unknown(problem) if problem else _converted(value, schema)
+
+
+def mismatch(value: Any, schema: Props) -> str:
+    """Upstream's error for a value that its schema does not describe; empty for all others."""
     if value is None:
-        return None if schema.nullable else Unknown("a null that the schema does not allow")
+        return "" if schema.nullable else "invalid data, got null for schema with nullable=false"
+    kind = value.__class__
     if schema.is_int_or_string:
+        return "" if kind in (str, int) else "invalid data, expected XIntOrString value to be either a string or integer"
+    wanted, words = _WANTED.get(schema.type, ((kind,), ""))
+    if kind in wanted:
+        return ""
+    return (
+        f"invalid data, expected {words}"
+        if schema.type in ("object", "array")
+        else f"invalid data, expected {words}, got {_GO[kind]}"
+    )
+
+
+def _converted(value: Any, schema: Props) -> Value:
+    if value is None or schema.is_int_or_string:
         return value
     if schema.is_embedded_resource and schema.type == "object":
         schema = with_meta(schema)
     match schema.type:
-        case "object" if isinstance(value, dict):
+        case "object":
             return _object(value, schema)
-        case "array" if isinstance(value, list):
+        case "array":
             items = schema.items
             return value if items is None else [cel_value(item, items) for item in value]
-        case "string" if isinstance(value, str):
+        case "string":
             return _text(value, schema.format) if schema.format in _CHANGED_TEXTS else value
-        case "number" if isinstance(value, int) and not isinstance(value, bool):
+        case "number":
             return float(value)
-        case "integer" if isinstance(value, float):
-            return Unknown("a double where the schema has an integer")
     return value
 
 
@@ -67,7 +102,7 @@ def _text(value: str, format_: str) -> Value:
         if format_ == "byte":
             found = urlsafe_b64decode(value)
         elif format_ == "duration":
-            found = parse_duration(value)
+            found = duration_of(value)
         else:
             found = parse_timestamp(value if format_ == "date-time" else f"{value}T00:00:00Z")
     except (CelError, binascii.Error):

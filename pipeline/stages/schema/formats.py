@@ -13,15 +13,18 @@ from email.utils import parseaddr
 import re2
 
 from ...cel.library.formats import is_date
-from ...cel.library.url import parse_request_uri
+from ...cel.library.url import UrlError, parse_request_uri
 from ...cel.times import parse_duration
-from ...cel.values import CelError
+from ...cel.values import Duration
 
 Version = tuple[int, int]
 _NAMES_SINCE: Version = (1, 34)
+_QUIET = re2.Options()
+_QUIET.log_errors = False  # RE2 logs when it takes its slower way for a long pattern.
 _HOSTNAME = re2.compile(
     r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)"
-    r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
+    r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$",
+    options=_QUIET,
 )
 _DURATION_TERM = re.compile(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)")
 _UNITS = (
@@ -34,6 +37,7 @@ _UNITS = (
     ("d", "day"),
     ("w", "wk", "week"),
 )
+_UNITS_NS = (1, 10**3, 10**6, 10**9, 60 * 10**9, 3600 * 10**9, 86400 * 10**9, 7 * 86400 * 10**9)
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 _OCTETS_V4, _BITS_V4, _BITS_V6 = 4, 32, 128
 
@@ -49,15 +53,21 @@ def _is_date_time(text: str) -> bool:
     return bool(separator) and is_date(date) and found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
 
 
+def duration_of(text: str) -> Duration | None:
+    """What Go's time.ParseDuration reads, or the sum of all numbers with a unit such as `3 days` in a text; None without any."""
+    if (found := parse_duration(text)) is not None:
+        return found
+    terms = [
+        int(number) * unit_ns
+        for number, unit in _DURATION_TERM.findall(text)
+        for variants, unit_ns in zip(_UNITS, _UNITS_NS, strict=True)
+        if unit.lower() in variants or unit.lower().startswith(variants[-1])
+    ]
+    return Duration(sum(terms)) if terms and sum(terms) < 2**63 else None
+
+
 def _is_duration(text: str) -> bool:
-    """What Go's time.ParseDuration reads, or any text with a number and a unit such as `3 days` in it."""
-    if parse_duration(text) is not None:
-        return True
-    return any(
-        unit.lower() in (variant.lower() for variant in variants) or unit.lower().startswith(variants[-1])
-        for _, unit in _DURATION_TERM.findall(text)
-        for variants in _UNITS
-    )
+    return duration_of(text) is not None
 
 
 def _sloppy_v4(text: str) -> bool:
@@ -134,14 +144,14 @@ def _is_credit_card(text: str) -> bool:
 def _is_uri(text: str) -> bool:
     try:
         parse_request_uri(text)
-    except CelError:
+    except UrlError:
         return False
     return True
 
 
 def _is_email(text: str) -> bool:
     """An address as Go's net/mail reads it; the local part may be quoted, and a name may come before it."""
-    address = parseaddr(text, strict=True)[1]
+    address = parseaddr(text)[1]
     local, at, domain = address.rpartition("@")
     return bool(at and local and domain) and re.fullmatch(r'[^\s@<>"(),:;\\]+|"[^"]*"', local) is not None and ".." not in address
 

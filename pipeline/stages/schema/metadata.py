@@ -43,7 +43,6 @@ _FIELDS: Final[dict[str, Any]] = {
     "finalizers": _TEXTS,
     "managedFields": _MANAGED,
 }
-_KEPT_EMPTY: Final = frozenset(("creationTimestamp", "apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"))
 _GO_TYPES: Final = {
     "uid": "types.UID",
     "operation": "v1.ManagedFieldsOperationType",
@@ -51,7 +50,12 @@ _GO_TYPES: Final = {
     "managedFields": "[]v1.ManagedFieldsEntry",
 }
 _JSON: Final[dict[type, str]] = {bool: "bool", str: "string", int: "number", float: "number", list: "array", dict: "object"}
-_ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
+_OWNER_TEXTS: Final = {
+    "apiVersion": "version must not be empty",
+    "kind": "must not be empty",
+    "name": "must not be empty",
+    "uid": "must not be empty",
+}
 
 
 class MetadataError(Exception):
@@ -257,10 +261,14 @@ def metadata_errors(
     if metadata.get("generation", 0) < 0:
         yield invalid(child(path, "generation"), metadata["generation"], "must be greater than or equal to 0")
     yield from _map_errors(metadata, path)
-    for number, owner in enumerate(metadata.get("ownerReferences") or ()):
-        for field in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(field):
-                yield required(child(index(child(path, "ownerReferences"), number), field), "must not be empty")
+    for owner in metadata.get("ownerReferences") or ():
+        for name, text in _OWNER_TEXTS.items():
+            if not owner.get(name):
+                yield invalid(child(child(path, "ownerReferences"), name), "", text)
+    for number, entry in enumerate(metadata.get("managedFields") or ()):
+        if entry.get("operation") not in ("Apply", "Update"):
+            where = child(index(child(path, "managedFields"), number), "operation")
+            yield invalid(where, entry.get("operation", ""), "must be `Apply` or `Update`")
     for finalizer in metadata.get("finalizers") or ():
         for problem in RULES.qualified_name(finalizer):
             yield invalid(child(path, "finalizers"), finalizer, problem)
@@ -271,7 +279,7 @@ def _map_errors(metadata: dict[str, Any], path: str) -> Iterator[FieldError]:
         for problem in RULES.qualified_name(name):
             yield invalid(child(path, "labels"), name, problem)
         for problem in RULES.label_value(value):
-            yield invalid(key(child(path, "labels"), name), value, problem)
+            yield invalid(child(path, "labels"), value, problem)
     annotations = metadata.get("annotations") or {}
     for name in annotations:
         for problem in RULES.qualified_name(name.lower()):

@@ -14,9 +14,10 @@ import msgspec
 from ...cel.library.gotext import quote
 from ...cel.program import COST_LIMIT, Program
 from ...cel.values import NONE, CelError, Optional, Unknown, Value
-from .cel_values import cel_value, with_meta
+from .cel_values import cel_value, mismatch, with_meta
 from .correlation import Correlated, MapList
 from .field_errors import OMITTED, FieldError, Reason, child, duplicate, forbidden, index, invalid, key, required
+from .props import Props
 from .rules import CompiledRule, NodeRules
 
 BUDGET: Final = 10_000_000  # of all rules over one object: kubernetes/apiserver pkg/apis/cel/config.go RuntimeCELCostBudget
@@ -108,6 +109,7 @@ class _RuleRun:
 
     def rules_of(self, rules: NodeRules, value: Any, old: Any, place: _Place, path: str) -> None:
         schema = with_meta(rules.schema) if rules.is_resource else rules.schema
+        problem = mismatch(value, schema)  # Then every rule that reads `self` has this error.
         reads_old = any(each.uses_old_self for each in rules.rules)
         activation: dict[str, Value] = {"self": cel_value(value, schema)}
         sizes = {} if self.counts else {"self": _size(value)}
@@ -122,6 +124,15 @@ class _RuleRun:
                 self.outcome.errors.append(invalid(path, schema.type, f"rule compile error: {each.error}"))
                 continue
             if each.program is None or (each.uses_old_self and old is None and not each.rule.optional_old_self):
+                continue
+            if each.compares_lists and (_has_unordered(value, schema) or _has_unordered(old, schema)):
+                where = path or "the root"
+                self.outcome.unknown.append(
+                    f"a rule at {where} compares lists whose order does not count: Hindcast cannot do that yet"
+                )
+                continue
+            if problem:
+                self.failed(each, problem, schema.type, path)
                 continue
             variables = {**activation, "oldSelf": optional} if each.rule.optional_old_self else activation
             self.rule(each, each.program, variables, sizes, value, schema.type, place, path)
@@ -200,6 +211,17 @@ class _RuleRun:
             raise _StopError
         self.left -= cost
         return result
+
+
+def _has_unordered(value: Any, schema: Props | None) -> bool:
+    """Whether a value holds a list of type set or map with several items, which upstream compares without order."""
+    if isinstance(value, list):
+        if schema is not None and schema.list_type in ("set", "map") and len(value) > 1:
+            return True
+        return schema is not None and any(_has_unordered(item, schema.items) for item in value)
+    if isinstance(value, dict) and schema is not None:
+        return any(_has_unordered(item, schema.properties.get(name) or schema.values) for name, item in value.items())
+    return False
 
 
 def _size(value: Any) -> int:

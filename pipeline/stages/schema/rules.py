@@ -17,12 +17,14 @@ from ...cel.estimate import Path, estimate, schema_sizes
 from ...cel.program import Program
 from ...cel.ranges import Range
 from ...cel.schema_types import REQUEST_BYTES_MAX, SchemaType, escape, schema_type
-from ...cel.types import BOOL, STRING, Type, optional_of
+from ...cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, TYPE, UINT, Type, optional_of
 from .field_paths import FieldPathError, field_path
 from .formats import Version
 from .props import Props, Rule
 
 _TYPE_NAME: Final = "selfType"
+_COMPARING: Final = frozenset(("_==_", "_!=_", "_+_", "@in"))
+_WITHOUT_LISTS: Final = frozenset(each.name for each in (BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, TYPE, UINT))
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class CompiledRule:
     message_error: str = ""
     message_cost_max: int = 0
     path: str = ""
+    compares_lists: bool = False  # Whether it compares or joins values that may hold lists.
 
     @property
     def shown(self) -> str:
@@ -145,6 +148,7 @@ def _rule(rule: Rule, environment: Environment, schema: Props, type_: SchemaType
         message_error=message_error,
         message_cost_max=0 if message is None else _cost_max(message, environment, type_),
         path=path,
+        compares_lists=_compares_lists(program, environment),
     )
 
 
@@ -162,6 +166,18 @@ def _cost_max(program: Program, environment: Environment, type_: SchemaType) -> 
         return schema_sizes({path[0]: type_})(path, kind) if path else None
 
     return estimate(program.ast, checked, environment.scope, sizes).max
+
+
+def _compares_lists(program: Program, environment: Environment) -> bool:
+    types = check(program.ast, environment.scope, program.text).types
+    pending: list[ast.Expr] = [program.ast]
+    while pending:
+        node = pending.pop()
+        operands = node.arguments if isinstance(node, ast.Call) and node.function in _COMPARING else ()
+        if any(types.get(each.id, DYN).name not in _WITHOUT_LISTS for each in operands):
+            return True
+        pending += ast.children(node)
+    return False
 
 
 def cardinality_max(type_: SchemaType) -> int:
