@@ -23,8 +23,9 @@ from .pages.errors import for_reader
 from .pages.html import STATIC_TYPES
 from .readers import NotAReaderError, Readers
 
-# The style and the script hold no data, and the page that asks for a token needs them.
-_OPEN_PATHS = frozenset({"/healthz", *(f"/static/{name}" for name in STATIC_TYPES)})
+# The style and the script hold no data, and the pages that ask for a token or refuse a name need them.
+_STATIC_PATHS = frozenset(f"/static/{name}" for name in STATIC_TYPES)
+_OPEN_PATHS = _STATIC_PATHS | {"/healthz"}
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _AUTHORIZATION_BYTES_MAX = 20_000
 # Pages bring their own content policy; every other answer is data, and nothing in it may run.
@@ -64,7 +65,8 @@ class Gate:
 
     def _refuse_origin(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        if self._hosts is not None and not answers_to(host, self._hosts):
+        is_static = scope["path"] in _STATIC_PATHS and scope["method"] in _SAFE_METHODS
+        if self._hosts is not None and not is_static and not answers_to(host, self._hosts):
             hint = "use the address it listens on, or let readers show a token: --query-tokens"
             return error_response(403, "wrong_host", f"this server does not answer to the name {ascii(host)[:80]}", hint)
         origin = headers.get("origin")

@@ -7,6 +7,8 @@ again.
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
 import socket
 import ssl
@@ -21,11 +23,21 @@ _HEAD_BYTES_MAX = 16 * 1024
 _BODY_BYTES_DROPPED = 1024 * 1024
 _REQUEST_SECONDS_MAX = 2.0
 _LINGER_SECONDS_MAX = 1.0
+_STYLE = """
+body { margin: 12vh auto; padding: 0 1rem; max-width: 34rem; font: 1rem/1.5 system-ui, sans-serif; color: #17202c;
+  background: #f6f7f9; }
+h1 { font-size: 1.6rem; line-height: 1.2; }
+@media (prefers-color-scheme: dark) { body { color: #e6ebf2; background: #0f141a; } }
+"""
+# No other style, and nothing else, may run or load.
+_STYLE_DIGEST = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _PAGE = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
-<meta http-equiv="refresh" content="{RETRY_AFTER_SECONDS}"><title>Hindcast is starting</title></head>
-<body><h1>Hindcast is starting</h1><p>This page asks again by itself until the pages are there.</p></body></html>
+<meta http-equiv="refresh" content="{RETRY_AFTER_SECONDS}"><title>Hindcast is starting</title>
+<style>{_STYLE}</style></head>
+<body><main><h1>Hindcast is starting</h1>
+<p>The pages need some seconds. This page loads again by itself until they are there.</p></main></body></html>
 """
 
 
@@ -119,7 +131,7 @@ def answer_to(head: bytes) -> bytes:
         f"Content-Length: {len(body.encode())}",
         f"Retry-After: {RETRY_AFTER_SECONDS}",
         "Cache-Control: no-store",
-        "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
+        f"Content-Security-Policy: default-src 'none'; style-src 'sha256-{_STYLE_DIGEST}'; frame-ancestors 'none'",
         "X-Content-Type-Options: nosniff",
         "Connection: close",
     ]

@@ -24,7 +24,7 @@ from ..explanations import Explanations
 from ..jobs import Jobs, Order, State
 from ..kept import report_of
 from ..waiting import PAGE_SECONDS, in_time
-from . import evidence, overview
+from . import evidence, of_stage, overview
 from .cost import cost_view
 from .errors import error_page
 from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
@@ -76,7 +76,7 @@ def _check_names(request: Request, known: Sequence[str]) -> None:
     for name in request.query_params:
         if name not in known:
             raise InputError(
-                f"{ascii(name)[:60]} is not a parameter of this page", f"there are {', '.join(known)}" if known else "it takes none"
+                f"{ascii(name)[:60]} is not a parameter of this page", f"it takes {', '.join(known) or 'no parameters'}"
             )
 
 
@@ -154,6 +154,13 @@ async def show_runs(request: Request, asker: Asking, asked: Asks, policy: Text =
 @router.get("/runs/{run_id}")
 async def show_run(request: Request, asker: Asking, asked: Asks, selection: Selected, run_id: str) -> Response:
     """Show one replay: the verdicts on its policies, and the requests that it left out."""
+    if not of_stage.is_of_policies(run_reads.run(asker.lake, run_id)):
+        of_roles = await asker.ask(of_stage.stage_overview, run_id, asked)
+        return (
+            file_of(of_roles["tables"], asked)
+            if asked.form
+            else page(request, "stage_run.html.j2", section="/", words=of_stage.WORDS, **of_roles)
+        )
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
     found = await asker.ask(overview.run_overview, run_id, asked, selection)

@@ -43,7 +43,7 @@ def known_parameters(request: Request) -> None:
     known = sorted(entry["name"] for entry in described if entry["in"] == "query")
     for name in request.query_params:
         if name not in known:
-            raise InputError(f"{ascii(name)[:60]} is not a parameter here", f"there are {', '.join(known) or 'none'}")
+            raise InputError(f"{ascii(name)[:60]} is not a parameter here", f"it takes {', '.join(known) or 'no parameters'}")
 
 
 def _format_of(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from api.cli import run
 from api.heads import HeadAsGet
+from api.settings import Settings
 from tests.markup import faults, read_page
+from tests.pipeline.stages.test_authorization_stage import BY_ALL, PODS, RBAC, SEE, binding_of, event, written
+from tests.querying import QueryClient
+from tests.recording import take_in
 from tests.walking import Pages, main
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -53,6 +59,9 @@ def test_a_stranger_with_a_browser_reads_a_page(pages: Pages) -> None:
     response = pages.answer("/", headers={**BROWSER, "Host": "elsewhere.example"})
     assert response.status_code == 403
     assert "does not answer to the name" in main(read_page(response.text))
+    style = next(link.attributes["href"] for link in read_page(response.text).all("link") if "css" in link.attributes["href"])
+    assert pages.answer(style, headers={"Host": "elsewhere.example"}).status_code == 200
+    assert pages.answer(style, "POST", headers={"Host": "elsewhere.example"}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -88,3 +97,30 @@ def test_the_head_of_a_stream_is_the_whole_answer() -> None:
         ("http.response.start", None, None),
         ("http.response.body", b"", False),
     ]
+
+
+def test_a_replay_of_roles_has_a_page(tmp_path: Path) -> None:
+    """Such a replay stands in the list of replays, so its link leads to a page and not to an error."""
+    lake = take_in(
+        tmp_path / "lake",
+        [
+            written(-2, "ClusterRole", "cluster-admin", {"rules": []}),
+            written(-1, "ClusterRoleBinding", "cluster-admin", binding_of("cluster-admin", "root")),
+            written(1, "ClusterRole", "see", SEE),
+            written(2, "ClusterRoleBinding", "all", binding_of("see", "ann")),
+            *(event(number, "ann", "get", PODS, BY_ALL) for number in range(10, 14)),
+        ],
+    )
+    roles = tmp_path / "roles.yaml"
+    roles.write_text(f"{{apiVersion: {RBAC}/v1, kind: ClusterRole, metadata: {{name: see}}, rules: []}}")
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(roles), "--workers", "1"]) == 0
+    (stored,) = (lake / "runs").iterdir()
+    with QueryClient(Settings(lake=lake)) as client:
+        pages = Pages(client)
+        found = pages.page(pages.link("/", stored.name))
+        text = main(found)
+        assert "Replay of authorization" in text
+        assert "newly denied" in text
+        assert "ann" in text
+        rows = pages.answer(f"/runs/{stored.name}?table=affected&format=json").json()["rows"]
+        assert [(row["flip"], row["requests"], row["user"], row["verb"]) for row in rows] == [("newly denied", 4, "ann", "get")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
 import os
@@ -19,7 +21,7 @@ import trustme
 from api import priorities
 from api.settings import Settings
 from api.sockets import listen
-from api.starting import StartingAnswers
+from api.starting import StartingAnswers, answer_to
 from tests.serving import RunningServer
 
 _PATIENCE_SECONDS = 60.0
@@ -53,6 +55,9 @@ def test_a_browser_gets_a_page_that_asks_again_and_a_program_an_error(port: int)
     assert (status, kind) == (503, "text/html; charset=utf-8")
     assert b"Hindcast is starting" in page
     assert b'http-equiv="refresh"' in page
+    style = page.split(b"<style>")[1].split(b"</style>")[0]
+    policy = answer_to(b"GET / HTTP/1.1\r\nAccept: text/html\r\n\r\n").split(b"\r\n\r\n")[0]
+    assert b"style-src 'sha256-" + base64.b64encode(hashlib.sha256(style).digest()) + b"'" in policy
     status, kind, body = asked(to(port), "POST", b"x" * 300_000)
     assert (status, kind, json.loads(body)["error"]["code"]) == (503, "application/json", "starting")
     assert asked(to(port), "HEAD")[2] == b""

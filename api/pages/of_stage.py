@@ -1,0 +1,68 @@
+"""The page of a replay of another stage than policies: how its verdicts differ from the record, and for whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.admission.policies.verdict import STAGE
+from pipeline.runs import RunStore
+from pipeline.runs.flips import Flipped, count_flips, flips
+from pipeline.stages.verdict import Flip
+
+from .. import run_reads
+from ..errors import NotFoundError
+from ..reads import Source
+from ..run_reads import Run
+from .tables import Asked, Column, table
+
+# Each kind of difference in words, what needs a look first.
+WORDS = {
+    Flip.NEWLY_DENIED: "newly denied",
+    Flip.NEWLY_ALLOWED: "newly allowed",
+    Flip.CHANGED: "changed",
+    Flip.UNKNOWN: "unknown",
+    Flip.STILL_DENIED: "still denied",
+    Flip.SAME: "same",
+}
+_UNCHANGED = (Flip.STILL_DENIED, Flip.SAME)
+_COUNT_COLUMNS: tuple[Column[tuple[str, int]], ...] = (
+    Column("flip", "Against the record", lambda row: row[0]),
+    Column("requests", "Requests", lambda row: row[1], "n"),
+)
+_COLUMNS: tuple[Column[Flipped], ...] = (
+    Column("flip", "Outcome", lambda row: WORDS[Flip(row.flip)]),
+    Column("requests", "Requests", lambda row: row.requests, "n"),
+    Column("user", "User", lambda row: row.user_name or ""),
+    Column("verb", "Verb", lambda row: row.verb),
+    Column("resource", "Resource", lambda row: row.resource),
+    Column("namespace", "Namespace", lambda row: row.namespace or ""),
+    Column("why", "Why", lambda row: row.why or "", "wide"),
+    Column("rule", "Rule", lambda row: row.rule_ref or ""),
+    Column("last_ts", "Last", lambda row: row.last_ts, "time"),
+    Column("example", "", lambda row: row.example),
+)
+
+
+def is_of_policies(run: Run) -> bool:
+    """Whether a replay judged policies, so that readiness reports and pages of policies are about it."""
+    return run.stage == STAGE
+
+
+def stage_overview(source: Source, run_id: str, asked: Asked) -> dict[str, Any]:
+    """Everything that the page shows. Raises NotFoundError for a replay that does not exist or is not finished."""
+    run = run_reads.run(source.lake, run_id)
+    if not run.finished or run.summary is None:
+        raise NotFoundError(f"replay {run_id} is not finished", "it goes on when the same manifests are replayed again")
+    found = flips(source.reader, RunStore(source.lake).run(run_id).verdicts)
+    counts = count_flips(found)
+    totals = [(words, counts[flip]) for flip, words in WORDS.items() if counts[flip]]
+    changed = [row for row in found if row.flip not in _UNCHANGED]
+    manifests = run_reads.run_plan(source.lake, run_id).get("manifests", [])
+    return {
+        "run": run,
+        "manifests": len(manifests),
+        "tables": {
+            "counts": table(asked, "counts", "Requests by outcome, compared with the record", _COUNT_COLUMNS, totals),
+            "affected": table(asked, "affected", "Requests whose outcome changes or is unknown", _COLUMNS, changed),
+        },
+    }
