@@ -45,6 +45,7 @@ COMMANDS = {
     "compact": "Merge small files",
     "expire": "Delete old events, or only their bodies",
     "violations": "Count the failures that the cluster recorded",
+    "webhooks": "Show what admission webhooks did",
     "runs": "List, show and remove stored replays",
     "replay": "Count the decisions that policies would have made",
     "calibrate": "Compare the replay with the recorded outcomes",

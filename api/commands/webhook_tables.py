@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from api.output import Column, Table
 from pipeline.runs import RunSummary
+from pipeline.stages.webhooks.behaviour import Behaviour, Traced
 from pipeline.stages.webhooks.interception import Intercepted, NotCalled
 
 _LOWER_BOUND = "a conflict or a delete may ask webhooks again, which leaves no trace: the calls are a lower bound"
@@ -35,3 +36,33 @@ def interception_tables(summary: RunSummary, found: Sequence[Intercepted], not_c
         Table("webhooks", columns, rows, title, (_LOWER_BOUND, _UNASKED)),
         Table("not_called", reasons, why, "Requests that do not call a webhook, and why"),
     ]
+
+
+def behaviour_table(found: Sequence[Behaviour], traces: Traced) -> Table:
+    """What each webhook did, as far as it left a trace."""
+    columns = [
+        Column("webhook", may_shorten=True),
+        Column("configuration", wide=True),
+        Column("phase"),
+        Column("attempts", number=True),
+        Column("second", "SECOND ROUND", number=True, wide=True),
+        Column("mutated", number=True),
+        Column("patches", number=True, wide=True),
+        Column("operations", "PATCH OPERATIONS", number=True, wide=True),
+        Column("denied", number=True),
+        Column("failed_open", "FAILED OPEN", number=True),
+        Column("failed_closed", "FAILED CLOSED", number=True),
+        Column("annotated", "OWN ANNOTATIONS", number=True, wide=True),
+        Column("requests", number=True, wide=True),
+        Column("first_ts", "FIRST", wide=True),
+        Column("last_ts", "LAST", wide=True),
+    ]
+    rows = [[getattr(each, column.key) for column in columns] for each in found]
+    silent = traces.reached - traces.traced
+    share = f" ({silent / traces.reached:.1%})" if traces.reached else ""
+    notes = (
+        f"{silent:,} of {traces.reached:,} requests that came to validating webhooks{share} show no trace of any webhook",
+        "a validating webhook that admits leaves no trace: its attempts are those with a denial or a failure",
+        "of several webhooks that deny one request, the answer names one",
+    )
+    return Table("webhooks", columns, rows, "What webhooks did, as far as the log shows", notes)

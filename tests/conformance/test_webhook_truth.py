@@ -24,6 +24,7 @@ from ingest.snapshot import ingest_snapshot
 from pipeline.request import Unknown
 from pipeline.runs.window import Window
 from pipeline.stages.webhooks import Call, Called, Phase, trace_of
+from pipeline.stages.webhooks.behaviour import behaviour
 from pipeline.stages.webhooks.walk import Walk
 from queries import open_lake
 
@@ -160,3 +161,19 @@ def test_every_called_webhook_is_predicted(shared: Path, webhooks_lake: Path) ->
     called = {call.hook.webhook.name for call in calls if call.decision is Called.CALLED}
     assert {name for name in names if ".deadline." not in name} <= called
     assert {call.hook.phase for call in calls} == set(Phase)
+
+
+def test_the_behaviour_report_counts_every_annotation(shared: Path, webhooks_lake: Path) -> None:
+    """The recording counted the annotations of each kind; the report has as many attempts, patches and failures."""
+    told = json.loads((shared / "data" / "webhooks-a" / "counts.json").read_text())["annotations"]
+
+    def count(kind: str) -> int:
+        return sum(number for name, number in told.items() if name.startswith(f"{kind}.webhook.admission.k8s.io/"))
+
+    with closing(open_lake(webhooks_lake)) as reader:
+        found = behaviour(reader, Window())
+    mutating, validating = ([each for each in found if each.phase == phase] for phase in Phase)
+    assert sum(each.attempts for each in mutating) == count("mutation")
+    assert sum(each.patches for each in mutating) == count("patch")
+    assert sum(each.failed_open for each in mutating) == count("failed-open.mutation")
+    assert sum(each.failed_open for each in validating) == count("failed-open.validating")

@@ -1,0 +1,89 @@
+"""`hindcast webhooks`: what recorded webhooks did; and the tables of a replay of webhooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.cli import run
+from tests.recording import Log, take_in
+
+MUTATION, PATCH = "mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/"
+SET = {"configuration": "a", "webhook": "set.example.com"}
+FILE = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: guard}
+webhooks:
+- name: names.guard.example.com
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: ["*"], resources: [configmaps]}]
+  clientConfig: {service: {namespace: guard, name: guard}}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+"""
+
+
+def config_map(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop", "uid": name}}
+
+
+def refused(code: int, message: str) -> dict[str, Any]:
+    return {"responseStatus": {"metadata": {}, "code": code, "message": message, "status": "Failure"}}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    log = Log()
+    called = json.dumps({**SET, "mutated": True})
+    patch = json.dumps({**SET, "patch": [{"op": "add", "path": "/data", "value": {}}] * 2, "patchType": "JSONPatch"})
+    log.write(
+        "create",
+        config_map("a"),
+        annotations={
+            f"{MUTATION}round_0_index_0": called,
+            f"{MUTATION}round_1_index_0": json.dumps({**SET, "mutated": False}),
+            f"{PATCH}round_0_index_0": patch,
+            "set.example.com/why": "because",
+            "failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "open.example.com",
+        },
+    )
+    denial = 'admission webhook "set.example.com" denied the request: no'
+    attempt = {f"{MUTATION}round_0_index_0": json.dumps({**SET, "mutated": False})}
+    log.write("create", config_map("b"), annotations=attempt, **refused(403, denial))
+    log.write("create", config_map("c"), **refused(403, 'admission webhook "names.guard.example.com" denied the request: no'))
+    failure = 'Internal error occurred: failed calling webhook "names.guard.example.com": failed to call webhook: EOF'
+    log.write("create", config_map("d"), **refused(500, failure))
+    log.write("create", config_map("e"))
+    return take_in(tmp_path / "lake", log.lines)
+
+
+def test_each_webhook_has_what_its_traces_show(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-q", "--lake", str(lake), "webhooks", "-o", "json"]) == 0
+    rows = {row["webhook"]: row for row in json.loads(capsys.readouterr().out)["webhooks"]}
+    names = ("phase", "requests", "attempts", "second", "mutated", "patches", "operations", "denied", "failed_open",
+             "failed_closed", "annotated")  # fmt: skip
+    assert {webhook: tuple(row[name] for name in names) for webhook, row in rows.items()} == {
+        "set.example.com": ("mutating", 2, 3, 1, 1, 1, 2, 1, 0, 0, 1),
+        "open.example.com": ("validating", 1, 1, 0, 0, 0, 0, 0, 1, 0, 0),
+        "names.guard.example.com": ("validating", 2, 2, 0, 0, 0, 0, 1, 0, 1, 0),
+    }
+    assert rows["set.example.com"]["configuration"] == "a"
+    assert run(["-q", "--lake", str(lake), "webhooks"]) == 0
+    # Of the five requests, a mutating webhook refused one before validating webhooks, and one shows no trace.
+    assert "1 of 4 requests that came to validating webhooks (25.0%) show no trace" in capsys.readouterr().out
+
+
+def test_a_replay_of_webhooks_counts_calls_and_exports_them(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "hooks.yaml"
+    file.write_text(FILE)
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(file), "-o", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    (row,) = printed["webhooks"]
+    assert (row["webhook"], row["called"], row["calls"], row["unreached"], row["traced"]) == ("names.guard.example.com", 4, 4, 1, 2)
+    assert [(each["decision"], each["passes"]) for each in printed["not_called"]] == [("unreached", 1)]
+    file.write_text(FILE.replace("sideEffects: None", "sideEffects: Some"))
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(file)]) == 2
+    assert "hooks.yaml:9: webhooks[0].sideEffects must be None or NoneOnDryRun" in capsys.readouterr().err
