@@ -83,12 +83,8 @@ def definition_of(document: Mapping[str, Any]) -> Definition:
     is_v1beta1 = document.get("apiVersion") == API_VERSIONS[1]
     kind = _text(names, "kind")
     preserves = spec.get("preserveUnknownFields")
-    shared = _schema(spec.get("validation"), "spec.validation.openAPIV3Schema") if is_v1beta1 else None
-    raw_versions = spec.get("versions") or []
-    if not isinstance(raw_versions, list):
-        raise DecodeError(
-            "json: cannot unmarshal value into Go struct field CustomResourceDefinitionSpec.spec.versions of type list"
-        )
+    shared = _schema(spec, "validation", "spec.validation.openAPIV3Schema") if is_v1beta1 else None
+    raw_versions = _list(spec, "versions")
     if is_v1beta1 and not raw_versions and spec.get("version"):
         raw_versions = [{"name": spec["version"], "served": True, "storage": True}]
     return Definition(
@@ -99,45 +95,69 @@ def definition_of(document: Mapping[str, Any]) -> Definition:
         kind=kind,
         list_kind=_text(names, "listKind") or (f"{kind}List" if kind else ""),
         scope=_text(spec, "scope") or ("Namespaced" if is_v1beta1 else ""),
-        versions=tuple(_version(each or {}, spec if is_v1beta1 else {}, shared) for each in raw_versions),
+        versions=tuple(_version(_item(each, "versions"), spec if is_v1beta1 else {}, shared) for each in raw_versions),
         preserves_unknown_fields=is_v1beta1 if preserves is None else bool(preserves),
         is_v1beta1=is_v1beta1,
         has_shared_schema=shared is not None,
-        short_names=tuple(names.get("shortNames") or ()),
-        categories=tuple(names.get("categories") or ()),
-        conversion=_mapping(spec, "conversion"),
+        short_names=_texts(names, "shortNames"),
+        categories=_texts(names, "categories"),
+        conversion=_conversion(_mapping(spec, "conversion")),
         annotations=_mapping(metadata, "annotations"),
     )
 
 
 def _version(raw: Mapping[str, Any], spec: Mapping[str, Any], shared: Props | None) -> Version:
     """One version. A v1beta1 `spec` has the fields that all versions share."""
-    own = _schema(raw.get("schema"), _BEFORE)
-    subresources = raw.get("subresources") if raw.get("subresources") is not None else spec.get("subresources")
-    scale = (subresources or {}).get("scale")
-    columns = raw.get("additionalPrinterColumns") or spec.get("additionalPrinterColumns") or ()
+    own = _schema(raw, "schema", _BEFORE)
+    holder = raw if raw.get("subresources") is not None else spec
+    subresources = _mapping(holder, "subresources")
+    scale = _mapping(subresources, "scale")
+    columns = _list(raw, "additionalPrinterColumns") or _list(spec, "additionalPrinterColumns")
+    fields = _list(raw, "selectableFields") or _list(spec, "selectableFields")
+    warning = raw.get("deprecationWarning")
     return Version(
         name=_text(raw, "name"),
         served=bool(raw.get("served")),
         storage=bool(raw.get("storage")),
         schema=shared if own is None else own,
-        has_status=(subresources or {}).get("status") is not None,
-        has_subresources=subresources is not None,
-        scale=None
-        if scale is None
-        else ScalePaths(_text(scale, "specReplicasPath"), _text(scale, "statusReplicasPath"), scale.get("labelSelectorPath")),
-        selectable_fields=tuple(
-            _text(each, "jsonPath") for each in raw.get("selectableFields") or spec.get("selectableFields") or ()
-        ),
-        columns=tuple(columns),
+        has_status=subresources.get("status") is not None,
+        has_subresources=holder.get("subresources") is not None,
+        scale=None if subresources.get("scale") is None else _scale(scale),
+        selectable_fields=tuple(_text(_item(each, "selectableFields"), "jsonPath") for each in fields),
+        columns=tuple(_column(_item(each, "additionalPrinterColumns")) for each in columns),
         deprecated=bool(raw.get("deprecated")),
-        deprecation_warning=raw.get("deprecationWarning"),
+        deprecation_warning=None if warning is None else _text(raw, "deprecationWarning"),
     )
 
 
-def _schema(raw: Any, at: str) -> Props | None:
-    schema = (raw or {}).get("openAPIV3Schema")
+def _scale(raw: Mapping[str, Any]) -> ScalePaths:
+    selector = None if raw.get("labelSelectorPath") is None else _text(raw, "labelSelectorPath")
+    return ScalePaths(_text(raw, "specReplicasPath"), _text(raw, "statusReplicasPath"), selector)
+
+
+def _column(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: _text(raw, name) for name in ("name", "type", "format", "jsonPath")}
+
+
+def _schema(raw: Mapping[str, Any], name: str, at: str) -> Props | None:
+    schema = _mapping(raw, name).get("openAPIV3Schema")
     return None if schema is None else props_of(schema, at)
+
+
+def _item(raw: Any, name: str) -> Mapping[str, Any]:
+    """An item of a list of objects; null is an empty one."""
+    return _mapping({name: raw}, name)
+
+
+def _list(raw: Mapping[str, Any], name: str) -> list[Any]:
+    value = raw.get(name)
+    if value is not None and not isinstance(value, list):
+        raise DecodeError(f"json: cannot unmarshal value into Go struct field .{name} of type list")
+    return value or []
+
+
+def _texts(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return tuple(_text({name: each}, name) for each in _list(raw, name))
 
 
 def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -156,3 +176,13 @@ def _text(raw: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise DecodeError(f"json: cannot unmarshal value into Go struct field .{name} of type string")
     return value
+
+
+def _conversion(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The conversion with the types of its fields checked."""
+    if not raw:
+        return {}
+    webhook = _mapping(raw, "webhook")
+    config = None if webhook.get("clientConfig") is None else _mapping(webhook, "clientConfig")
+    versions = list(_texts(webhook, "conversionReviewVersions"))
+    return {"strategy": _text(raw, "strategy"), "webhook": {"clientConfig": config, "conversionReviewVersions": versions}}

@@ -100,6 +100,9 @@ def _read(value: Any, kind: Any, name: str, go: str, path: str, unknown: list[st
         if not isinstance(value, list):
             raise _mismatch(value, where, _GO_TYPES[name])
         inner = "OwnerReference" if kind is _OWNER else "ManagedFieldsEntry"
+        for item in value:
+            if item is not None and not isinstance(item, dict):
+                raise _mismatch(item, where, f"v1.{inner}")
         return [_struct(item or {}, kind, inner, f"{path}[{number}]", unknown) for number, item in enumerate(value)]
     match kind:
         case "any":

@@ -204,6 +204,8 @@ def props_of(raw: Any, at: str = "") -> Props:
     items = raw.get("items")
     enum = raw.get("enum")
     default = raw.get("default")
+    properties, values = reader.named("properties", props_of), reader.values("additionalProperties")
+    one = None if items is None or isinstance(items, list) else props_of(items)
     return Props(
         type=reader.text("type"),
         description=reader.text("description"),
@@ -229,14 +231,14 @@ def props_of(raw: Any, at: str = "") -> Props:
         max_properties=reader.optional("maxProperties", int, "int64"),
         min_properties=reader.optional("minProperties", int, "int64"),
         required=reader.texts("required"),
-        items=None if items is None or isinstance(items, list) else props_of(items),
+        items=one,
         several_items=tuple(props_of(each) for each in items) if isinstance(items, list) else (),
         all_of=reader.schemas("allOf"),
         any_of=reader.schemas("anyOf"),
         one_of=reader.schemas("oneOf"),
         not_=reader.schema("not"),
-        properties=reader.named("properties", props_of),
-        additional_properties=reader.values("additionalProperties"),
+        properties=properties,
+        additional_properties=values,
         preserves_unknown_fields=reader.optional("x-kubernetes-preserve-unknown-fields", bool, "bool"),
         is_embedded_resource=reader.flag("x-kubernetes-embedded-resource"),
         is_int_or_string=reader.flag("x-kubernetes-int-or-string"),
@@ -251,8 +253,20 @@ def props_of(raw: Any, at: str = "") -> Props:
         dependencies=reader.named("dependencies", _dependency) if raw.get("dependencies") is not None else None,
         additional_items=reader.values("additionalItems"),
         definitions=reader.named("definitions", props_of),
-        raw=raw,
+        raw=_whole(raw, properties, one, values),
     )
+
+
+def _whole(raw: Raw, properties: Mapping[str, Props], items: Props | None, values: Values | None) -> Raw:
+    """The schema in JSON, where a field without a schema has an empty one."""
+    whole = dict(raw)
+    if properties:
+        whole["properties"] = {name: each.raw for name, each in properties.items()}
+    if items is not None:
+        whole["items"] = items.raw
+    if values is not None and values.schema is not None:
+        whole["additionalProperties"] = values.schema.raw
+    return whole
 
 
 _RULES = ("x-kubernetes-validations", "v1.ValidationRules")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ingest.errors import InputError
-from pipeline.manifests.documents import read_documents
+from pipeline.manifests.documents import Document, read_documents
 from pipeline.stages.schema.checking import check_definitions
 from pipeline.stages.schema.definition import definition_of
 from pipeline.stages.schema.definition_check import definition_errors, non_structural_condition
@@ -86,6 +90,38 @@ def test_a_finding_has_the_line_of_its_field() -> None:
     line = 1 + next(number for number, each in enumerate(text.split("\n")) if each.strip() == "spec:" and number > 9)
     (found,) = check_definitions(read_documents(text, "a.yaml"), (1, 36))
     assert (found.where, found.field) == (f"a.yaml:{line}", "spec.validation.openAPIV3Schema.properties[spec].type")
+
+
+JUNK = st.sampled_from((None, 5, -1.5, "x", "", True, [], [5], [None], {}, {"a": 1}, {"a": None}, [{}]))
+
+
+@given(JUNK, st.integers(0, 10_000), st.booleans())
+def test_a_definition_with_junk_has_findings_or_an_error_of_the_user(junk: Any, place: int, is_old: bool) -> None:
+    column = {"name": "A", "type": "string", "jsonPath": ".spec.f"}
+    field = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}, "default": [{"a": "x"}]}
+    version = {"subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n"}}, "additionalPrinterColumns": [column]}
+    change = {"version": version, "spec": {"conversion": {"strategy": "None", "webhook": {"clientConfig": {"url": "x"}}}}}
+    rules = [{"rule": "has(self.f)", "message": "no f"}]
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"f": field}, "x-kubernetes-validations": rules}},
+    }
+    value = definition(change, schema, "v1beta1" if is_old else "v1")
+    places = [path for path in paths(value) if path[0] not in ("apiVersion", "kind")]
+    *steps, last = places[place % len(places)]
+    holder: Any = value
+    for step in steps:
+        holder = holder[step]
+    holder[last] = junk
+    document = Document(value, "a.yaml")
+    with suppress(InputError):
+        list(check_definitions([document], (1, 36), strict=True))
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for name, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*path, name)
+        yield from paths(item, (*path, name))
 
 
 def test_a_wrong_type_names_the_file() -> None:
