@@ -1,4 +1,4 @@
-"""A certificate for the sink if an organisation has none: one authority and one certificate. No key is kept that could sign more.
+"""A certificate for the sink for organisations without one: one authority and one certificate. No key is kept that could sign more.
 
 The authority's file serves only to check the sink: the authority's key is deleted once it has signed.
 """

@@ -98,7 +98,7 @@ def unreadable_finding(error: Exception) -> Finding:
         None,
         None,
         "",
-        "no view and no replay of this lake works, and what else is missing cannot be told",
+        "no view and no replay of this lake works, and further losses are unknown",
         "see which files are damaged; they were all compared with their checksums",
     )
 

@@ -78,10 +78,10 @@ DESCRIBED: dict[int | str, dict[str, Any]] = {
     for status, description in (
         (400, "what was given cannot be used"),
         (401, "no known token was shown"),
-        (403, "whoever this is may not do this"),
+        (403, "the caller may not do this"),
         (404, "there is no such thing"),
         (406, "rows are not offered in any wanted format"),
-        (409, "the lake has not enough evidence, or what was to be removed is in use"),
+        (409, "the lake has not enough evidence, or the thing to remove is in use"),
         (413, "the body is too large"),
         (415, "the body is of a type that is not taken"),
         (422, "a parameter is not what it should be, or the answer would cost too much"),

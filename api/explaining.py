@@ -62,7 +62,7 @@ def _check_names(reader: LakeReader, cluster: str, wanted: Wanted, asked: Asked,
         if missing:
             raise InputError(f"policy: {', '.join(missing)} is not among the policies", f"these {which}: {shown}")
         raise EvidenceError(
-            "the log and snapshots tell of no policy that was in force at the time of the request",
+            "neither the log nor a snapshot shows a policy that was in force at the time of the request",
             "give policies: with -f, over HTTP in the body of a POST",
         )
 

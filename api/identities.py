@@ -54,7 +54,7 @@ def read_identities(path: Path) -> list[Identity]:
             )
         identities.append(Identity(cluster, kind, _hash(proof)))
     if not identities:
-        raise InputError(f"{path}: holds no identity, so nobody could write", "write `CLUSTER token:TOKEN` lines")
+        raise InputError(f"{path}: holds no identity, so no sender could write", "write `CLUSTER token:TOKEN` lines")
     return identities
 
 

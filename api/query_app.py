@@ -28,7 +28,7 @@ from .settings import Settings, is_loopback
 
 _ABOUT = """Questions about a lake of Kubernetes audit events, and replays of admission policies over it.
 
-Rows come in pages: hand `next` back as `after`, with the same filters, until there is none. `format=json`, `csv` or `arrow`, or the
+Rows come in pages: hand `next` back as `after`, with the same filters, until it is absent. `format=json`, `csv` or `arrow`, or the
 Accept header, chooses how rows are written. Times are RFC 3339 in UTC. What could not be known is null or `unknown`, and never
 folded into another answer. Errors have one shape: `{"error": {"code", "message", "hint"}}`."""
 

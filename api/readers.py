@@ -84,7 +84,7 @@ class Readers:
         self._tokens = WatchedFile(tokens, read_tokens) if tokens is not None else None
         self._oidc = oidc
         if self._tokens is not None and not self._tokens.content:
-            raise InputError(f"{tokens}: holds no token, so nobody could read", "write `NAME token:TOKEN` lines")
+            raise InputError(f"{tokens}: holds no token, so no reader could read", "write `NAME token:TOKEN` lines")
 
     @property
     def is_open(self) -> bool:

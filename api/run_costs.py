@@ -44,7 +44,7 @@ def plan_costs(lake: Path, run_id: str) -> ReplayPlan:
     policies = policies_of_run(lake, run_id)
     if policies is None:
         raise EvidenceError(
-            f"run {run_id} took the policies that were in force at the time of each request, and has none of its own",
+            f"run {run_id} took the policies that were in force at the time of each request, and has no policies of its own",
             "replay given policies, and count the costs of that run",
         )
     stored = stored_plan(lake, run_id)

@@ -123,7 +123,7 @@ def _clean_document(document: bytes, steps: tuple[str, ...], replace: Replace) -
 
 
 def _clean(value: bytes, steps: tuple[str, ...], replace: Replace) -> bytes:
-    """The JSON text with the values at `steps` replaced; the same object if there are none."""
+    """The JSON text with the values at `steps` replaced; the same object without such values."""
     if not steps:
         return value if value == b"null" else replace(value)
     if value[:1] == b"[":

@@ -72,7 +72,7 @@ LOSS_KINDS: Mapping[str, LossKind] = {
     "lost_batch": LossKind(
         Severity.LOST,
         "batches",
-        "were dropped whole: the log file has ten or more events in a row of which not one was posted",
+        "were dropped whole: the log file has ten or more events in a row, and not one of them was posted",
         "either the sink could not be reached, or refused, for the minutes in which a batch is repeated, or the batch held "
         "an event that cannot be encoded, mostly an apply sent as YAML; such an event is in no log at all: one more is missing",
         "kube-apiserver's log has the error after `Error in audit plugin 'webhook'`: with an outage keep the sink up or raise "

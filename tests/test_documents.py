@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,35 @@ def test_every_dependency_is_explained_and_pinned() -> None:
 def test_python_versions_agree() -> None:
     assert sys.version_info >= (3, 11)
     assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+# Words that hide who does something, or that are not plain English.
+UNPLAIN = re.compile(r"\b(?:[Nn]obody|anew|[Bb]esides?|of which|tells? of|(?:is|are|was|were|be) told|(?:is|are) none)\b")
+PLAIN = ("api", "ingest", "queries", *(f"pipeline/{name}" for name in ("manifests", "readiness", "report", "runs", "stages")))
+
+
+def docstrings(file: Path) -> Iterator[str]:
+    """The docstrings of a module, of its classes and of its functions; those of commands are their help texts."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield ast.get_docstring(node) or ""
+
+
+@pytest.mark.parametrize("folder", PLAIN)
+def test_docstrings_and_help_are_plain_english(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    found = [(str(file.relative_to(ROOT)), hit[0]) for file in files for text in docstrings(file) for hit in UNPLAIN.finditer(text)]
+    assert found == []
+
+
+@pytest.mark.parametrize("file", ["README.md", "CHANGELOG.md", "ARCHITECTURE.md", "docs/ci.md", "docs/stages.md"])
+def test_documents_are_plain_english(file: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / file).read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert [hit[0] for hit in UNPLAIN.finditer(text)] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_plain_english(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    assert [hit[0] for hit in UNPLAIN.finditer(" ".join(capsys.readouterr().out.split()))] == []

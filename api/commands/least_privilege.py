@@ -1,4 +1,4 @@
-"""`hindcast least-privilege`: the smallest roles for what a user did, and the rights that nobody used."""
+"""`hindcast least-privilege`: the smallest roles for what a user did, and the rights without use."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _remarks(found: Privileges) -> Iterable[str]:
     if found.by_others:
         yield f"{found.by_others:,} requests were allowed by another authorizer than RBAC, or for the group system:masters"
     if found.granted:
-        yield f"the roles hold the rules of {found.granted:,} roles that the subject wrote: RBAC lets nobody grant more than that"
+        yield f"the roles hold the rules of {found.granted:,} roles that the subject wrote: RBAC refuses to let it grant more"
     if not found.reads:
         yield "no get, list or watch of this subject is recorded: if the audit policy leaves them out, the roles lack them"
     else:

@@ -12,7 +12,7 @@ _SHOWN = 10
 
 
 def say_mistakes(own: Context, proposal: Proposal, is_only: bool) -> None:
-    """Say which rules match nothing, and which bindings are for nobody."""
+    """Say which rules match nothing, and which bindings have no subject."""
     found = list(lint(replace(proposal, is_only=is_only)))
     for finding in found[:_SHOWN]:
         own.say(str(finding))

@@ -204,7 +204,7 @@ async def read_form(request: Request) -> TrialForm:
     try:
         fields = _of_parts(kind, bytes(body)) if kind.startswith("multipart/form-data") else _of_pairs(bytes(body))
     except (UnicodeDecodeError, ValueError):
-        raise InputError("policies: the form is no UTF-8 text", "give YAML or JSON") from None
+        raise InputError("policies: the form is not UTF-8 text", "give YAML or JSON") from None
     names = TrialForm.__dataclass_fields__
     form = TrialForm(**dict.fromkeys(names, "") | {name: text for name, text in fields.items() if name in names})
     if not form.policies.strip() and fields.get("file"):

@@ -47,7 +47,7 @@ class _Change:
         return (2, -len(self.path)) if self.after is ABSENT else (1, 0) if self.before is ABSENT else (0, 0)
 
     def words(self, *, is_any: bool) -> str:
-        """The change for a person. `is_any`: every value passes, so the tried one is no advice."""
+        """The change for a person. `is_any`: every value passes, so the tried one is not advice."""
         place = _words(self.path)
         if self.after is ABSENT:
             return f"remove {place}"

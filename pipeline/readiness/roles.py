@@ -38,7 +38,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class RoleReport:
-    """The report on a role change, and the roles that would keep everybody working; empty if nobody is newly denied."""
+    """The report on a role change, and the roles that would keep everybody working; empty without new denials."""
 
     report: Report
     extra: tuple[Object, ...] = ()

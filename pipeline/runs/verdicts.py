@@ -24,7 +24,7 @@ ENCODED = pa.schema(
 )
 # The columns of a request that a table of verdicts holds.
 IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
-# The tables of a part of a run besides the distinct verdicts: one row per distinct set of them, and per pass of a request.
+# The tables of a part of a run other than the distinct verdicts: one row per distinct set of them, and per pass of a request.
 SETS = pa.schema([pa.field("members", pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False)])
 JUDGED = pa.schema(
     [

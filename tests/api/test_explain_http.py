@@ -112,7 +112,7 @@ def test_policies_that_were_not_kept_beside_a_run_are_those_of_its_plan(lake: Pa
         ("/requests/lab/grown/explain", {"run": "x"}, 422, "bad_parameter", "run"),
         ("/requests/lab/grown/explain", {"at": "soon"}, 422, "bad_parameter", "at"),
         ("/requests/lab/twice/explain", {}, 400, "bad_input", "2 requests have audit ID twice"),
-        ("/requests/lab/grown/explain", {}, 409, "not_enough_evidence", "tell of no policy that was in force"),
+        ("/requests/lab/grown/explain", {}, 409, "not_enough_evidence", "shows a policy that was in force"),
     ],
 )
 def test_what_cannot_be_explained_is_an_error_as_a_body(
@@ -264,7 +264,7 @@ def test_a_posted_policy_is_explained_with_the_authorizers_that_the_cluster_has(
 
 def test_the_page_says_why_there_is_no_explanation(asked: QueryClient) -> None:
     text = next(request_page(asked, "/request?cluster=lab&audit_id=grown").all("main")).words()
-    assert "There is no explanation: the log and snapshots tell of no policy that was in force" in text
+    assert "There is no explanation: neither the log nor a snapshot shows a policy that was in force" in text
 
 
 def test_the_costs_of_a_run_are_counted_by_a_job_and_shown_on_the_page_of_the_policy(asked: QueryClient, run_id: str) -> None:

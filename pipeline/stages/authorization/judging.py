@@ -196,7 +196,7 @@ class _Touched:
 
     def __init__(self, overlay: Overlay, asked: Attributes) -> None:
         self._overlay = overlay
-        # A binding that nothing tells of may refer to a changed role. It matters only if that role allows the request.
+        # A binding without a record may refer to a changed role. It matters only if that role allows the request.
         self._may_allow = overlay.may_allow(asked)
 
     def bindings(self, namespace: str) -> Bindings:

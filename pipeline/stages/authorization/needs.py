@@ -72,7 +72,7 @@ class Grant:
 class Need:
     """One permission without which a request is refused.
 
-    Each reading holds the ways to the permission, any of which is enough. More than one reading means that the log does not tell
+    Each reading holds the ways to the permission, and one of them is enough. More than one reading means that the log does not tell
     which questions the server asked. Where no way is allowed, the grants may be: all of them have to hold. `why_unknown` says why
     the log does not show what the server asked; empty if it does. `user` is the user whom the questions are about; only the
     request's own permission has none.

@@ -186,7 +186,7 @@ def unused_grants(
 ) -> tuple[GrantedRule, ...]:
     """Every rule in force at the last request, with its use since `since`; with `subject`, only those for this user.
 
-    Roles and bindings of which nothing is recorded are missing.
+    Roles and bindings without a record are missing.
     """
     found = [each for each in asked_questions(reader, since, until) if each.event.cluster == cluster]
     uses, last = list(_uses(found, history.versions, kubernetes_version)), max((each.last_ts for each in found), default=None)

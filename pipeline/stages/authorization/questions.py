@@ -27,7 +27,7 @@ _CONNECTS = ("attach", "exec", "portforward")
 _CERTIFICATES = "certificates.k8s.io"
 _APPROVAL = "approval"
 
-# The server's words for a permission that it asked for and that nobody gave, though the request itself was allowed.
+# The server's words for a permission that it asked for and that no rule gave, though the request itself was allowed.
 _REFUSALS = (
     (NeedKind.GRANT, r'user "(?:[^"\\]|\\.)*" \(groups=\[.*\]\) is attempting to grant RBAC permissions not currently held:'),
     (NeedKind.GRANT, re.escape(NO_AGGREGATION) + r"\z"),
@@ -56,7 +56,7 @@ def identity_of(row: Row) -> Identity:
 
 
 def refusal_of(event: Event) -> NeedKind | None:
-    """The permission that a recorded request lacked, by its decision and the words of its answer; None if it lacked no one."""
+    """The permission that a recorded request lacked, by its decision and answer; None if it lacked no permission."""
     decision = event.annotations.get(DECISION, "")
     if decision == "forbid":
         return NeedKind.REQUEST

@@ -36,7 +36,7 @@ class MapList:
         return tuple(found) or None
 
     def get(self, item: Any) -> Any:
-        """The item with the same keys; None if there is none."""
+        """The item with the same keys; None if it is absent."""
         wanted = self.key_of(item)
         return None if wanted is None else self.by_key.get(wanted)
 

@@ -1,7 +1,7 @@
 """What decoding does to an object before admission: prune, drop nulls, and default.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting}. The functions change the object that they are given. A
-schema that is None describes a value of which nothing is declared.
+schema that is None describes a value without declarations.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ def register(reader: LakeReader, name: str, table: pa.Table) -> None:
 
 
 def _agreed(found: Sequence[Sequence[Call]]) -> list[Call]:
-    """The calls of several chains of which one was in force: unknown where they differ."""
+    """The calls of several chains, and one of them was in force: unknown where they differ."""
     by_name: dict[tuple[str, str, str], list[Call]] = {}
     for calls in found:
         for call in calls:

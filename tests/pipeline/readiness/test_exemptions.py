@@ -768,6 +768,34 @@ def test_each_proposal_says_who_can_use_it(tmp_path: Path) -> None:
     assert words == "anyone who may write deployments in namespace shop: group team-shop, user dana, service account ci/deployer"
 
 
+def test_a_label_that_its_writers_set_themselves_is_never_exempt_everywhere(tmp_path: Path) -> None:
+    """Whoever may write a Deployment may label it. So an exemption for a label holds in one namespace, and names its writers."""
+    traffic = [
+        {"namespace": ("shop", "pay")[number % 2], "user": "alice", "name": f"a{number}", "replicas": 9 if number % 3 else 1}
+        for number in range(30)
+    ]
+    for request in traffic:
+        request["labels"] = {"tier": "special" if request["replicas"] == 9 else "plain"}
+    lake = lake_of(tmp_path, traffic)
+    listed = yaml.safe_load(ROLES)
+    for obj in listed:
+        obj["metadata"]["creationTimestamp"] = "2025-12-01T00:00:00Z"
+    (tmp_path / "roles.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": listed}))
+    opened = Lake.open(lake)
+    ingest_snapshot(opened, [tmp_path / "roles.yaml"], "lab", START)
+    opened.close()
+    with reading(lake) as reader:
+        proposal = proposed(reader, lake, parse_policy_set([("limit", LIMIT + BOUND)]))
+    writers = "anyone who may write deployments in namespace"
+    assert {item.words: who for item, who in proposal.who.items()} == {
+        "objects with label tier=special in namespace pay": f"{writers} pay: service account ci/deployer",
+        "objects with label tier=special in namespace shop": (
+            f"{writers} shop: group team-shop, user dana, service account ci/deployer"
+        ),
+    }
+    assert proposal.denies_nothing
+
+
 def test_more_match_conditions_than_a_policy_may_have_share_one() -> None:
     spaces = [f"n{number}" for number in range(90)]
     rows = [row(namespace=space, name=None, chain=("?",), binding=None) for space in spaces]
