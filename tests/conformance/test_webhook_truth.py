@@ -145,6 +145,7 @@ def test_predicted_calls_are_the_received_reviews(shared: Path, webhooks_lake: P
     for name, count in (*table.most_common(), *((f"  unknown: {why}", count) for why, count in reasons.most_common())):
         print(f"{count:>8,}  {name}")
     assert not wrong, wrong[:20]
+    assert table["rejected without a call"]
     assert table["agreed"] >= AGREED_MIN
     assert table["not called, by a selector or condition"] >= NOT_CALLED_MIN
 

@@ -36,11 +36,13 @@ class Arrival:
         self._chain = chain
         self._trace = trace
         self._reach = reach
-        self._refuser = _refuser(chain, trace)
+        # Several validating webhooks may have the condition that failed: which one matched is theirs to decide.
+        self._refusers = _refusers(chain, trace)
+        self._refuser = self._refusers[0] if self._refusers else None
 
     def at(self, hook: CompiledWebhook) -> Reached:
         """Whether the request came to a webhook."""
-        if hook is self._refuser:
+        if hook in self._refusers:
             return _REACHED
         answer = self._reach.at(_STAGE[hook.phase])
         if hook.phase is Phase.VALIDATING:
@@ -63,10 +65,10 @@ class Arrival:
 
     def _validating(self, answer: Answer) -> Reached:
         if self._refuser is not None:
-            name = self._refuser.webhook.name
+            names = " or ".join(each.webhook.name for each in self._refusers)
             if self._refuser.phase is Phase.MUTATING:
-                return Reached(False, f"a match condition of webhook {name} failed")
-            return Reached(False, f"a match condition of webhook {name} failed, so that no validating webhook was called")
+                return Reached(False, f"a match condition of webhook {names} failed")
+            return Reached(False, f"a match condition of webhook {names} failed, so that no validating webhook was called")
         if answer is Answer.UNKNOWN:
             return Reached(Unknown(f"whether it reached webhooks: {self._reach.why}"))
         return Reached(False, self._reach.why) if answer is Answer.NOT_REACHED else _REACHED
@@ -102,18 +104,16 @@ def _up_to(place: Place, last: Place, name: str) -> Reached:
     return _REACHED if place <= last else Reached(False, f"webhook {name} refused it before")
 
 
-def _refuser(chain: Chain, trace: Trace) -> CompiledWebhook | None:
-    """The webhook whose match condition failed and ended the request, if the answer says so and only one can be meant."""
+def _refusers(chain: Chain, trace: Trace) -> tuple[CompiledWebhook, ...]:
+    """The webhooks of which one has the match condition that failed and ended the request; empty if the answer does not tell."""
     if "expression '" not in trace.message or trace.denied_by or "ValidatingAdmissionPolicy '" in trace.message:
-        return None
-    found = [
+        return ()
+    found = tuple(
         hook
         for hook in chain.webhooks
         if hook.webhook.failure_policy is FailurePolicy.FAIL
         and any(f"expression '{each.expression}' resulted in error" in trace.message for each in hook.webhook.match_conditions)
-    ]
-    # Webhooks of one phase end the request alike where they are validating; of several, the first may not have matched.
+    )
+    # Whichever validating webhook it was, none was called. Of several mutating ones, the place of the first matters.
     phases = {hook.phase for hook in found}
-    if not found or len(phases) > 1 or (len(found) > 1 and phases == {Phase.MUTATING}):
-        return None
-    return found[0]
+    return () if len(phases) > 1 or (len(found) > 1 and phases == {Phase.MUTATING}) else found
