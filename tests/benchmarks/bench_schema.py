@@ -1,4 +1,4 @@
-"""Custom resource schemas: decode and validate one object under a schema of 200 nodes without rules. The aim is 50,000 objects/s."""
+"""Custom resource schemas: decode and validate one object under a schema of 200 nodes without rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def run() -> list[dict[str, Any]]:
     value = {"apiVersion": "lab.example.com/v1", "kind": "Job", "metadata": metadata, "spec": spec}
     started = time.process_time()
     for _ in range(OBJECTS):
-        assert not write(made, Operation.CREATE, decode(made, value).value).errors
+        if write(made, Operation.CREATE, decode(made, value).value).errors:
+            raise AssertionError("the object is valid")
     rate = OBJECTS / (time.process_time() - started)
     return [
         {
