@@ -58,7 +58,7 @@ def failures(dimensions: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table
     """Recorded failures per combination of the dimensions, most first."""
     names = [_COLUMN_OF.get(dimension, dimension) for dimension in dimensions]
     columns = [
-        *(Column(name, _HEADINGS.get(name, ""), prose=name == "message") for name in names),
+        *(Column(name, _HEADINGS.get(name, ""), prose=name == "message", may_shorten=name != "message") for name in names),
         *(Column(name, number=True, wide=name in ("users", "namespaces")) for name in _COUNTS),
         Column("first_ts", "FIRST", may_go=2),
         Column("last_ts", "LAST", may_go=1),

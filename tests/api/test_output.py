@@ -219,6 +219,7 @@ def test_doctor_ends_with_its_answer(demo_lake: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "titles"),
     [
+        (["violations", "--by", "workload", "--by", "policy"], ("Recorded validation failures",)),
         (["doctor"], ("Where events came from", "The lake", "Missing or doubtful evidence")),
         (["calibrate", "--workers", "1"], ("Disagreements", "Replay of the bound policies")),
         (["least-privilege", "--subject", "dana", "-o", "table"], ("Used rights",)),
