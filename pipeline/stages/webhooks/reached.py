@@ -105,7 +105,7 @@ def _up_to(place: Place, last: Place, name: str) -> Reached:
 
 
 def _refusers(chain: Chain, trace: Trace) -> tuple[CompiledWebhook, ...]:
-    """The webhooks of which one has the match condition that failed and ended the request; empty if the answer does not tell."""
+    """The webhooks with the match condition that failed and ended the request; empty if the answer does not tell."""
     if "expression '" not in trace.message or trace.denied_by or "ValidatingAdmissionPolicy '" in trace.message:
         return ()
     found = tuple(
