@@ -25,6 +25,30 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 
 
+WEBHOOKS = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: images}
+webhooks:
+- name: images.example.com
+  clientConfig: {url: "https://images.example.com/"}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  admissionReviewVersions: [v1]
+  sideEffects: None
+"""
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+"""
+
+
 def blocks(language: str, text: str = README) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
@@ -56,6 +80,9 @@ def test_the_commands_of_the_readme_run(checkout: Path, line: str, tmp_path: Pat
     roles = tmp_path / "roles.yaml"
     roles.write_text("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view}, rules: []}")
     places |= {"my-roles/": str(roles), "extra.yaml": str(tmp_path / "extra.yaml")}
+    for name, text in (("my-webhooks.yaml", WEBHOOKS), ("my-crd.yaml", DEFINITION)):
+        (tmp_path / name).write_text(text)
+        places[name] = str(tmp_path / name)
     assert run(["-q", *(places.get(word, word) for word in arguments)]) == 0
 
 

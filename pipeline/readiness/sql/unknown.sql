@@ -5,7 +5,7 @@ WITH reasons AS (
         policy,
         binding,
         regexp_replace(
-            regexp_replace(coalesce(why, ''), 'by \S+ [0-9a-f-]{36} of [0-9T:.Z-]+', 'by an earlier request', 'g'),
+            regexp_replace(coalesce(why, ''), 'by \S+ [0-9a-f-]{36} of [0-9T:.-]+Z', 'by an earlier request', 'g'),
             '(version of \S+) \S+ in the log', '\1 in the log', 'g'
         ) AS why
     FROM outcomes
