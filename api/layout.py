@@ -120,13 +120,19 @@ def _fitting(fields: Sequence[_Field], width: int, *, may_drop: bool) -> tuple[S
     left = list(fields)
     while True:
         for gap in (_GAP, _GAP_MIN):
-            if (widths := _widths(left, width - gap * (len(left) - 1))) is not None:
+            widths = _widths(left, width - gap * (len(left) - 1))
+            # With -o wide nothing is cut, so rows become several lines before a long word of prose is broken.
+            if widths is not None and (may_drop or all(map(_has_room, left, widths))):
                 return left, widths, gap
         going = _least_useful(left) if may_drop else None
         if going is None:
             break
         left.remove(going)
     return _shortened(left, width) if may_drop else (fields, None, _GAP)
+
+
+def _has_room(field: _Field, width: int) -> bool:
+    return all(cell_len(word) <= width for cell in field.cells for word in cell.split())
 
 
 def _shortened(fields: Sequence[_Field], width: int) -> tuple[Sequence[_Field], list[int] | None, int]:

@@ -233,7 +233,7 @@ class Replayer:
                 outcome = on_fresh_stack(reconstruct, _UNREAD)
                 self._settle(walk, first + index, event, outcome)
                 if wanted[index]:
-                    outcomes[index] = (outcome, "" if isinstance(outcome, NotReplayed) else unfit_body(event))
+                    outcomes[index] = _to_keep(event, outcome)
             keeper.add(batch, outcomes)
 
     def _reconstruct(self, event: Event, versions: LogVersions) -> Outcome:
@@ -322,3 +322,11 @@ def past_of(
     recorded = recorded_policy_set(load_history(reader, (), window))
     history = load_history(reader, param_kinds_of(recorded), window)
     return history, RecordedPolicies(history, version, change_delay)
+
+
+def _to_keep(event: Event, outcome: Outcome) -> tuple[Outcome, str]:
+    """An outcome with the reason why a body is not an object of Kubernetes. A body that nests too deep is not kept."""
+    if isinstance(outcome, NotReplayed):
+        return outcome, ""
+    unfit: str | None = on_fresh_stack(partial(unfit_body, event), None)
+    return (_UNREAD, "") if unfit is None else (outcome, unfit)
