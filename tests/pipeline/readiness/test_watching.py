@@ -27,8 +27,8 @@ from tests.recording import START, deployment, recorded, take_in
 
 DEMO = Path(__file__).parents[3] / "api" / "demo"
 BUNDLED = ("image-registry", "deny-external-ips")
-EXPOSED = ("requests_matched", "requests_excused", "units_judged", "users_judged", "weekdays", "first_ts", "last_ts")
-DENIED = ("requests", "units", "users", "namespaces", "unit_rate_upper", "user_rate_upper")
+EXPOSED = ("requests_matched", "requests_excused", "users_judged", "weekdays", "first_ts", "last_ts")
+DENIED = ("requests", "units", "users", "namespaces", "user_rate_upper")
 RULES = ReadinessRules(matched_units_min=3, days_min=0, weekdays_min=1)
 POLICIES = parse_policy_set(
     [
@@ -200,7 +200,10 @@ def test_a_watch_counts_what_a_report_counts(tmp_path: Path) -> None:
         assert _of(counted.exposure, EXPOSED) == _of(entry.exposure, EXPOSED)
         # What later events tell of earlier requests is not looked at again.
         assert 0 <= counted.exposure.requests_unknown - entry.exposure.requests_unknown < 10
+        # So a workload whose owner is recorded later counts apart.
+        assert 0 <= counted.exposure.units_judged - entry.exposure.units_judged < 10
         assert _of(counted.denials, DENIED) == _of(entry.denials, DENIED)
+        assert counted.denials.unit_rate_upper == pytest.approx(entry.denials.unit_rate_upper, rel=0.05)
         assert counted.critical == {(row.kind, row.subject): row.denied for row in entry.critical if row.denied}
     reader.close()
 
