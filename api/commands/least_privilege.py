@@ -47,7 +47,9 @@ def command(
     ] = False,
     collapse_namespaces: Annotated[
         bool,
-        typer.Option("--collapse-namespaces", help="Grant what was used in several namespaces in all of them."),
+        typer.Option(
+            "--collapse-namespaces", help="Turn rights that the user has in several namespaces into a right in all namespaces."
+        ),
     ] = False,
     defaults: Annotated[
         bool,

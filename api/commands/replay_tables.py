@@ -91,7 +91,7 @@ def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
 
 
 def flips_tables(stage: str, summary: RunSummary, found: Sequence[Flipped]) -> list[Table]:
-    """Requests by how the verdicts of a stage differ from the record: the counts, then who is affected, then what is unknown."""
+    """The tables of a stage: requests by change against the record, who is affected, and the reasons of unknown requests."""
     counts: Counter[str] = count_flips(found)
     totals = [(name, counts[name]) for name in _FLIPS if counts[name]]
     title = f"Run {summary.run_id}, stage {stage}: {summary.evaluated:,} requests replayed"

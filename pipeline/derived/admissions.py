@@ -152,7 +152,7 @@ def _grade(evidence: Evidence[Any]) -> Grade:
 
 
 def _text(evidence: Evidence[Object | None]) -> str | None:
-    """The JSON of an object, which is read as the same object again. Raises ValueError if there is none."""
+    """The JSON of an object. Raises ValueError if the text does not decode to an equal object."""
     if isinstance(evidence, Unknown) or evidence.value is None:
         return None
     text = _encode(evidence.value).decode()

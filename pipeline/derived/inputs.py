@@ -80,7 +80,7 @@ def publish_inputs(folder: Path, name: str, tables: Sequence[pa.Table]) -> None:
 
 
 def make_room(folder: Path, names: Iterable[str], events_bytes: int) -> None:
-    """Remove kept inputs other than these, if all together are too large beside the events."""
+    """Remove all kept inputs but these if their total size exceeds its share of the size of the events."""
     with suppress(OSError):
         files = list((folder / _FOLDER).glob("*.parquet"))
         if sum(path.stat().st_size for path in files) > _SHARE_MAX * events_bytes:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 
 def keep(file: Path, content: bytes) -> None:
-    """Write a file as a whole, or not at all: what is not kept is made again when it is needed next."""
-    unfinished = file.with_name(f"{file.name}.tmp")
+    """Write a whole file. If the lake cannot be written, nothing is kept, and the next replay computes the content again."""
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.tmp")  # two replays may keep one file at a time
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_bytes(content)

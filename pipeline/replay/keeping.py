@@ -48,7 +48,7 @@ def units_of(
 ) -> tuple[frozenset[Unit], frozenset[Unit]]:
     """The units of a plan's requests that need reconstruction, and those of them that a run of it may keep.
 
-    `laneless` are the classes of which each request needs it. Kept rows know the whole past and future of an object, so a window
+    `laneless` are the classes whose requests all need it. Kept rows know the whole past and future of an object, so a window
     with an end has no use for them.
     """
     if plan.window.until is not None:
@@ -105,7 +105,7 @@ class Keeper:
             self._tables.append(kept_rows(batch, kept))
 
     def write(self, folder: Path) -> None:
-        """Write what was collected into the folder of a part."""
+        """Write the collected requests into the folder of a part."""
         self.inputs.write(folder)
         if self._wanted:
             schema = ADMISSIONS.with_metadata({_LEFT_OUT: msgspec.json.encode(sorted(self._left_out))})
@@ -177,7 +177,7 @@ def is_present(reader: LakeReader) -> bool:
 
 
 def _forget_others(folder: Path) -> None:
-    """Remove what was kept of other states of the lake, where no run reads it."""
+    """Remove the folders of other states of the lake, unless a run reads them."""
     with suppress(OSError):
         for other in folder.parent.iterdir():
             if other != folder:

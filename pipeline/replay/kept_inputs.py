@@ -33,7 +33,7 @@ class InputKeeper:
         self._tables: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch, objects: Sequence[tuple[int, Any]], left: Sequence[int]) -> None:
-        """Keep rows of a batch with what is read of their objects. A class with a plain row that is left cannot be kept."""
+        """Keep rows of a batch with the fields that policies read. A class is not kept if one of its plain rows is left out."""
         if not self._numbers:
             return
         numbers: list[Any] = batch.column("class").to_pylist()
@@ -49,7 +49,7 @@ class InputKeeper:
             self._tables.append(table.append_column("is_created", codes).append_column("text", pa.array(texts, pa.int32())))
 
     def write(self, folder: Path) -> None:
-        """Write what was collected into the folder of a part."""
+        """Write the collected inputs into the folder of a part."""
         if not self._numbers:
             return
         told = {_LEFT_OUT: msgspec.json.encode(sorted(self._left_out))}

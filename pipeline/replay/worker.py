@@ -113,7 +113,7 @@ class Replayer:
 
     @property
     def laneless(self) -> frozenset[LaneName]:
-        """The classes of which each request needs more than its own record."""
+        """The classes without a lane: each of their requests needs history."""
         return frozenset(name for name, lane in zip(self.names, self._remembered.lanes, strict=True) if lane is None)
 
     def use(self, keeping: Keeping) -> Keeper:

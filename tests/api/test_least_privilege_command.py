@@ -102,7 +102,7 @@ def test_a_subject_is_needed(lake: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_unused_rules_are_listed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    roles = [
+    roles: list[dict[str, Any]] = [
         {
             "apiVersion": f"{RBAC}/v1",
             "kind": "ClusterRole",
@@ -122,8 +122,8 @@ def test_unused_rules_are_listed_first(tmp_path: Path, capsys: pytest.CaptureFix
     ]
     events = [event(9, ROBOT, "get", "/api/v1/namespaces/shop/pods/web")]
     for number, role in enumerate(roles):
-        plural = f"{role['kind'].lower()}s"  # type: ignore[attr-defined]
-        body = {**role, "metadata": {**role["metadata"], "uid": plural, "resourceVersion": "1"}}  # type: ignore[dict-item]
+        plural = f"{role['kind'].lower()}s"
+        body = {**role, "metadata": {**role["metadata"], "uid": plural, "resourceVersion": "1"}}
         reference = {"resource": plural, "apiGroup": RBAC, "apiVersion": "v1", "name": "robots"}
         written = {"level": "RequestResponse", "objectRef": reference, "requestObject": role, "responseObject": body}
         events.append(event(number, "ann", "create", f"/apis/{RBAC}/v1/{plural}", code=201, **written))

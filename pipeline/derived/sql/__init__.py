@@ -1,12 +1,5 @@
-"""The SQL of derived data, one statement per file; the first line of each says what one row is."""
+"""The SQL of derived data; see queries/statements.py."""
 
-from __future__ import annotations
+from queries.statements import statements_of
 
-from functools import cache
-from importlib.resources import files
-
-
-@cache
-def statement(name: str) -> str:
-    """The text of `NAME.sql`."""
-    return files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+statement = statements_of(__name__)

@@ -1,18 +1,14 @@
-"""This room's queries, one file each, with its grain in the first line."""
+"""The SQL of readiness; see queries/statements.py."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import duckdb
 
+from queries.statements import statements_of
 
-@cache
-def statement(name: str) -> str:
-    """The text of one query."""
-    return files(__name__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
+statement = statements_of(__name__)
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -133,11 +133,11 @@ class _Reader:
         if value is None:
             return otherwise
         if kind is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)  # type: ignore[return-value]
+            value = float(value)
         if kind is int and isinstance(value, float) and not value.is_integer():
             raise _mismatch(value, f"Go struct field {_WHERE}.{self.path(name)}", go, show=True)
         if kind is int and isinstance(value, float):
-            return int(value)  # type: ignore[return-value]
+            value = int(value)
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise _mismatch(value, f"Go struct field {_WHERE}.{self.path(name)}", go)
         return value
