@@ -3,25 +3,30 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench crash conformance notebooks clean
+.PHONY: demo test check bench crash conformance notebooks kustomize docs clean
 
 # The stamp holds the inputs that decide the environment's content.
-$(VENV)/.stamp: pyproject.toml constraints.txt dev-requirements.txt
+$(VENV)/.stamp: pyproject.toml constraints.txt dev-requirements.txt tools-requirements.txt
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -r dev-requirements.txt -e . ; \
+	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -r dev-requirements.txt -e . && \
+	  uv pip install --quiet --python $(BIN)/python --no-deps -c constraints.txt -r tools-requirements.txt ; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r dev-requirements.txt -e . ; \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r dev-requirements.txt -e . && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt -r tools-requirements.txt ; \
 	fi
 	@touch $@
 
 demo: $(VENV)/.stamp
 	$(BIN)/hindcast demo
 
-# One process per core; the tests of one file stay together, because they share what they set up.
+# One process per core; the tests of one file stay together, because they share what they set up. The longest files come first: see
+# tests/conftest.py.
+# Bytecode is kept, even if the environment says otherwise: without it every process compiles every module once more.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.stamp
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.stamp
 	$(BIN)/ruff check .
@@ -40,7 +45,15 @@ crash: $(VENV)/.stamp
 conformance: $(VENV)/.stamp
 	$(BIN)/python -m pytest tests/conformance -m conformance -s
 
-# Runs all four on the bundled log; the results, with their pictures, are in demo-out/notebooks. `make lab` opens them to work in.
+# The kustomize base is what the chart renders; a test compares them.
+kustomize: $(VENV)/.stamp
+	$(BIN)/python -m tests.deploy.kustomize
+
+# The documentation site, in demo-out/docs. It needs no network, neither to build nor to read.
+docs: $(VENV)/.stamp
+	$(BIN)/python -m docs.generator
+
+# Runs all of them on the bundled log; the results, with their pictures, are in demo-out/notebooks. `make lab` opens them to work in.
 notebooks: $(VENV)/.stamp
 	@mkdir -p demo-out/notebooks
 	@test -e demo-out/lake || $(BIN)/hindcast --quiet demo --lake-only

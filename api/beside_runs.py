@@ -1,4 +1,4 @@
-"""Files next to a run, in its folder: its policies as manifests, and the reports on it.
+"""Files next to a run, in its folder: its manifests, and the reports on it.
 
 A run is complete without them. With them, a process without the policies' files can show a report at once, and make it again under
 other rules.
@@ -6,20 +6,23 @@ other rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from pipeline.admission.policies import PolicySet
 from pipeline.admission.policies.load import parse_policy_set
-from pipeline.readiness.manifests import Manifests
+from pipeline.manifests.writing import to_yaml
+from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.model import Fidelity
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.request import Object
 from pipeline.runs import RunStore
 
 _POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "report.json", "costs.json"
+_MANIFESTS, _EXTRA, _CLUSTER = "manifests.yaml", "extra.yaml", "cluster"
 
 
 def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
@@ -34,11 +37,45 @@ def kept_policies(lake: Path, run_id: str) -> PolicySet | None:
     return parse_policy_set([("policies", text.decode("utf-8"))]) if text is not None else None
 
 
+def keep_manifests(lake: Path, run_id: str, manifests: Sequence[Object]) -> None:
+    """Keep the manifests of a run of another stage than policies, as they were given."""
+    RunStore(lake).run(run_id).keep(_MANIFESTS, to_yaml(manifests).encode())
+
+
+def kept_manifests(lake: Path, run_id: str) -> str | None:
+    """The manifests of a run of another stage as YAML, or None where they are not kept."""
+    text = RunStore(lake).run(run_id).kept(_MANIFESTS)
+    return text.decode("utf-8") if text is not None else None
+
+
+def keep_extra(lake: Path, run_id: str, manifests: Sequence[Object]) -> None:
+    """Keep the manifests that would keep everybody working under those of a run."""
+    if manifests:
+        RunStore(lake).run(run_id).keep(_EXTRA, to_yaml(manifests, is_compact=True).encode())
+
+
+def kept_extra(lake: Path, run_id: str) -> str | None:
+    """These manifests as YAML; None where none were found, or none were looked for."""
+    text = RunStore(lake).run(run_id).kept(_EXTRA)
+    return text.decode("utf-8") if text is not None else None
+
+
 def keep_report(lake: Path, report: Report, fidelity: Mapping[str, Fidelity] | None) -> None:
     """Keep a report of a run, and how far the replay agrees with the record, for reports under other rules."""
     run = RunStore(lake).run(report.run_id)
     run.keep(_FIDELITY, msgspec.json.encode(fidelity))
     run.keep(_REPORT, msgspec.json.encode(report))
+
+
+def keep_cluster(lake: Path, run_id: str, cluster: str) -> None:
+    """Keep the name of the one cluster that a run is about, so that later reports on the run do not look at others."""
+    RunStore(lake).run(run_id).keep(_CLUSTER, cluster.encode())
+
+
+def kept_cluster(lake: Path, run_id: str) -> str:
+    """The one cluster that a run is about; empty for a run over all clusters of the lake."""
+    name = RunStore(lake).run(run_id).kept(_CLUSTER)
+    return name.decode("utf-8") if name is not None else ""
 
 
 def kept_report(lake: Path, run_id: str, rules: ReadinessRules) -> Report | None:

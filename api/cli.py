@@ -29,6 +29,7 @@ from ingest.holds import hold_files
 
 from .configuration import Configuration
 from .context import Context
+from .printing.option_words import name_values
 
 EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
@@ -44,6 +45,7 @@ COMMANDS = {
     "doctor": "Report lost evidence and the health of the lake",
     "compact": "Merge small files",
     "expire": "Delete old events, or only their bodies",
+    "publish": "Keep the lake on object storage as Iceberg tables",
     "violations": "Count the failures that the cluster recorded",
     "webhooks": "Show what admission webhooks did",
     "runs": "List, show and remove stored replays",
@@ -51,21 +53,22 @@ COMMANDS = {
     "calibrate": "Compare the replay with the recorded outcomes",
     "explain": "Explain the verdict on one recorded request",
     "readiness": "Decide whether policies may deny, with the figures",
+    "fleet": "Decide on every cluster of the lake, the worst first",
     "exemptions": "Find narrow exemptions, or review existing ones",
     "least-privilege": "Write the smallest roles for what a user did",
     "stack": "Show whether a stack stays in its namespace",
     "gate": "Decide in CI, with an exit code",
-    "policy": "Measure the CEL cost of policies",
-    "schema": "Check CustomResourceDefinitions and their objects",
+    "policy": "Check the types of policies, or measure their CEL cost",
+    "schema": "Check CustomResourceDefinitions, their objects and fields",
     "watch": "Replay events as they arrive",
 }
-_LAKE_HELP = "The folder that keeps the events."
+_LAKE_HELP = "The folder that keeps the events, or the URL of a published lake."
 _QUIET_HELP = "Hide progress."
 _MEMORY_HELP = "Memory limit of each process that evaluates policies; 0: three quarters of the machine."
 _DEFAULT_LAKE = Path("hindcast-lake")
 
 # These commands query a lake several times, and always the files that it held at their start.
-_REPLAYING = ("replay", "calibrate", "readiness", "exemptions", "gate", "policy")
+_REPLAYING = ("replay", "calibrate", "readiness", "fleet", "exemptions", "gate", "policy", "schema")
 # These commands evaluate policies under a memory limit.
 _EVALUATING = (*_REPLAYING, "watch")
 
@@ -113,7 +116,7 @@ def _loaded(name: str) -> Any:
     """One command as typer runs it."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     single.command(name)(_finishing(import_module(f".commands.{name.replace('-', '_')}", __package__).command))
-    return typer.main.get_command(single)
+    return name_values(typer.main.get_command(single))
 
 
 def _show_version(asked: bool) -> None:
@@ -128,10 +131,12 @@ def _show_version(asked: bool) -> None:
 
 def _options(
     context: typer.Context,
-    lake: Annotated[Path | None, typer.Option(envvar="HINDCAST_LAKE", help=_LAKE_HELP, show_default=str(_DEFAULT_LAKE))] = None,
+    lake: Annotated[
+        Path | None, typer.Option(envvar="HINDCAST_LAKE", metavar="PATH", help=_LAKE_HELP, show_default=str(_DEFAULT_LAKE))
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=_QUIET_HELP)] = False,
     memory_bytes_max: Annotated[
-        int | None, typer.Option(envvar="HINDCAST_MEMORY_BYTES_MAX", min=0, help=_MEMORY_HELP, show_default="0")
+        int | None, typer.Option(envvar="HINDCAST_MEMORY_BYTES_MAX", metavar="NUMBER", min=0, help=_MEMORY_HELP, show_default="0")
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and the lake's format.")
@@ -155,7 +160,12 @@ def _with_global_options(command: Callable[..., Any]) -> Callable[..., Any]:
         context: typer.Context = options["context"]
         own: Context = context.obj
         memory = own.memory_bytes_max if memory_bytes_max is None else memory_bytes_max
-        own = context.obj = replace(own, lake=lake or own.lake, quiet=quiet or own.quiet, memory_bytes_max=memory)
+        place = lake or own.lake
+        if ":/" in str(place) and not options.get("server"):  # with --server, another machine reads its lake
+            from .published import local_lake  # no other lake needs this
+
+            place = local_lake(place)
+        own = context.obj = replace(own, lake=place, quiet=quiet or own.quiet, memory_bytes_max=memory)
         if context.info_name in _EVALUATING:
             from .confinement import bounded_memory, command_memory_bytes
 

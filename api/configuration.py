@@ -73,13 +73,13 @@ class Configuration:
 
     @property
     def lake(self) -> Path | None:
-        """The lake that the file names; a relative path counts from the folder of the file."""
+        """The lake that the file names: a URL, or a path; a relative path counts from the folder of the file."""
         value = self.shared.get("lake")
         if value is None:
             return None
         if not isinstance(value, str) or self.origin is None:
-            raise InputError(f"{self.place('', 'lake')}: lake is {value!r}, wanted the path of a folder")
-        return self._path(value)
+            raise InputError(f"{self.place('', 'lake')}: lake is {value!r}, wanted the path of a folder or a URL")
+        return Path(value) if "://" in value else self._path(value)
 
     @property
     def quiet(self) -> bool:

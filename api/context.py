@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # `hindcast --help` needs no replay
+    from pipeline.runs import Defect
 
 
 class Step(Protocol):
@@ -30,6 +33,14 @@ class Context:
         """One line to standard error; silent with --quiet."""
         if not self.quiet:
             sys.stderr.write(message + "\n")
+
+    def note_defects(self, defects: Iterable[Defect]) -> None:
+        """Make the end of the command name the policies that Hindcast failed to judge."""
+        for defect in defects:
+            where = f" in {defect.requests:,} requests" if defect.requests else ""
+            sentence = f"policy {defect.policy} could not be judged{where}: {defect.why}"
+            if sentence not in self.defects:
+                self.defects.append(sentence)
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Step]:

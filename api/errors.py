@@ -76,7 +76,7 @@ _ERROR_SCHEMA = {
 DESCRIBED: dict[int | str, dict[str, Any]] = {
     status: {"description": description, "content": {"application/json": {"schema": _ERROR_SCHEMA}}}
     for status, description in (
-        (400, "what was given cannot be used"),
+        (400, "the input cannot be used"),
         (401, "no known token was shown"),
         (403, "the caller may not do this"),
         (404, "there is no such thing"),
@@ -153,7 +153,7 @@ async def _of_parameters(request: Request, error: Exception) -> JSONResponse:
     where = ".".join(str(part) for part in first["loc"])
     found = ascii(first.get("input"))[:_FOUND_SHOWN]
     return error_response(
-        422, "bad_parameter", f"{where}: {first['msg']}; found {found}", "the OpenAPI description says what is taken"
+        422, "bad_parameter", f"{where}: {first['msg']}; found {found}", "the OpenAPI description lists the accepted values"
     )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import structlog
 
-from ingest.redact import Redactor, load_or_create_key
+from ingest.redaction.redact import Redactor, load_or_create_key
 
 from .settings import Settings
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self, get_type_hints
 
 from ingest.errors import InputError
-from ingest.redact import DEFAULT_RESOURCES
+from ingest.redaction.redact import DEFAULT_RESOURCES
 from ingest.sink import SinkLimits
 
 from .confinement import MEMORY_BYTES_MIN
@@ -55,20 +55,20 @@ class Settings:
     query: Annotated[
         bool, "answer questions about the lake: the pages and the HTTP API, on a port and in a process of their own"
     ] = True
-    query_host: Annotated[str, "the address to be asked at; any but loopback needs TLS and tokens or OIDC, or --insecure"] = (
-        "127.0.0.1"
-    )
-    query_port: Annotated[int, "the port to be asked at; 0 takes a free one"] = 7444
+    query_host: Annotated[
+        str, "the address of the pages and the HTTP API; any but loopback needs TLS and tokens or OIDC, or --insecure"
+    ] = "127.0.0.1"
+    query_port: Annotated[int, "the port of the pages and the HTTP API; 0 takes a free one"] = 7444
     query_tokens: Annotated[
-        Path | None, "file of lines `NAME token:TOKEN` or `NAME sha256:HEX`: who may read; rotated by changing it"
+        Path | None, "file of lines `NAME token:TOKEN` or `NAME sha256:HEX`: who may read; read again when it changes"
     ] = None
-    oidc_issuer: Annotated[str, "the issuer whose tokens (JWT) may read, as in their claim iss"] = ""
-    oidc_audience: Annotated[str, "the audience that such tokens must be for, as in their claim aud"] = ""
+    oidc_issuer: Annotated[str, "accept tokens (JWT) of this issuer, the claim iss"] = ""
+    oidc_audience: Annotated[str, "the audience that such tokens must have, the claim aud"] = ""
     oidc_jwks: Annotated[str, "file or https URL with the issuer's keys; by default its discovery document names them"] = ""
     oidc_user_claim: Annotated[str, "the claim with the user's name"] = "sub"
     oidc_groups_claim: Annotated[str, "the claim with the user's groups"] = "groups"
     oidc_users: Annotated[
-        tuple[str, ...], "the users who may read; without users and groups, all whose token is for the audience"
+        tuple[str, ...], "the users who may read; without users and groups, every token for the audience may read"
     ] = ()
     oidc_groups: Annotated[tuple[str, ...], "the groups whose members may read"] = ()
     query_seconds_max: Annotated[float, "how long one question may take"] = 30.0
@@ -93,14 +93,16 @@ class Settings:
     )
     retention_days: Annotated[int, "how many whole UTC days of events are kept before today; 0 keeps everything"] = 0
     objects_retention_days: Annotated[int, "how many of those days keep the bodies of their events, too; 0 keeps all bodies"] = 0
-    body_bytes_max: Annotated[int, "the largest body that is taken"] = _LIMITS.body_bytes_max
-    in_flight_bytes_max: Annotated[int, "the bytes of all bodies that are being taken at one time"] = _LIMITS.in_flight_bytes_max
+    body_bytes_max: Annotated[int, "the largest body that the sink accepts"] = _LIMITS.body_bytes_max
+    in_flight_bytes_max: Annotated[int, "how many bytes of bodies the sink receives at one time"] = _LIMITS.in_flight_bytes_max
     backlog_bytes_max: Annotated[
         int, "report that the drain is behind when so many compressed bytes wait; batches are still taken"
     ] = _LIMITS.backlog_bytes_max
-    disk_free_bytes_min: Annotated[int, "the free space below which senders are asked to wait"] = _LIMITS.disk_free_bytes_min
+    disk_free_bytes_min: Annotated[int, "with less free space than this, the sink asks senders to wait"] = (
+        _LIMITS.disk_free_bytes_min
+    )
     body_seconds_max: Annotated[float, "how long a body may take to arrive; the API server gives up after 30"] = 25.0
-    shutdown_seconds: Annotated[int, "how long to finish what has begun after a termination signal"] = 10
+    shutdown_seconds: Annotated[int, "how long to finish running work after a termination signal"] = 10
     connections_max: Annotated[int, "connections that are served at one time"] = 512
     log_level: Annotated[str, "debug, info, warning or error"] = "info"
     log_json: Annotated[

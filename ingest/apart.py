@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
-from .redact import Redactor
+from .redaction.redact import Redactor
 
 # A batch of an API server has a third of this size. The storing thread takes smaller lists apart itself, in a fraction of a second.
 APART_BYTES = 4 * 1024 * 1024

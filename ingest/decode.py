@@ -18,10 +18,10 @@ import msgspec
 import pyarrow as pa
 
 from .event import ABSENT, FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Person, Status, User
-from .gke import ANNOTATION as TRANSLATED
-from .redact import ANNOTATION as REDACTED
-from .redact import tells_of_request
+from .redaction.redact import ANNOTATION as REDACTED
+from .redaction.redact import tells_of_request
 from .schema import EVENTS
+from .sources.gke import ANNOTATION as TRANSLATED
 
 _strict = msgspec.json.Decoder(Event)
 _lenient = msgspec.json.Decoder(LenientEvent)

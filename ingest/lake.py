@@ -15,7 +15,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ import xxhash
 from .durable import make_folder, sync_folder, write_durably
 from .errors import LakeError
 from .manifest import DataFile, Manifest, has_tables, refuse_name
+from .published.target import is_url, open_object
 from .schema import EVENTS, OBJECTS, REPEATS, time_column
 
 MANIFEST = "manifest.sqlite"
@@ -35,6 +36,8 @@ _SCHEMAS = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 _ROW_GROUP_ROWS = 50_000
 _WRITE_BYTES = 1 << 20
 _SWEEPS = "sweeps"
+# The URL of the published lake that a folder shows.
+PUBLISHED = "published"
 # Columns whose values hardly repeat grow with a dictionary; all others shrink.
 _DISTINCT = ("request_object", "response_object", "object", "audit_id", "stage_ts", "ts", "uid")
 
@@ -86,6 +89,14 @@ class Lake:
         if why := self.manifest.why_displaced():
             raise LakeError(f"the lake is not where it was opened: {why}", "put the folder back, or start again with the new one")
 
+    def located(self, file: DataFile) -> str:
+        """Where a listed file is: a path, or the URL of an object of a published lake."""
+        return file.path if is_url(file.path) else str(self.path / file.path)
+
+    def paths(self, kind: str, cluster: str | None = None) -> list[str]:
+        """Where the files of a table are, as `files`; also of one cluster alone."""
+        return [self.located(file) for file in self.manifest.files(kind, cluster)] or [str(self.path / kind / "_empty.parquet")]
+
     def files(self, kind: str = "events", span_us: tuple[int, int] | None = None) -> list[Path]:
         """The Parquet files of a table, in the order of time; at least one, because an engine needs a schema to read.
 
@@ -104,6 +115,8 @@ class Lake:
     def writer(self) -> Iterator[LakeWriter]:
         """Take the right to write. Raises LakeError when another process has it, or when the lake was moved or replaced."""
         self.check_place()
+        if (source := self.manifest.prop(PUBLISHED)) is not None:
+            raise LakeError(f"{source}: a published lake is a copy and cannot be written", "write to the lake that was published")
         try:
             handle = os.open(self.path / ".writer", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -210,14 +223,23 @@ class LakeWriter:
         )
 
 
+def stems_of_events(folder: Path) -> set[str]:
+    """The names, without their suffixes, of the files of events on disk, or of those in the published lake that a folder shows."""
+    found = {path.stem for path in (folder / "events").glob("*/*.parquet")}
+    if not found and has_tables(folder / MANIFEST):
+        with closing(Lake.open(folder)) as lake:
+            found = {Path(file.path).stem for file in lake.manifest.files("events")}
+    return found
+
+
 def _data_files(folder: Path) -> list[Path]:
     return [path for kind in _SCHEMAS for path in sorted((folder / kind).glob("dt=*/*"))]
 
 
-def file_digest(path: Path) -> str:
-    """xxh3-128 of a file's bytes, in hexadecimal."""
+def file_digest(path: Path | str) -> str:
+    """xxh3-128 of the bytes of a file or an object, in hexadecimal. Raises OSError."""
     digest = xxhash.xxh3_128()
-    with path.open("rb") as handle:
+    with open_object(str(path)) if is_url(path) else Path(path).open("rb") as handle:
         while block := handle.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()

@@ -19,6 +19,7 @@ from .errors import LakeError
 from .holds import oldest_hold
 from .lake import Lake, LakeWriter, file_digest
 from .manifest import DataFile
+from .published.target import is_url, open_object, size_of
 from .schema import EVENT_KEY, SORT_ORDER
 
 # Sorting needs about three times a unit's uncompressed size in memory.
@@ -113,7 +114,7 @@ def verify(lake: Lake) -> list[Fault]:
         Fault(file.path, reason)
         for kind in ("events", "objects", "repeats")
         for file in lake.manifest.files(kind)
-        if (reason := _fault(lake.path, file)) is not None
+        if (reason := _fault(lake, file)) is not None
     ]
 
 
@@ -176,9 +177,12 @@ def _uncompressed_bytes(path: Path) -> int:
     return sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
 
 
-def read_footer(path: Path) -> pq.FileMetaData:
-    """The metadata in a Parquet file's footer. Raises DamagedFileError when it cannot be read."""
+def read_footer(path: Path | str) -> pq.FileMetaData:
+    """The metadata in the footer of a Parquet file or object. Raises DamagedFileError when it cannot be read."""
     try:
+        if is_url(path):
+            with open_object(str(path)) as stream:
+                return pq.read_metadata(stream)
         return pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
         raise DamagedFileError(f"{path}: cannot be read: {error}", "`hindcast doctor` names every damaged file") from error
@@ -186,18 +190,18 @@ def read_footer(path: Path) -> pq.FileMetaData:
 
 def refuse_damaged(lake: Lake, file: DataFile) -> None:
     """Raise DamagedFileError for a file that differs from its checksum: rewriting it would give it a new checksum."""
-    if (reason := _fault(lake.path, file)) is not None:
+    if (reason := _fault(lake, file)) is not None:
         raise DamagedFileError(f"{lake.path / file.path}: {reason}", "restore it from a backup; it was left as it is")
 
 
-def _fault(folder: Path, file: DataFile) -> str | None:
-    path = folder / file.path
+def _fault(lake: Lake, file: DataFile) -> str | None:
+    place = lake.located(file)
     try:
-        found_bytes = path.stat().st_size
+        found_bytes = size_of(place) if is_url(place) else Path(place).stat().st_size
         if found_bytes != file.bytes:
             return f"has {found_bytes:,} bytes, the manifest says {file.bytes:,}"
-        return None if file_digest(path) == file.digest else "its content is not what was written: the checksum differs"
+        return None if file_digest(place) == file.digest else "its content was altered: the checksum differs"
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
+        return f"cannot be read: {error.strerror or str(error).splitlines()[0]}"

@@ -7,6 +7,7 @@ segment, a stretch of a log file) and the files that it wrote. So ingestion is e
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -14,10 +15,11 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from .errors import LakeError
-from .place import Place
+from .sources.place import Place
 
 MANIFEST_VERSION = 1
 _EXPANDED = "*?[]"
+_IDENTITY = "identity"
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -160,6 +162,14 @@ class Manifest:
             "SELECT key, value FROM props WHERE substr(key, 1, ?) = ? ORDER BY key", (len(prefix), prefix)
         )
         return dict(rows.fetchall())
+
+    def identity(self) -> str:
+        """A name for this lake that no other lake has; made when it is first asked for. Raises LakeError if it cannot be kept."""
+        if (known := self.prop(_IDENTITY)) is None:
+            with self.transaction():  # two processes may ask first at the same time
+                self._connection.execute("INSERT OR IGNORE INTO props VALUES (?, ?)", (_IDENTITY, secrets.token_hex(8)))
+            known = self.prop(_IDENTITY)
+        return str(known)
 
     def listed(self) -> set[str]:
         """Every path that must not be deleted: the files of the lake, and retired files that readers may still need."""

@@ -1,7 +1,7 @@
 """How long a lake keeps its data: events by whole UTC days, their bodies for a shorter time, quarantine as long as events.
 
-Files of the lake are not deleted here at once. They leave the manifest in one transaction, and `remove_retired` deletes them when
-no reader can still have them listed. What was derived from them is deleted at once: it can be made again.
+Files of events leave the manifest in one transaction. `remove_retired` deletes them later, when no reader can still have them
+listed. Files derived from them are deleted at once, because they can be made again.
 """
 
 from __future__ import annotations

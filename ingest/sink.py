@@ -25,8 +25,8 @@ from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError
 from .flight import Flight, Flights
 from .quarantine import Quarantined, write_quarantine
-from .redact import Redactor
-from .spool import DisplacedError, Spool, SpoolWriteError
+from .redaction.redact import Redactor
+from .spooling.spool import DisplacedError, Spool, SpoolWriteError
 from .telemetry import SinkMetrics
 
 # The cluster's name becomes a folder's and a partition's name in some engines, so only safe characters are allowed.
@@ -161,6 +161,9 @@ class Sink:
         self._is_behind = False  # the last logged state
         self._displaced = ""  # why no reader of the lake would see a batch written now
         self._write_trouble = ""  # why the last batch could not be stored; cleared when a batch or a probe is written
+        self.metrics.disk_free_bytes_min.set(self.limits.disk_free_bytes_min)
+        for reason in REFUSALS:  # a counter that begins above 0 shows no increase
+            self.metrics.batches_refused.labels(reason)
         self._digests = DigestWindow(self.limits.digest_seconds, self.limits.digests_max)
         for header in spool.headers():
             self._digests.add(header.cluster, header.digest, header.received_ts)
@@ -212,6 +215,7 @@ class Sink:
         directory = self._spool.directory
         try:
             free_bytes = shutil.disk_usage(directory).free
+            self.metrics.disk_free_bytes.set(free_bytes)
             self.metrics.backlog_bytes.set(self._spool.measure_backlog())
             short = free_bytes < self.limits.disk_free_bytes_min
             trouble = f"{directory}: less than {self.limits.disk_free_bytes_min} bytes are free" if short else ""
@@ -232,10 +236,12 @@ class Sink:
         if trouble != self._disk_trouble:
             _log.warning("disk_trouble" if trouble else "disk_recovered", trouble=trouble or self._disk_trouble)
         self._disk_trouble = trouble
+        self.metrics.ready.set(not self._stopping and self.trouble() is None)
 
     def stop_accepting(self) -> None:
         """Refuse every new body from now on; bodies that are already arriving are still taken."""
         self._stopping = True
+        self.metrics.ready.set(0)
 
     def why_not_ready(self) -> Refused | None:
         """The reason for which a batch of any size would be refused now, or None."""

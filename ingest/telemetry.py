@@ -53,6 +53,13 @@ class SinkMetrics:
             ["acknowledged"],
             registry=registry,
         )
+        self.ready = Gauge(
+            "hindcast_sink_ready", "1 while the sink would store a batch durably, as /readyz says; else 0.", registry=registry
+        )
+        self.disk_free_bytes = Gauge("hindcast_disk_free_bytes", "Free bytes on the disk of the lake.", registry=registry)
+        self.disk_free_bytes_min = Gauge(
+            "hindcast_disk_free_bytes_min", "With fewer free bytes, the sink asks senders to wait.", registry=registry
+        )
         self.in_flight_bytes = Gauge("hindcast_sink_in_flight_bytes", "Bytes of bodies that are being received.", registry=registry)
         self.fsync_seconds = Histogram(
             "hindcast_spool_fsync_seconds", "Duration of one fdatasync of the spool.", buckets=_SECONDS, registry=registry

@@ -23,10 +23,12 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import LakeError
+from ingest.published.target import are_there, is_url
 from ingest.quarantine import HEADS, quarantine_heads
 from ingest.schema import EVENTS, OBJECTS, REPEATS
 
 from .reach_sql import macros
+from .store import attach_store
 
 Kind = Literal["view", "macro", "check"]
 
@@ -103,7 +105,8 @@ class LakeFiles:
     """The Parquet files of a lake's tables, and the files of its quarantine.
 
     `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty if
-    unknown. `lake` is the folder of the lake; empty for files without one.
+    unknown. `lake` is the folder of the lake; empty for files without one. With a `cluster` they are the files of that cluster
+    alone.
     """
 
     events: tuple[str, ...] = ()
@@ -112,19 +115,23 @@ class LakeFiles:
     quarantine: tuple[str, ...] = ()
     event_spans: tuple[tuple[int, int], ...] = ()
     lake: str = ""
+    cluster: str = ""
 
     def absolute(self) -> LakeFiles:
         """The same files with absolute paths, for a process in another folder."""
         events, objects, repeats, quarantine = (
-            tuple(str(Path(path).absolute()) for path in paths)
+            tuple(path if is_url(path) else str(Path(path).absolute()) for path in paths)
             for paths in (self.events, self.objects, self.repeats, self.quarantine)
         )
         lake = str(Path(self.lake).absolute()) if self.lake else ""
-        return LakeFiles(events, objects, repeats, quarantine, self.event_spans, lake)
+        return LakeFiles(events, objects, repeats, quarantine, self.event_spans, lake, self.cluster)
 
     def are_there(self) -> bool:
         """Whether every Parquet file is still on disk: a file that was merged with others, or expired, is deleted after a while."""
-        return all(Path(path).exists() for path in (*self.events, *self.objects, *self.repeats))
+        paths = (*self.events, *self.objects, *self.repeats)
+        return are_there([path for path in paths if is_url(path)]) and all(
+            Path(path).exists() for path in paths if not is_url(path)
+        )
 
     @property
     def newest_us(self) -> int | None:
@@ -155,12 +162,7 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Ite
 
     The lists are written as literals: a view takes no parameters, and cursors do not see a variable.
     """
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET GLOBAL parquet_metadata_cache = true")
-    # A progress bar would print into the results of a command. Within Jupyter, DuckDB raises an error for bar settings unless
-    # ipywidgets is installed.
-    with suppress(duckdb.InvalidInputException):
-        connection.execute("SET enable_progress_bar = false")
+    configure(connection)
     # Creating a view binds all views below it, down to the footers of files. So the lake's files are attached only after all views
     # exist.
     install_files(connection, LakeFiles())
@@ -173,24 +175,52 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Ite
     install_files(connection, files)
 
 
+def configure(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the settings that every connection needs."""
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
+    # A progress bar would print into the results of a command. Within Jupyter, DuckDB raises an error for bar settings unless
+    # ipywidgets is installed.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
+
+
 def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     """Point the views below all others at these files. Views are bound when queried, so no other has to be installed again.
 
     Raises LakeError when a file is missing, or so damaged that its columns cannot be read.
     """
+    attach_store(connection, (*files.events, *files.objects, *files.repeats))
     for name, paths, schema in (
         ("events", files.events, EVENTS),
         ("objects", files.objects, OBJECTS),
         ("repeats", files.repeats, REPEATS),
     ):
-        if not paths:
-            _make_table(connection, f"no_{name}", schema.empty_table())
+        # A cursor may be narrowed to no file at all.
+        _make_table(connection, f"no_{name}", schema.empty_table())
         try:
             connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
         except duckdb.Error as error:
             raise _unreadable(connection, paths, error) from error
+    _make_table(connection, "lake_quarantine", _quarantined(files))
+
+
+def _quarantined(files: LakeFiles) -> pa.Table:
+    """The records in quarantine. A file has records of any cluster; those without a cluster may be of the wanted one."""
     heads = quarantine_heads(map(Path, files.quarantine)) if files.quarantine else HEADS.empty_table()
-    _make_table(connection, "lake_quarantine", heads)
+    if not files.cluster:
+        return heads
+    clusters: list[str | None] = heads["cluster"].to_pylist()
+    return heads.filter(pa.array([each in (None, files.cluster) for each in clusters], pa.bool_()))
+
+
+def narrow_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
+    """Let every view show this cursor only these files; other cursors still see all. It is far quicker than to install views."""
+    for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_{name} AS FROM {_reading(name, paths)}")
+    connection.register("given", _quarantined(files))
+    connection.execute("CREATE OR REPLACE TEMP TABLE lake_quarantine AS FROM given")
+    connection.unregister("given")
 
 
 def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], rows: tuple[int, int] | None = None) -> None:

@@ -18,8 +18,9 @@ import pyarrow as pa
 from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 
-from .catalog import LakeFiles, Statement, install, install_files, narrow_events, needed_by, statements
+from .catalog import LakeFiles, Statement, install_files, narrow_events, narrow_files, needed_by, statements
 from .rows import CheckResult
+from .templates import install_new
 
 Row = TypeVar("Row")
 Parameters = Sequence[object] | Mapping[str, object]
@@ -46,31 +47,41 @@ def open_lake(
     texts: Iterable[str] | None = None,
     memory_bytes_max: int = MEMORY_BYTES_MAX,
     files: LakeFiles | None = None,
+    cluster: str = "",
 ) -> LakeReader:
     """A reader of the lake at `path`, over the files that it holds now; `refresh()` also sees later commits.
 
-    With the `files` of another reader it always sees the same state of the lake.
+    With the `files` of another reader it always sees the same state of the lake. With a `cluster` it sees that cluster alone.
 
     `threads` limits DuckDB's threads; by default it takes one per core. A reader for some SQL `texts` only has just the views and
     macros that these name, which is quicker. Sorts and joins that need more than `memory_bytes_max` spill to a private temporary
     folder. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
-    return LakeReader(lambda: files or _files_of(lake), threads, None if texts is None else needed_by(texts), memory_bytes_max)
+    return LakeReader(
+        lambda: files or files_of(lake, cluster), threads, None if texts is None else needed_by(texts), memory_bytes_max
+    )
 
 
-def _files_of(lake: Lake) -> LakeFiles:
-    listed = lake.manifest.files("events")
-    objects = tuple(map(str, lake.files("objects")))
+def files_of(lake: Lake, cluster: str = "") -> LakeFiles:
+    """The files that a lake lists now, or those of one cluster: each Parquet file holds rows of one cluster."""
+    only = cluster or None
+    listed = lake.manifest.files("events", only)
+    objects = tuple(lake.paths("objects", only))
     # Most lakes have no repeats, and a lake made by an older version has no empty file for them.
-    events, repeats = (tuple(str(lake.path / file.path) for file in files) for files in (listed, lake.manifest.files("repeats")))
+    events, repeats = (tuple(map(lake.located, files)) for files in (listed, lake.manifest.files("repeats", only)))
     quarantine = tuple(map(str, sorted((lake.path / "quarantine").glob("*.jsonl.zst"))))
     spans = tuple((file.min_us, file.max_us) for file in listed)
-    return LakeFiles(events, objects, repeats, quarantine, spans, str(lake.path))
+    return LakeFiles(events, objects, repeats, quarantine, spans, str(lake.path), cluster)
 
 
 class LakeReader:
-    """Questions that a lake answers. Not thread-safe: give each thread its own `session()`."""
+    """Questions that a lake answers. Not thread-safe: give each thread its own `session()`.
+
+    `ledger` holds the rows of `losses`, if they are known already: they are asked for all clusters at once.
+    """
+
+    ledger: pa.Table | None = None
 
     def __init__(
         self,
@@ -86,7 +97,7 @@ class LakeReader:
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
         self.connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
-        install(self.connection, self._files, needed)
+        install_new(self.connection, self._files, needed)
 
     @property
     def files(self) -> LakeFiles:
@@ -112,6 +123,18 @@ class LakeReader:
             yield other
         finally:
             other.connection.close()
+
+    def narrowed(self, files: LakeFiles) -> LakeReader:
+        """A reader of these files of the lake, such as those of one cluster; it shares the database, and has a cursor of its own.
+
+        Close it after use. To open another database takes longer than to ask a small cluster.
+        """
+        other = object.__new__(LakeReader)
+        other._list_files, other._files = lambda: files, files
+        other.connection = self.connection.cursor()
+        other.ledger = self.ledger
+        narrow_files(other.connection, files)
+        return other
 
     @contextmanager
     def between(self, first: datetime, last: datetime) -> Iterator[LakeReader]:
@@ -213,6 +236,14 @@ class LakeReader:
         """As `sql`, fetched as an Arrow table."""
         table: pa.Table = self.sql(text, parameters).to_arrow_table()
         return table
+
+    def put_table(self, name: str, table: pa.Table) -> None:
+        """Give the SQL of this reader a temporary table. It replaces an earlier one of that name."""
+        self.connection.register(f"given_{name}", table)
+        try:
+            self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM given_{name}")
+        finally:
+            self.connection.unregister(f"given_{name}")
 
     def columns(self, name: str) -> dict[str, str]:
         """The columns of a view, in order, with their descriptions (empty where the view's file says nothing)."""

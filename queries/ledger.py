@@ -38,8 +38,10 @@ class LossKind:
 
 def losses_by_part(reader: LakeReader) -> pa.Table:
     """The rows of the view `losses`, in its order, queried one part after another, because together they take several times the
-    memory."""
-    found = pa.concat_tables([reader.arrow("FROM losses_in(?)", [part]) for part in LOSS_PARTS])
+    memory; or those that the reader knows already."""
+    if reader.ledger is not None:
+        return reader.ledger
+    found = pa.concat_tables([reader.arrow(f"FROM losses_of_{part}()") for part in LOSS_PARTS])
     return found.sort_by([("cluster", "ascending"), ("kind", "ascending"), ("count", "descending"), ("detail", "ascending")])
 
 
@@ -57,7 +59,7 @@ def loss_caveats(reader: LakeReader) -> tuple[str, ...]:
     return tuple(f"{kind.counted(count)}: {kind.means}" for kind, count in found)
 
 
-# The parts that macro `losses_in` can return.
+# Each part has a macro `losses_of_PART`.
 LOSS_PARTS = ("bodies", "sources", "versions", "answers", "clocks", "silences", "deliveries", "batches", "quarantine")
 
 LOSS_KINDS: Mapping[str, LossKind] = {
@@ -73,8 +75,8 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         Severity.LOST,
         "batches",
         "were dropped whole: the log file has ten or more events in a row, and not one of them was posted",
-        "either the sink could not be reached, or refused, for the minutes in which a batch is repeated, or the batch held "
-        "an event that cannot be encoded, mostly an apply sent as YAML; such an event is in no log at all: one more is missing",
+        "either the sink was out of reach, or refused, for the minutes in which the API server repeats a batch; or the batch held "
+        "an event that the API server cannot encode, mostly an apply sent as YAML: no log has that event",
         "kube-apiserver's log has the error after `Error in audit plugin 'webhook'`: with an outage keep the sink up or raise "
         "--audit-webhook-initial-backoff; with an encoding error record such patches at level Metadata",
     ),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import re2
@@ -202,11 +202,28 @@ def _applies(rule: Rule) -> _Applies:
     if rule.authorizer_reason:
         tests.append(lambda answered, way: answered.annotations.get(AUTHORIZER_REASON) == rule.authorizer_reason)
     if rule.says:
-        says = re2.compile(dotall(rule.says))
-        tests.append(lambda answered, way: says.search(answered.message) is not None)
+        tests.append(lambda answered, way: rule.says in _said(answered.code, answered.message))
     if rule.by_mutating_webhook:
         tests.append(lambda answered, way: _named_webhook(answered.message) in _called_mutating(answered.annotations))
     return lambda answered, way: all(test(answered, way) for test in tests)
+
+
+@lru_cache(maxsize=256)
+def _said(code: int, message: str) -> frozenset[str]:
+    """The patterns in the rules for a code that a message matches. One search finds all."""
+    patterns, every = _patterns(code)
+    return frozenset(patterns[number] for number in every.Match(message) or ())
+
+
+@lru_cache(maxsize=1024)
+def _patterns(code: int) -> tuple[tuple[str, ...], Any]:
+    """The patterns in the rules for a code, and a search for all of them."""
+    patterns = tuple(dict.fromkeys(rule.says for rule, _ in _rules_for(code) if rule.says))
+    every = re2.Set.SearchSet()
+    for pattern in patterns:
+        every.Add(dotall(pattern))
+    every.Compile()
+    return patterns, every
 
 
 _WEBHOOK = re2.compile(WEBHOOK_NAME)

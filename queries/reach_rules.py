@@ -283,10 +283,10 @@ _OTHERS = (
     # plugin/pkg/admission/namespace/lifecycle: a mutating plugin, though it changes nothing.
     Rule("not_found", "decoding", "mutating", "the namespace did not exist", _NOT_FOUND, ways=(WRITE,), verbs=("create",),
          says='^namespaces "'),
-    Rule("not_found", "decoding", "plugins", "what the request is about did not exist", _NOT_FOUND, ways=(WRITE,),
+    Rule("not_found", "decoding", "plugins", "the object of the request did not exist", _NOT_FOUND, ways=(WRITE,),
          verbs=("create",)),
     Rule("not_found", "decoding", "storage", "the object did not exist, or was deleted meanwhile", (404, 410), verbs=WRITE_VERBS),
-    Rule("not_found", "authentication", "storage", "what was asked for did not exist", (404, 410)),
+    Rule("not_found", "authentication", "storage", "the requested thing did not exist", (404, 410)),
     Rule("timeout", "authentication", None, "it timed out", (408, 504)),
     Rule("error", "authentication", "storage", "the server failed", REFUSED),
 )

@@ -61,7 +61,7 @@ PATHS = sorted({path for case in CASES["events"] for path in case.get("paths", (
 
 
 def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
-    """Every file below a folder, and once more what is in it where it is compressed."""
+    """Every file below a folder. A compressed file comes a second time, with its content."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,12 +13,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from api.cli import run
-from ingest.files import ingest_files
 from ingest.lake import Lake
-from ingest.snapshot import ingest_snapshot
+from ingest.sources.files import ingest_files
+from ingest.sources.snapshot import ingest_snapshot
 from pipeline import load_policy_set, plan_replay, plan_replay_from_log, run_replay
 from queries import open_lake
-from tests.sharing import STRETCHED_DELAY, shared_lake
+from tests.sharing import STRETCHED_DELAY, shared_folder, shared_lake
+from tests.storage import Storage, running_storage
 
 # The width of a terminal, which pytest-xdist gives to its workers, and a file of the user's own change what commands print.
 os.environ.pop("COLUMNS", None)
@@ -25,7 +29,23 @@ os.environ["HINDCAST_CONFIG"] = ""
 settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hindcast")
 
+# Files whose tests take longest come first. A long file that begins last keeps one process busy while the others have no work.
+# The first file makes the demonstration. Files that wait for it come after some that do not.
+_LONG = (
+    "test_documents.py", "test_packaging.py", "api/test_canaries.py", "api/test_gate_command.py", "api/test_description.py",
+    "notebooks/test_notebooks.py", "api/test_cli.py", "api/test_interruption.py", "api/test_stage_surfaces.py",
+    "pipeline/readiness/test_exemptions.py", "pipeline/report/test_golden.py", "conformance/test_reconstruction.py",
+    "conformance/test_reconstruction_mutationlab.py", "conformance/test_replay_truth.py", "ingest/test_faults.py",
+    "ingest/test_fuzz.py", "pipeline/derived/test_kept.py", "pipeline/replay/test_replay_run.py",
+)  # fmt: skip
+
 DATA = Path(__file__).parents[1] / "api" / "demo"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files; `make test` hands out files in this order."""
+    order = {Path(__file__).parent / name: number for number, name in enumerate(_LONG)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 @pytest.fixture(scope="session")
@@ -42,17 +62,48 @@ def demo_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stretched_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two demonstrations left in `out`, the first with all details, and what they printed: `details.txt` and `screen.txt`.
+
+    Tests only read it.
+    """
+
+    def make(folder: Path) -> None:
+        out = ["--out", str(folder / "out")]
+        with pytest.MonkeyPatch.context() as patch:
+            for name, arguments in (("details", ["demo", "--details", *out]), ("screen", ["-q", "demo", *out])):
+                with (folder / f"{name}.txt").open("w") as shown, redirect_stdout(shown):
+                    assert run(arguments) == 0
+                shutil.copy(folder / "out" / "report.html", folder / f"{name}.html")
+                # The second one is shown on a terminal of this width.
+                patch.setenv("COLUMNS", "80")
+
+    return shared_folder(tmp_path_factory, "demonstration", make)
+
+
+@pytest.fixture(scope="session")
+def stretched_lake(demonstration: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demonstration's lake: the bundled log with its times stretched to three weeks. Tests add runs to it and nothing else.
 
     The demonstration's policies, and those that were bound, are replayed already.
     """
 
     def make(path: Path) -> None:
-        assert run(["--quiet", "demo", "--lake-only", "--out", str(path.parent)]) == 0
+        shutil.copytree(demonstration / "out" / "lake", path)
         reader = open_lake(path)
-        run_replay(plan_replay(reader, load_policy_set([DATA / "policies"])), path)
+        given = run_replay(plan_replay(reader, load_policy_set([DATA / "policies"])), path)
+        # The demonstration's other replay takes the recording's delay.
+        for folder in (path / "runs").iterdir():
+            if folder.name != given.run_id:
+                shutil.rmtree(folder)
         run_replay(plan_replay_from_log(reader, change_delay=STRETCHED_DELAY), path)
         reader.close()
 
     return shared_lake(tmp_path_factory, "stretched", make)
+
+
+@pytest.fixture(scope="session")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Storage]:
+    """A running S3-compatible server with a REST catalog; tests use lakes of different names in it."""
+    with running_storage(tmp_path_factory.mktemp("weed")) as running:
+        yield running

@@ -1,4 +1,4 @@
-"""Reads a page as a browser and a screen reader do, and names what is wrong with it."""
+"""Reads a page as a browser and a screen reader do, and names its faults."""
 
 from __future__ import annotations
 

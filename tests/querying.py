@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Any
 
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from api.query_app import create_query_app
+from api.ask.query_app import create_query_app
 from api.settings import Settings
 
 API = "/api/v1"
+ORIGIN = "http://127.0.0.1:7444"
+_PATIENCE_SECONDS = 120
 
 
 class QueryClient:
@@ -27,7 +30,7 @@ class QueryClient:
         self._lifespan = self._portal.wrap_async_context_manager(self.app.router.lifespan_context(self.app))
         self._lifespan.__enter__()
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7444", headers=self._headers, timeout=60)
+        self._client = httpx.AsyncClient(transport=transport, base_url=ORIGIN, headers=self._headers, timeout=60)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -65,3 +68,32 @@ class QueryClient:
             if page["next"] is None:
                 return found
             after = {"after": page["next"]}
+
+    def ended(self, job_id: str) -> dict[str, Any]:
+        """A job of replay once it ended, well or not."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            job: dict[str, Any] = self.get(f"/replays/{job_id}")
+            if job["state"] in ("finished", "failed", "cancelled"):
+                return job
+            time.sleep(0.1)
+        raise AssertionError(f"the replay did not end: {job}")
+
+    def replayed(self, manifests: str, **given: Any) -> dict[str, Any]:
+        """The finished job of a replay of manifests; keywords are query parameters."""
+        response = self.send("POST", "/replays", params=given, headers={"Content-Type": "application/yaml"}, content=manifests)
+        assert response.status_code == 202, response.text
+        job = self.ended(response.json()["job_id"])
+        assert job["state"] == "finished", job
+        return job
+
+    def page(self, path: str) -> str:
+        """A page, once its verdicts are computed."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            response = self.send("GET", f"{ORIGIN}{path}")
+            assert response.status_code == 200, response.text
+            if "Hindcast computes the verdicts" not in response.text:
+                return response.text
+            time.sleep(0.2)
+        raise AssertionError(f"{path} still computes its verdicts")

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
+from ingest.sources.files import ingest_files
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Object = dict[str, Any]
@@ -55,7 +55,7 @@ def recorded(
 
 
 def deployment(name: str, replicas: int, namespace: str = "shop", **metadata: Any) -> Object:
-    """A Deployment of which a policy looks at the replicas."""
+    """A Deployment for policies that look at its replicas."""
     named = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": "1", **metadata}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named, "spec": {"replicas": replicas}}
 
@@ -74,7 +74,7 @@ class Log:
 
 
 def take_in(lake: Path, events: Iterable[Mapping[str, Any]], log: str = "audit.jsonl") -> Path:
-    """Put events into the lake at a path, which is made if it is not there, from a log file of that name next to it."""
+    """Write events to a log file next to a lake, and ingest this file. Makes the lake if it does not exist."""
     path = lake.parent / log
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(event) + "\n" for event in events))

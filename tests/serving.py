@@ -19,7 +19,8 @@ from api.settings import Settings
 
 _START_SECONDS_MAX = 60
 _PROGRAM = (
-    "import os, sys; from api.serve import serve; from api.settings import Settings; sys.exit(serve(Settings.read(os.environ)))"
+    "import os, sys; from api.settings import Settings; from api.sink.serve import serve; "
+    "sys.exit(serve(Settings.read(os.environ)))"
 )
 
 

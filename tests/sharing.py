@@ -1,4 +1,4 @@
-"""Lakes that take seconds to make: made once for all processes of a test run, and copied for each that asks."""
+"""Lakes and folders that take seconds to make: made once for all processes of a test run. Each process gets a copy of a lake."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipeline.history.in_force import CHANGE_DELAY
 STRETCHED_DELAY = CHANGE_DELAY * 6_520
 
 
-def shared_lake(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """A copy of its own of the lake that `make` puts at a path, which only the first process of the run is given."""
+def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The folder that `make` fills in the first process of the run that asks. Tests only read it."""
     base = factory.getbasetemp()
     # Under pytest-xdist each process has a folder of its own in that of the run.
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"shared-{name}"
@@ -26,8 +26,14 @@ def shared_lake(factory: pytest.TempPathFactory, name: str, make: Callable[[Path
         if not (folder / "made").exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-            make(folder / "lake")
+            make(folder)
             (folder / "made").touch()
+    return folder
+
+
+def shared_lake(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A copy of its own of the lake that `make` puts at a path, which only the first process of the run is given."""
+    folder = shared_folder(factory, name, lambda folder: make(folder / "lake"))
     path = factory.mktemp(name) / "lake"
     shutil.copytree(folder / "lake", path)
     return path

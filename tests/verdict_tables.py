@@ -26,10 +26,10 @@ from typing import Any, NamedTuple, TypeAlias
 import duckdb
 import zstandard
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
-from ingest.snapshot import ingest_snapshot
+from ingest.sources.files import ingest_files
+from ingest.sources.snapshot import ingest_snapshot
 from pipeline import load_policy_set, plan_replay, plan_replay_from_log, run_replay
 from pipeline.replay import ReplayPlan
 from pipeline.runs import RunStore

@@ -10,10 +10,10 @@ from typing import Any
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness.fidelity import recorded_agreement
+from pipeline.readiness.counting.fidelity import recorded_agreement
 from pipeline.readiness.model import Fidelity
 from pipeline.replay import (
     Agreement,
@@ -32,9 +32,10 @@ from pipeline.runs import RunStore, RunSummary
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
-from . import options, replay
-from .calibrate_roles import authorization_tables
-from .window import check_window
+from . import replay
+from .parts import options
+from .parts.calibrate_roles import authorization_tables
+from .parts.window import check_window
 
 _DISAGREEMENTS_SHOWN = 20
 
@@ -101,7 +102,7 @@ def calibrate(
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
         with own.progress("replaying the bound policies") as step:
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
-        replay.note_defects(own, summary.defects)
+        own.note_defects(summary.defects)
         agreements = compare_with_log(reader, RunStore(own.lake).run(summary.run_id).verdicts, version)
         hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
+from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, Compacted, compact, remove_retired
 
-from . import options
+from .parts import options
 
 _FILES_MIN = 2
 
@@ -20,11 +21,14 @@ _FILES_MIN = 2
 def command(
     context: typer.Context,
     files_min: Annotated[
-        int, typer.Option(min=2, help="Rewrite what lies together of one cluster and day once it has so many files.")
+        int, typer.Option(min=2, help="Merge the files of a cluster and day once there are this many.")
     ] = _FILES_MIN,
+    prepare: Annotated[
+        bool, typer.Option("--prepare/--no-prepare", help="Also keep what most replays need, so that the first one is quick.")
+    ] = True,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Merge small files into sorted ones, unit by unit, and delete files without readers; safe to interrupt."""
+    """Merge small files into larger, sorted ones, and delete files that no reader uses. Safe to interrupt."""
     own: Context = context.obj
     lake = Lake.open(own.lake)
     try:
@@ -35,14 +39,28 @@ def command(
             waiting = len(lake.manifest.retired(float("inf")))
     finally:
         lake.close()
-    render([_table(done, removed, waiting)], output)
+    problem = _prepare(own) if prepare else ""
+    render([_table(done, removed, waiting, problem)], output)
     return 0
 
 
-def _table(done: Compacted, removed: int, waiting: int) -> Table:
+def _prepare(own: Context) -> str:
+    """Make the derived tables of the lake; returns why this failed, or an empty text. Replays make whatever is missing."""
+    from pipeline.replay.prefill import prefill  # loads the language of policies, which takes a while
+
+    try:
+        prefill(own.lake)
+    except LakeError as error:
+        return str(error)
+    return ""
+
+
+def _table(done: Compacted, removed: int, waiting: int, problem: str) -> Table:
     names = ("units", "files_before", "files_after", "rows", "bytes_before", "bytes_after")
     columns = [*(Column(name, number=True) for name in names), Column("files_deleted", number=True)]
     notes = []
     if waiting:
         notes.append(f"{waiting} replaced files stay for {GRACE_SECONDS / 60:.0f} minutes, because a reader may have listed them")
+    if problem:
+        notes.append(f"replays are not prepared: {problem}")
     return Table("compacted", columns, [[*(getattr(done, name) for name in names), removed]], "Files merged", notes)

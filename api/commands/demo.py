@@ -14,13 +14,13 @@ import typer
 import zstandard
 
 from api.context import Context
-from api.output import Column, Format, Table, render
-from api.reports import VERDICT_STYLES, ReportFormat, print_report
-from api.targets import check_folder
+from api.printing.output import Column, Format, Table, render
+from api.printing.reports import VERDICT_STYLES, ReportFormat, print_report
+from api.printing.targets import check_folder
 from ingest.errors import InputError
-from ingest.files import ingest_files
 from ingest.lake import Lake
-from ingest.snapshot import ingest_snapshot
+from ingest.sources.files import ingest_files
+from ingest.sources.snapshot import ingest_snapshot
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
@@ -28,6 +28,7 @@ from pipeline.report.html import to_html
 from queries import LakeReader, open_lake
 
 from . import readiness, violations
+from .policies import read_texts
 
 # The recording: its first event, its length, and the moment of the snapshot that precedes the first policy.
 _START = datetime(2026, 11, 21, 3, 24, 15, 865989, tzinfo=UTC)
@@ -41,7 +42,7 @@ _TOTALS = (
     ("failure_events", "EVENTS WITH A FAILURE"),
     ("failures", "FAILURES"),
     ("denied_requests", "REQUESTS DENIED BY A POLICY"),
-    ("denial_events", "EVENTS SAYING SO"),
+    ("denial_events", "EVENTS OF THESE DENIALS"),
     ("annotated", "REQUESTS WITH POLICY ANNOTATIONS"),
 )
 _FIELDS = ("requestReceivedTimestamp", "stageTimestamp")
@@ -76,7 +77,7 @@ def command(
                 render(_recorded_tables(reader), Format.TABLE)
         finally:
             reader.close()
-        question = readiness.Question([data / "policies"], expires=datetime.now(UTC).date() + _EXEMPTED)
+        question = readiness.Question(tuple(read_texts([data / "policies"])), expires=datetime.now(UTC).date() + _EXEMPTED)
         report = readiness.make_report(lake, question, ReadinessRules(), CHANGE_DELAY)
     if details:
         print_report(report, ReportFormat.TABLE)

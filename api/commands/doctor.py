@@ -11,7 +11,7 @@ from typing import Annotated
 import duckdb
 import typer
 
-from api.checkup import (
+from api.checks.checkup import (
     UNREADABLE,
     Finding,
     LakeState,
@@ -21,19 +21,19 @@ from api.checkup import (
     spool_findings,
     unreadable_finding,
 )
+from api.checks.scraping import refuse_unused, server_metrics
+from api.checks.server_findings import failure_findings, metrics_findings
 from api.context import Context
-from api.output import Column, Format, Table, render
-from api.scraping import refuse_unused, server_metrics
-from api.server_findings import failure_findings, metrics_findings
+from api.printing.output import Column, Format, Table, render
 from ingest.errors import LakeError
 from ingest.lake import Lake
-from ingest.server_log import PluginFailure, read_server_log
-from ingest.server_metrics import ServerMetrics
+from ingest.server.log import PluginFailure, read_server_log
+from ingest.server.metrics import ServerMetrics
 from queries import open_lake, rows_of
 from queries.ledger import Severity, losses_by_part
 from queries.rows import Loss, Source
 
-from . import options
+from .parts import options
 
 _GATE = 1
 _UNDECIDED = 3

@@ -7,35 +7,39 @@ import re
 import sys
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.given import given_of
+from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet
 from pipeline.admission.policies.load import load_objects
 from pipeline.manifests.writing import to_yaml
-from pipeline.readiness.manifests import Manifests, json_patches, merge_patches
-from pipeline.readiness.proposal import Proposal, propose
-from pipeline.readiness.review import Finding, Need, Overdue, overdue, review
+from pipeline.readiness.exempting.exclusions import Exclusion
+from pipeline.readiness.exempting.manifests import Manifests, json_patches, merge_patches
+from pipeline.readiness.exempting.proposal import Proposal, propose
+from pipeline.readiness.exempting.review import Finding, Need, Overdue, overdue, review
 from pipeline.readiness.words import percent
 from pipeline.replay import Window
+from pipeline.stages.stage import Asked
 from queries import open_lake
 
-from . import options, replay
-from .policies import STDIN, chosen_policies
-from .window import check_window
+from . import replay
+from .parts import options
+from .parts.stage_exemptions import check_stages, proposals
+from .parts.window import check_window
+from .policies import STDIN, chosen_policies, read_texts
 
 Expires = Annotated[
     str,
     typer.Option(
         "--review-by",
         "--expires",
-        help="The day to review exemptions by: YYYY-MM-DD, or 90d from now. A note: no cluster enforces it.",
+        help="The day by which to review the exemptions: YYYY-MM-DD, or 90d (in 90 days). No cluster enforces it.",
     ),
 ]
 _DAYS = re.compile(r"(\d+)d\Z")
@@ -86,13 +90,23 @@ def command(
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
     check_window(own, window)
     day = parse_expiry(expires, datetime.now(UTC).date())
+    stages = given_of(read_texts(policies)) if policies and STDIN not in policies else None
+    if stages is not None and not stages.judges_policies:
+        if check:
+            raise InputError("--check reviews exemptions of policies", "leave it out to find exemptions of these manifests")
+        check_stages(stages)
+        asked = Asked(window, version, other_authorizers)
+        found = list(proposals(own, stages, asked, day, replay.workers_or_default(workers)))
+        for each in found:
+            _print(each, output, limit)
+        return int(exit_code and not all(each.denies_nothing and each.fits_later for each in found))
     given = chosen_policies(own, policies, None, None, version)
     manifests = manifests_of(given, policies)
     if check:
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
     plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
-    note = partial(replay.note_defects, own)
+    note = own.note_defects
     reader = open_lake(own.lake, files=plan.files)
     try:
         own.say("replaying with the exemptions, and without each one of them")
@@ -145,7 +159,7 @@ def exemption_table(proposal: Proposal) -> Table:
     rows = [
         [
             choice.policy,
-            f"binding {item.exclusion.binding}" if item.exclusion.binding else "policy",
+            _place(item.exclusion),
             item.exclusion.words,
             proposal.who.get(item.exclusion, ""),
             item.width.denied_requests,
@@ -161,10 +175,17 @@ def exemption_table(proposal: Proposal) -> Table:
     day = f" {proposal.review_by.isoformat()}" if proposal.review_by else ""
     notes = (
         "denied, passing and unknown count the requests that an exemption exempts; overlaps count in each",
-        "an exemption on the policy is a match condition, and holds for all of its bindings",
+        "an exemption on a policy is a match condition, and holds for all of its bindings",
         f"review by{day}: a note in an annotation; no cluster enforces it",
     )
     return Table("exemptions", columns, rows, "Exemptions that leave no denial in this window", notes if rows else ())
+
+
+def _place(exclusion: Exclusion) -> str:
+    """What an exemption changes. A webhook is named CONFIGURATION/WEBHOOK."""
+    if "/" in exclusion.policy:
+        return "webhook"
+    return f"binding {exclusion.binding}" if exclusion.binding else "policy"
 
 
 def later_table(proposal: Proposal) -> Table:
@@ -221,7 +242,7 @@ def check_present(
     reader = open_lake(own.lake)
     try:
         own.say("replaying without each exemption")
-        note = partial(replay.note_defects, own)
+        note = own.note_defects
         findings = review(reader, own.lake, manifests, window, version, replay.workers_or_default(workers), note)
     finally:
         reader.close()

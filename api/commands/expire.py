@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
 from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, remove_retired
@@ -24,7 +24,7 @@ from ingest.retention import (
     sizes,
 )
 
-from . import options
+from .parts import options
 
 _Row = tuple[str, date, Expired]
 
@@ -32,15 +32,15 @@ _Row = tuple[str, date, Expired]
 def command(
     context: typer.Context,
     before: Annotated[
-        str | None, typer.Option(help="Drop the events of whole UTC days before then: `90d`, or a time in RFC 3339.")
+        str | None, typer.Option(help="Delete the events of whole UTC days before this time: 90d (90 days ago), or RFC 3339.")
     ] = None,
     objects_before: Annotated[
-        str | None, typer.Option(help="Drop only the bodies of events before then; who did what to which object stays.")
+        str | None, typer.Option(help="Delete only the bodies of events before this time. Users, verbs and names stay.")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only count.")] = False,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Drop events, or only their bodies, of days that are over; without bodies a replay answers `unknown` for them."""
+    """Delete the events of past days, or only their bodies. Without bodies, most verdicts on these requests are unknown."""
     own: Context = context.obj
     events_day, bodies_day = _day("--before", before), _day("--objects-before", objects_before)
     if events_day is None and bodies_day is None:

@@ -5,20 +5,28 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from contextlib import closing
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
 
 from api.context import Context
-from api.explained import as_data, as_text
-from api.explaining import Wanted, explain_one
-from pipeline.readiness.explain import Asked
+from api.printing.explained import as_data, as_text
+from api.work.explaining import Wanted, explain_one
+from pipeline.manifests.files import manifests_of, texts_of
+from pipeline.readiness.explaining.explain import Asked
 from pipeline.readiness.redaction import Redaction
+from pipeline.stages.assign import kind_of
+from pipeline.stages.conditions.chain import Chain
+from pipeline.stages.conditions.explain import explain_recorded
+from pipeline.stages.registry import CONDITIONS
 from queries import open_lake
 
-from . import options, replay
+from . import replay
+from .parts import options
 from .policies import read_policies, refuse_uncompilable
 
 _WIDTH_MAX = 120
@@ -38,24 +46,28 @@ def command(
     audit_id: Annotated[str, typer.Argument(help="The audit ID of a recorded request.", show_default=False)],
     policies: options.Policies = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster of the request, where several have that audit ID.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(help="Explain only the policy of this name; repeat it.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="Explain only the policy of this name; repeatable.")] = None,
     at: Annotated[
         str | None, typer.Option(help="When the request was received, where several have that audit ID (RFC 3339).")
     ] = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
     redact: Annotated[
         list[str] | None,
-        typer.Option(help="Take this path out of the objects that are shown, as spec.containers[*].env; repeat it."),
+        typer.Option(help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
     ] = None,
     other_authorizers: replay.OtherAuthorizersOption = None,
     output: Annotated[ExplanationFormat, typer.Option("-o", "--output", help="How to print it.")] = ExplanationFormat.TABLE,
 ) -> int:
     """Explain the verdict of policies on one recorded request: operands, deciding fields, unknown parts.
 
-    Without -f these are the policies that were bound at the time of the request.
+    Without -f these are the policies that were bound at the time of the request. With an AuthorizerChain, explain what it
+    makes of a recorded list or watch.
     """
     own: Context = context.obj
     version = options.parse_version(kubernetes_version)
+    chains = _chains(policies) if policies else ()
+    if chains:
+        return _explain_chains(own, chains, audit_id, cluster, output)
     given = read_policies(policies) if policies else None
     if given is not None:
         refuse_uncompilable(given, version)
@@ -75,4 +87,24 @@ def command(
             width = min(shutil.get_terminal_size().columns, _WIDTH_MAX)
             whole = output is ExplanationFormat.WIDE
             sys.stdout.write("\n".join(as_text(each, width, whole=whole) for each in found))
+    return 0
+
+
+def _chains(paths: list[Path]) -> tuple[Chain, ...]:
+    """The chains among the given manifests, if all of them are chains."""
+    documents = manifests_of(texts_of(paths))
+    return CONDITIONS.read(documents) if documents and all(kind_of(each) in CONDITIONS.kinds for each in documents) else ()
+
+
+def _explain_chains(own: Context, chains: tuple[Chain, ...], audit_id: str, cluster: str | None, output: ExplanationFormat) -> int:
+    with closing(open_lake(own.lake)) as reader:
+        found = [each for chain in chains for each in explain_recorded(reader, chain, audit_id, cluster)]
+    match output:
+        case ExplanationFormat.JSON:
+            sys.stdout.write(json.dumps({"explanations": [each.data() for each in found]}, indent=2, ensure_ascii=False) + "\n")
+        case ExplanationFormat.YAML:
+            data = {"explanations": [each.data() for each in found]}
+            yaml.safe_dump(data, sys.stdout, sort_keys=False, allow_unicode=True)
+        case _:
+            sys.stdout.write("".join(f"{line}\n" for each in found for line in each.lines()))
     return 0

@@ -12,22 +12,23 @@ from typing import Annotated
 import typer
 import yaml
 
-from api import reports
 from api.context import Context
-from api.gating import GateAnswer, GateQuestion, answer
-from api.output import Column, Table
-from api.remote import Server
-from api.reports import ReportFormat
+from api.printing import reports
+from api.printing.output import Column, Table
+from api.printing.reports import ReportFormat
+from api.work.gating import GateAnswer, GateQuestion, answer
+from api.work.remote import Server
 from ingest.errors import InputError
-from pipeline.readiness.counterexamples import PER_POLICY_MAX
+from pipeline.readiness.explaining.counterexamples import PER_POLICY_MAX
 from pipeline.readiness.model import Counterexample, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan
 from pipeline.runs import RunKind, RunSummary
 
-from . import options, replay
+from . import replay
 from .exemptions import Expires, parse_expiry
+from .parts import options
 from .policies import read_texts
 
 
@@ -69,6 +70,9 @@ def command(
     ] = None,
     counterexamples: Annotated[int, typer.Option(min=0, help="How many denied requests to show for each policy.")] = PER_POLICY_MAX,
     other_authorizers: replay.OtherAuthorizersOption = None,
+    only_given: Annotated[
+        bool, typer.Option("--only", help="The given roles and bindings replace all others in the cluster.")
+    ] = False,
     workers: replay.Workers = None,
     server: Annotated[
         str | None,
@@ -114,6 +118,7 @@ def command(
         redact=tuple(redact or ()),
         counterexamples_max=counterexamples,
         other_authorizers=other_authorizers,
+        only=only_given,
     )
     found = _answer_here(own, question, workers) if server is None else _answer_of(own, question, server, token_file, server_ca)
     report = found.report

@@ -16,23 +16,24 @@ from typing import Annotated
 
 import typer
 
+from api.checks.snapshot_time import described, kinds_by_name, time_taken
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from api.redacting import redactor_of
 from api.settings import Settings
-from api.snapshot_time import described, kinds_by_name, time_taken
 from ingest.errors import EvidenceError, InputError
-from ingest.files import IngestSummary, ingest_files
-from ingest.follow import follow_files
 from ingest.lake import Lake
-from ingest.redact import Redactor
+from ingest.redaction.redact import Redactor
 from ingest.sink import is_cluster_name
-from ingest.snapshot import SnapshotSummary, ingest_snapshot
-from ingest.snapshot_content import snapshot_content
+from ingest.sources.files import IngestSummary, ingest_files
+from ingest.sources.follow import follow_files
+from ingest.sources.snapshot import SnapshotSummary, ingest_snapshot
+from ingest.sources.snapshot_content import snapshot_content
 from queries import open_lake
+from queries.identity import REMEDY, mixed_names
 
-from . import options
-from .held import held_in, held_table
+from .parts import options
+from .parts.held import held_in, held_table
 
 PARTIAL = 4
 _COUNTS = ("files", "objects", "duplicate")
@@ -66,7 +67,9 @@ def command(
     ] = None,
     redact_paths: Annotated[
         list[str] | None,
-        typer.Option(help="Take single values out of bodies, as pods:spec.containers.env.value; repeat it.", show_default=False),
+        typer.Option(
+            help="Also remove these values from bodies, as pods:spec.containers.env.value; repeatable.", show_default=False
+        ),
     ] = None,
     output: options.Output = Format.TABLE,
 ) -> int:
@@ -97,7 +100,9 @@ def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
     The exit code is 3 where the logs have no event at all, and no earlier ingest read them.
     """
     with closing(open_lake(own.lake)) as reader:
-        found = held_in(reader)
+        found, mixed = held_in(reader), mixed_names(reader)
+    for sentence in mixed.values():
+        own.say(f"warning: {sentence}; {REMEDY}")
     files = files_table(summary)
     is_empty = not any(file.counts.read or file.known_lines or file.passed_over for file in summary.files)
     if is_empty:

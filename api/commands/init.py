@@ -10,21 +10,21 @@ from typing import Annotated
 
 import typer
 
-from api.certificates import Certificates, make_certificates
+from api.checks.coverage import coverage_of
+from api.checks.withheld import StateKnown, Withheld, state_known, withheld
 from api.context import Context
-from api.coverage import coverage_of
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
+from api.printing.targets import check_folder
 from api.settings import Settings, is_loopback
-from api.targets import check_folder
-from api.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
-from api.withheld import StateKnown, Withheld, state_known, withheld
-from ingest.audit_policy import AuditPolicy, parse_audit_policy
+from api.sink.certificates import Certificates, make_certificates
+from api.sink.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
 from ingest.errors import InputError
-from ingest.recommended import Coverage, audit_policy_text
+from ingest.server.audit_policy import AuditPolicy, parse_audit_policy
+from ingest.server.recommended import Coverage, audit_policy_text
 from ingest.sink import is_cluster_name
 from queries import open_lake
 
-from . import options
+from .parts import options
 from .policies import read_policies
 
 POLICY, KUBECONFIG, IDENTITIES = "audit-policy.yaml", "audit-webhook.kubeconfig", "identities"
@@ -72,15 +72,15 @@ def command(
     cluster: Annotated[str, typer.Option(help="The name under which the cluster's events are kept.")] = "default",
     server: Annotated[str, typer.Option(help="Where the API server reaches `hindcast serve`.")] = "http://127.0.0.1:7443",
     certificate_authority: Annotated[
-        str, typer.Option(help="PEM file, on the control plane's machines, of the authority of the sink's certificate.")
+        str, typer.Option(help="Path on the control plane of the PEM file of the authority that signed the sink's certificate.")
     ] = "",
     make_certificate: Annotated[
         bool, typer.Option("--make-certificate", help="Make a certificate for the sink, with an authority for this one only.")
     ] = False,
     client_certificate: Annotated[
-        str, typer.Option(help="Client certificate to use in place of a token; its path on the control plane.")
+        str, typer.Option(help="Path on the control plane of a client certificate, to use in place of a token.")
     ] = "",
-    client_key: Annotated[str, typer.Option(help="Its key; its path on the control plane.")] = "",
+    client_key: Annotated[str, typer.Option(help="Path on the control plane of the key of the client certificate.")] = "",
     client_name: Annotated[str, typer.Option(help="The certificate's common name. [default: apiserver-CLUSTER]")] = "",
     filename: options.Policies = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files; a replaced token is no longer accepted.")] = False,
@@ -124,7 +124,7 @@ def command(
 
 def _files_table(out: Path, sink: Sink, made: Certificates | None) -> Table:
     rows = [
-        [str(out / POLICY), "kube-apiserver", "what is recorded, with the reasons"],
+        [str(out / POLICY), "kube-apiserver", "the audit policy, with the reason for each rule"],
         [str(out / KUBECONFIG), "kube-apiserver", f"posts to {sink.url}; holds a secret, mode 0600"],
         [str(out / IDENTITIES), "hindcast serve --identities", "the other half of that secret, mode 0600"],
     ]

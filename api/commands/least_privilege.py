@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from ingest.errors import EvidenceError, InputError
 from pipeline.authorization.covering import describe_rule
 from pipeline.manifests.writing import to_yaml
@@ -22,8 +22,8 @@ from pipeline.stages.authorization.privileges import Privileges, Right, least_pr
 from pipeline.stages.authorization.unused import GrantedRule
 from queries import open_lake
 
-from . import options
-from .window import check_window
+from .parts import options
+from .parts.window import check_window
 
 _SHOWN = 5
 
@@ -34,13 +34,13 @@ def command(
         str | None, typer.Option(help="The user, such as alice or system:serviceaccount:ci:deployer.", show_default=False)
     ] = None,
     unused: Annotated[
-        bool, typer.Option("--unused", help="List the rules in force with their use instead; without --subject, of everybody.")
+        bool, typer.Option("--unused", help="List the rules in force and their use instead. Without --subject: those of all users.")
     ] = False,
     since: options.Since = None,
     until: options.Until = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster, if the lake has several.")] = None,
     names_max: Annotated[
-        int, typer.Option("--max-names", min=1, help="A rule with more resourceNames than these is for every name.")
+        int, typer.Option("--max-names", min=1, help="A rule with more resourceNames than this number covers every name.")
     ] = 5,
     expand_verbs: Annotated[
         bool, typer.Option("--expand-verbs", help="Add the verbs that clients use together: get, list, watch; update, patch.")
@@ -53,9 +53,9 @@ def command(
     ] = False,
     defaults: Annotated[
         bool,
-        typer.Option("--defaults/--no-defaults", help="Leave out what Kubernetes lets every authenticated user do, as discovery."),
+        typer.Option("--defaults/--no-defaults", help="Leave out rights that every authenticated user has, such as discovery."),
     ] = True,
-    name: Annotated[str | None, typer.Option(help="The name of roles and bindings. Default: by the user.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of roles and bindings. Default: derived from the user.")] = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
     limit: options.Limit = None,
     output: options.Output = Format.YAML,

@@ -14,10 +14,10 @@ from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet, parse_policy_set, refused_expressions
 from pipeline.manifests.files import text_of, texts_of
 from pipeline.replay import policies_as_of
-from queries import open_lake
+from queries import LakeReader, open_lake
 
 from ..posted import check_posted
-from . import options
+from .parts import options
 
 STDIN = Path("-")
 _STDIN_NAME = "standard input"
@@ -68,18 +68,20 @@ def _joined(given: PolicySet, recorded: PolicySet) -> PolicySet:
 
 
 def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
-    now = datetime.now(UTC)
     reader = open_lake(own.lake)
     try:
-        clusters = [name for (name,) in reader.sql("SELECT DISTINCT cluster FROM events ORDER BY cluster").fetchall()]
-        if cluster is None and len(clusters) != 1:
-            raise InputError(
-                f"the lake has the clusters {', '.join(clusters) or 'none'}", "say with --cluster whose policies are meant"
-            )
-        at = options.parse_time("the time of the log's policies", moment, now) or now
-        return policies_as_of(reader, cluster or clusters[0], at)
+        return policies_as_of(reader, *moment_of(reader, moment, cluster))
     finally:
         reader.close()
+
+
+def moment_of(reader: LakeReader, moment: str, cluster: str | None) -> tuple[str, datetime]:
+    """The cluster and the time of --from-log and --against-log. Raises InputError where several clusters may be meant."""
+    now = datetime.now(UTC)
+    clusters = [name for (name,) in reader.sql("SELECT DISTINCT cluster FROM events ORDER BY cluster").fetchall()]
+    if cluster is None and len(clusters) != 1:
+        raise InputError(f"the lake has the clusters {', '.join(clusters) or 'none'}", "say with --cluster which one is meant")
+    return cluster or clusters[0], options.parse_time("the time of the log's policies", moment, now) or now
 
 
 def read_policies(paths: list[Path] | None) -> PolicySet:

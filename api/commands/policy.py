@@ -1,33 +1,44 @@
-"""`hindcast policy cost`: the CEL cost of policies over recorded requests, compared with the limits of the API server."""
+"""`hindcast policy`: the CEL cost of policies over recorded requests, and the type-check warnings of their expressions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
+from ingest.errors import InputError
 from pipeline.replay import Window
 from pipeline.replay.cost_figures import GROWTH, CostFigure, NearRequest, PolicyCost
 from pipeline.replay.costs import policy_costs
 
-from . import options, replay
+from . import replay
+from .parts import options
+from .parts.policy_check import check
+from .parts.window import check_window
 from .policies import chosen_policies
-from .window import check_window
 
 
 class Question(StrEnum):
     """What to compute about policies."""
 
     COST = "cost"
+    CHECK = "check"
 
 
 def command(
     context: typer.Context,
-    question: Annotated[Question, typer.Argument(help="cost: the CEL cost of each expression.")],
+    question: Annotated[
+        Question,
+        typer.Argument(
+            help="cost: the CEL cost of each expression over recorded requests; check: type-check warnings, without a lake."
+        ),
+    ],
+    files: Annotated[list[Path] | None, typer.Argument(help="The same as -f.", show_default=False)] = None,
     policies: options.Policies = None,
     since: options.Since = None,
     until: options.Until = None,
@@ -35,11 +46,20 @@ def command(
     other_authorizers: replay.OtherAuthorizersOption = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
+    openapi: Annotated[
+        list[Path] | None,
+        typer.Option(help="With check: schemas of more kinds, as kubectl get --raw /openapi/v3/apis/GROUP/VERSION prints them."),
+    ] = None,
     exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 1 when a recorded request goes over a limit."),
 ) -> int:
-    """Print the CEL cost of each expression over recorded requests, and the limits of the API server."""
+    """Print the CEL cost of each expression over recorded requests, or the type-check warnings of a cluster."""
     own: Context = context.obj
+    policies = [*(files or ()), *(policies or ())]
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    if question is Question.CHECK:
+        return check(own, policies, openapi or (), version, output, limit)
+    if openapi:
+        raise InputError("--openapi belongs to hindcast policy check", "leave it out")
     check_window(own, window)
     given = chosen_policies(own, policies, None, None, version)
     plan = replay.plan_of(own, given, window, version, other_authorizers, 1)
@@ -120,7 +140,7 @@ def nearest_table(found: Sequence[PolicyCost]) -> Table:
         for each in found
         for row in each.nearest
     ]
-    return Table("nearest", columns, rows, "Requests that come nearest to a limit, one of each cost")
+    return Table("nearest", columns, rows, "Requests that come nearest to a limit, one for each cost")
 
 
 def _object(row: NearRequest) -> str:

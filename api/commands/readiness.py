@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from api import reports
-from api.beside_runs import keep_report
+from api.beside_runs import keep_cluster, keep_report
 from api.context import Context
-from api.reports import ReportFormat
+from api.given import Texts, given_of
+from api.printing import reports
+from api.printing.reports import ReportFormat
+from ingest.errors import InputError
+from ingest.lake import Lake
+from pipeline.admission.policies.load import parse_objects
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.manifests.files import manifests_of as manifests_in
-from pipeline.manifests.files import texts_of
 from pipeline.readiness import flow
+from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.model import Status
-from pipeline.readiness.report import Report
+from pipeline.readiness.report import Report, joined
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.stage_flow import Wanted
 from pipeline.replay import Window
-from pipeline.stages.assign import assign
-from pipeline.stages.authorization.overlay import Proposal
-from pipeline.stages.registry import AUTHORIZATION
-from pipeline.stages.stage import Asked
+from pipeline.stages.stage import Asked as StageAsked
 from queries import LakeReader
+from queries.catalog import LakeFiles
+from queries.lake import files_of
 
-from . import options, replay, role_readiness
+from . import replay
 from .exemptions import Expires, check_present, manifests_of, parse_expiry
-from .policies import STDIN, chosen_policies
-from .window import check_window
+from .parts import options, stage_readiness
+from .parts.window import check_window
+from .policies import checked_policies, chosen_policies, read_texts
 
 WithExemptions = Annotated[
     bool,
@@ -52,6 +56,7 @@ def command(
         typer.Option("--calibrate/--no-calibrate", help="Also replay the bound policies, and compare with the recorded outcomes."),
     ] = True,
     with_exemptions: WithExemptions = True,
+    cluster: Annotated[str, typer.Option(help="Only this cluster of the lake. [default: all together]", show_default=False)] = "",
     expires: Expires = "90d",
     check_exemptions: Annotated[bool, typer.Option("--check-exemptions", help="Review the existing exemptions instead.")] = False,
     other_authorizers: replay.OtherAuthorizersOption = None,
@@ -70,7 +75,7 @@ def command(
         bool, typer.Option("--exit-code", help="Exit with 1 when a policy is NOT READY, 3 when evidence is insufficient.")
     ] = False,
 ) -> int:
-    """Replay policies, and print for each (policy, binding) whether it may deny, with the figures."""
+    """Replay policies, and print whether each of them may deny, with the figures."""
     own: Context = context.obj
     if check_exemptions:
         version, window = options.parse_version(kubernetes_version), Window(*options.parse_window(since, until))
@@ -78,30 +83,26 @@ def command(
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
     reports.check_outputs(report_file, export)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
-    if (proposal := roles_of(policies)) is not None:
-        window = Window(*options.parse_window(since, until))
+    given = given_of(read_texts(policies))
+    if given.left:
+        own.say(given.left)
+    window, files = Window(*options.parse_window(since, until)), cluster_files(own, cluster)
+    found: list[Report] = []
+    if given.judges_policies:
+        day = parse_expiry(expires, datetime.now(UTC).date()) if with_exemptions else None
+        asked = Question(given.texts, window, options.parse_version(kubernetes_version), workers, day, other_authorizers, files)
+        found.append(make_report(own, asked, chosen, CHANGE_DELAY if calibration else None, export))
+    if given.stages:
         check_window(own, window)
-        wanted = Asked(window, options.parse_version(kubernetes_version), other_authorizers, only_given)
-        made = role_readiness.make_report(own, proposal, wanted, chosen, calibration, with_exemptions, export)
-        if extra_roles is not None and made.extra:
-            role_readiness.write_extra(made, extra_roles)
-        return _finish(own, made.report, output, report_file, export, limit, exit_code)
-    day = parse_expiry(expires, datetime.now(UTC).date()) if with_exemptions else None
-    asked = Question(policies, since, until, kubernetes_version, workers, day, other_authorizers)
-    report = make_report(own, asked, chosen, CHANGE_DELAY if calibration else None, export)
-    return _finish(own, report, output, report_file, export, limit, exit_code)
-
-
-def roles_of(paths: list[Path] | None) -> Proposal | None:
-    """The roles and bindings of files that hold these and no policies; None for all other files. Raises InputError."""
-    if not paths or STDIN in paths:
-        return None
-    given = assign(manifests_in(texts_of(paths)))
-    stages = {stage.name: rules for stage, rules in given.rules}
-    if set(stages) != {AUTHORIZATION.name}:
-        return None
-    proposal: Proposal = stages[AUTHORIZATION.name]
-    return proposal
+        wanted = StageAsked(window, options.parse_version(kubernetes_version), other_authorizers, only_given)
+        looked = Wanted(chosen, calibration, with_exemptions, parse_expiry(expires, datetime.now(UTC).date()))
+        made = stage_readiness.make_reports(own, given, wanted, looked, replay.workers_or_default(workers), export, files)
+        found += [each.report for each in made]
+        if extra_roles is not None and any(each.extra for each in made):
+            stage_readiness.write_extra(made, extra_roles)
+    for report in found if cluster else ():
+        keep_cluster(own.lake, report.run_id, cluster)
+    return _finish(own, joined(found), output, report_file, export, limit, exit_code)
 
 
 def _finish(
@@ -121,15 +122,30 @@ def _finish(
 
 @dataclass(frozen=True)
 class Question:
-    """Which policies to try over which requests. `expires` is the review date of exemptions; None proposes no exemptions."""
+    """Which policies to try over which requests, also of some files of the lake alone.
 
-    policies: list[Path] | None
-    since: str | None = None
-    until: str | None = None
-    kubernetes_version: str = "1.36"
+    `expires` is the review date of exemptions; None proposes no exemptions.
+    """
+
+    texts: Texts
+    window: Window = field(default_factory=Window)
+    kubernetes_version: tuple[int, int] = (1, 36)
     workers: int | None = None
     expires: date | None = None
     other_authorizers: OtherAuthorizers | None = None
+    files: LakeFiles | None = None
+
+
+def cluster_files(own: Context, cluster: str) -> LakeFiles | None:
+    """The files of one cluster of the lake; None for those of all, without a name. Raises InputError for an unknown name."""
+    if not cluster:
+        return None
+    with closing(Lake.open(own.lake)) as lake:
+        found = files_of(lake, cluster)
+        known = sorted({file.cluster for file in lake.manifest.files("events")})
+    if cluster not in known:
+        raise InputError(f"--cluster: the lake has no events of {cluster!r}", f"it has {', '.join(known) or 'no events at all'}")
+    return found
 
 
 def make_report(
@@ -139,19 +155,19 @@ def make_report(
 
     The rows behind the figures are written into the folder `export`.
     """
-    others = asked.other_authorizers
-    check_window(own, Window(*options.parse_window(asked.since, asked.until)))
-    plan = replay.make_plan(own, asked.policies, asked.since, asked.until, asked.kubernetes_version, others, asked.workers)
+    others, version = asked.other_authorizers, asked.kubernetes_version
+    check_window(own, asked.window)
+    policies = checked_policies(own, asked.texts, version)
+    plan = replay.plan_of(own, policies, asked.window, version, others, asked.workers, asked.files)
     summary = replay.run(own, plan, asked.workers)
-    looks_for_exemptions = asked.expires is not None and plan.policies is not None
     wanted = flow.Asked(
         rules,
         change_delay,
         others,
-        manifests_of(plan.policies, asked.policies) if looks_for_exemptions and plan.policies else None,
+        Manifests.of(policies, parse_objects(asked.texts)) if asked.expires is not None else None,
         asked.expires,
         replay.workers_or_default(asked.workers),
-        partial(replay.note_defects, own),
+        own.note_defects,
     )
 
     def counted(reader: LakeReader) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,8 +16,9 @@ import yaml
 
 from api.beside_runs import keep_policies
 from api.context import Context
-from api.output import Format, render
-from api.targets import check_file
+from api.given import given_of
+from api.printing.output import Format, Table, render
+from api.printing.targets import check_file
 from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet
 from pipeline.authorization import OtherAuthorizers
@@ -32,17 +34,19 @@ from pipeline.replay import (
     run_replay,
     start_processes,
 )
-from pipeline.runs import Defect, RunKind, RunStore, RunSummary
-from pipeline.stages.assign import assign
-from pipeline.stages.registry import VALIDATING
+from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.stages.conditions.matrix import matrix
+from pipeline.stages.registry import CONDITIONS, VALIDATING
 from pipeline.stages.stage import Asked, StagePlan
+from queries import open_lake
 from queries.catalog import LakeFiles
 
-from . import options
+from .parts import options
+from .parts.chain_tables import matrix_table
+from .parts.replay_tables import difference_table, not_evaluated_table, plan_tables, request_difference_table, summary_table
+from .parts.staged import Replayed, replay_stage, rules_as_of, write_export
+from .parts.window import check_window
 from .policies import chosen_policies, chosen_texts, only, read_texts
-from .replay_tables import difference_table, not_evaluated_table, plan_tables, request_difference_table, summary_table
-from .staged import Replayed, replay_stage, write_export
-from .window import check_window
 
 Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
 OtherAuthorizersOption = Annotated[
@@ -67,7 +71,7 @@ def command(
     ] = None,
     against_log: Annotated[
         str | None,
-        typer.Option("--against-log", help="Compare with the policies in force at this time (RFC 3339), as the log shows."),
+        typer.Option("--against-log", help="Compare with the manifests in force at this time (RFC 3339), as the log shows."),
     ] = None,
     from_log: Annotated[
         str | None, typer.Option("--from-log", help="Replay the policies in force at this time (RFC 3339), as the log shows.")
@@ -98,33 +102,44 @@ def command(
     asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
     texts = read_texts(policies) if policies or from_log is None else []
-    manifests = manifests_of(texts)
-    given = assign(manifests)
+    given = given_of(texts)
     if given.left and from_log is None:
-        own.say(given.words_of_left)
+        own.say(given.left)
     old_texts = read_texts(against) if against else []
     base = _Base(old_texts, against_log, cluster)
-    others = [(stage, rules) for stage, rules in given.rules if stage is not VALIDATING]
     replays = []
-    if not others or len(others) < len(given.rules):
+    if given.judges_policies:
         new = chosen_texts(own, texts, from_log, cluster, version)
         replays.append(_replay_policies(own, new, base, asked, workers, plan))
-    if others:
-        before = assign(manifests_of(old_texts))
-        count = workers_or_default(workers)
-        replays += [replay_stage(own, stage, rules, asked, before, count, plan) for stage, rules in others]
+    before = given_of(old_texts) if old_texts else None
+    count = workers_or_default(workers)
+    for stage, rules in given.stages:
+        old = before.rules_of(stage) if before is not None else None
+        if against_log is not None and before is None:
+            old = rules_as_of(own, stage, rules, against_log, cluster, only_given)
+        replays.append(replay_stage(own, stage, rules, asked, texts, old, count, plan))
     if plan:
         for each in replays:
             _print_plan(each.plan, output)
         return 0
-    render([table for each in replays for table in each.tables], output, limit=limit)
+    render([*_compared(own, replays), *(table for each in replays for table in each.tables)], output, limit=limit)
     files = replays[0].plan.files
     own.say(window.words(files.newest_us if files else None))
     for each in replays:
         own.say(f"verdicts: {each.verdicts}")
     if export is not None:
-        write_export(own, replays, manifests, export, only_given)
+        write_export(own, replays, manifests_of(texts), export, only_given)
     return 0
+
+
+def _compared(own: Context, replays: Sequence[Replayed]) -> list[Table]:
+    """The comparison of a chain of authorizers with policies, where both are given."""
+    by_stage = {each.plan.stage: each for each in replays}
+    chain, policies = by_stage.get(CONDITIONS.name), by_stage.get(VALIDATING.name)
+    if chain is None or policies is None:
+        return []
+    with closing(open_lake(own.lake, files=chain.plan.files)) as reader:
+        return [matrix_table(matrix(reader, chain.verdicts, policies.verdicts))]
 
 
 class _Base(NamedTuple):
@@ -210,11 +225,11 @@ def plan_of(
 
 def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY) -> RunSummary:
     """Walk a plan with progress. The run counts as in use until the command ends."""
-    with own.progress("replaying what was bound" if kind is RunKind.CALIBRATION else "replaying") as step:
+    with own.progress("replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying") as step:
         summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind)
     if (command := click.get_current_context(silent=True)) is not None:
         command.with_resource(RunStore(own.lake).run(summary.run_id).in_use())
-    note_defects(own, summary.defects)
+    own.note_defects(summary.defects)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary
 
@@ -223,15 +238,6 @@ def walk(own: Context, workers: int | None) -> Walk:
     """The function with which a command walks the plans of a report: with progress, and each run counts as in use until the
     command ends."""
     return lambda plan, kind: run(own, plan, workers, kind)
-
-
-def note_defects(own: Context, defects: Iterable[Defect]) -> None:
-    """Make the end of the command name the policies that Hindcast failed to judge."""
-    for defect in defects:
-        where = f" in {defect.requests:,} requests" if defect.requests else ""
-        sentence = f"policy {defect.policy} could not be judged{where}: {defect.why}"
-        if sentence not in own.defects:
-            own.defects.append(sentence)
 
 
 def workers_or_default(workers: int | None) -> int:

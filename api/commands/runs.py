@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
+from api.ask.run_reads import Run, run, runs
+from api.ask.run_removal import Removed, in_use_error, older_than, remove_runs
 from api.context import Context
-from api.output import Column, Format, Table, render
-from api.run_reads import Run, run, runs
-from api.run_removal import Removed, in_use_error, older_than, remove_runs
+from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
 
-from . import options
+from .parts import options
 
 _NAMES_SHOWN = 3
 
@@ -34,7 +34,7 @@ def command(
     run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN_ID]...", help="The runs to show or to remove.")] = None,
     older: Annotated[
         str | None,
-        typer.Option("--older-than", help="With rm: runs that were last asked for before then: `30d`, `12h`, or RFC 3339."),
+        typer.Option("--older-than", help="With rm: runs last requested before this time: 30d (30 days ago), 12h, or RFC 3339."),
     ] = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
@@ -72,7 +72,7 @@ def runs_table(found: Sequence[Run]) -> Table:
         Column("run_id", "RUN ID"),
         Column("kind"),
         Column("stage", wide=True),
-        Column("asked_ts", "LAST ASKED FOR", may_go=2),
+        Column("asked_ts", "LAST REQUESTED", may_go=2),
         Column("since"),
         Column("until"),
         Column("requests", number=True),
@@ -108,7 +108,7 @@ def bindings_table(found: Sequence[Run]) -> Table:
         if each.summary is not None
         for entry in each.summary.bindings
     ]
-    return Table("bindings", columns, rows, "What they came to")
+    return Table("bindings", columns, rows, "Verdicts")
 
 
 def removed_table(removed: Sequence[Removed]) -> Table:

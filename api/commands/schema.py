@@ -10,15 +10,23 @@ from typing import Annotated
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of, texts_of
+from pipeline.replay import Window
 from pipeline.stages.schema.checking import Finding, check_definitions, definition_documents
 from pipeline.stages.schema.objects import ObjectFinding, Outcome, object_findings
 
-from . import options
+from .parts import options
+from .parts.schema_fields import fields, kind_of
+from .parts.schema_stored import dormant, stuck
 
 EXIT_REFUSED = 2
+_QUESTIONS = (
+    "check: the definitions; objects: the objects of the files, as if they were created; fields: fields of a KIND that its schema "
+    "does not know, and who sent them; dormant: fields of stored objects that new definitions bring to life; stuck: stored objects "
+    "that new definitions would refuse."
+)
 _BLOCKED = "a definition that is not structural has no pruning, no defaults, no conversion by webhook, and no published schema"
 
 
@@ -27,27 +35,57 @@ class Question(StrEnum):
 
     CHECK = "check"
     OBJECTS = "objects"
+    FIELDS = "fields"
+    DORMANT = "dormant"
+    STUCK = "stuck"
 
 
 def command(
     context: typer.Context,
-    question: Annotated[
-        Question, typer.Argument(help="check: the definitions; objects: the objects of the files, as if they were created.")
-    ],
-    files: Annotated[list[Path], typer.Argument(help="CustomResourceDefinitions, and objects of their kinds: files or folders.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Add what the API server does not look for, and mark it.")] = False,
+    question: Annotated[Question, typer.Argument(help=_QUESTIONS)],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="For fields the KIND; else the same as -f.", metavar="KIND|FILE", show_default=False),
+    ] = None,
+    filename: Annotated[
+        list[Path] | None,
+        typer.Option("-f", "--filename", help="CustomResourceDefinitions, and objects of their kinds: files or folders."),
+    ] = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="With dormant: the definitions in force. Default: as the lake shows them last.")
+    ] = None,
+    policies: Annotated[
+        list[Path] | None, typer.Option(help="With dormant: what these policies say of the fields and their writers.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Also report mistakes that the API server accepts, and mark them.")
+    ] = False,
     kubernetes_version: options.KubernetesVersion = "1.36",
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Check CustomResourceDefinitions or their objects, and exit with 2 if an API server would refuse one."""
+    """Check CustomResourceDefinitions or their objects, or ask the lake about the fields of a kind.
+
+    check and objects exit with 2 if an API server would refuse one.
+    """
     own: Context = context.obj
+    window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    if question is Question.FIELDS:
+        return fields(own, kind_of(names or []), filename or [], window, output, limit)
+    files = [*map(Path, names or ()), *(filename or ())]
+    if not files:
+        raise InputError("no files are given", "give files or folders with -f")
+    if question is Question.DORMANT:
+        return dormant(own, files, against or [], policies or [], window, version, output, limit)
+    if question is Question.STUCK:
+        return stuck(own, files, window, version, output, limit)
     given = manifests_of(texts_of(files))
     documents = definition_documents(given)
     if not documents:
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: found no CustomResourceDefinition", "give files of apiextensions.k8s.io/v1 or v1beta1")
-    version = options.parse_version(kubernetes_version)
     if question is Question.OBJECTS:
         with own.progress("checking objects"):
             facts = list(object_findings(given, version))

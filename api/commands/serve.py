@@ -17,7 +17,7 @@ from api.settings import ENV_PREFIX, Settings
 
 def command(context: typer.Context, **given: Any) -> int:
     """Receive audit events over HTTP, acknowledge them once they are durable, and fill the lake in a second process."""
-    from api.serve import serve  # imported late, so that no other command waits for a web framework to load
+    from api.sink.serve import serve  # imported late, so that no other command waits for a web framework to load
 
     own: Context = context.obj
     values = {

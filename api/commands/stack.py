@@ -12,14 +12,16 @@ import typer
 import yaml
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
 from pipeline.authorization.covering import describe_rule
 from pipeline.manifests.files import manifests_of, text_of, texts_of
 from pipeline.manifests.writing import to_yaml
 from pipeline.replay import Window
 from pipeline.stages.authorization.asked import asked_questions
+from pipeline.stages.authorization.installs import flows
 from pipeline.stages.authorization.stacks import (
+    CLUSTER,
     Isolated,
     Place,
     StackModel,
@@ -34,14 +36,15 @@ from pipeline.stages.authorization.stacks import (
 from pipeline.stages.authorization.unused import GrantedRule
 from queries import open_lake
 
-from . import options
-from .window import check_window
+from .parts import options
+from .parts.stack_installs import flows_table, installs_tables
+from .parts.window import check_window
 
 
 def command(
     context: typer.Context,
-    app: Annotated[Path, typer.Argument(help="The app.yaml of the stack: permissionScope, title, dependsOn.")],
-    service_account: Annotated[str, typer.Option(help="The service account of its controller, as NAMESPACE:NAME.")],
+    app: Annotated[Path | None, typer.Argument(help="The app.yaml of the stack: permissionScope, title, dependsOn.")] = None,
+    service_account: Annotated[str, typer.Option(help="The service account of its controller, as NAMESPACE:NAME.")] = "",
     definitions: Annotated[
         list[Path] | None, typer.Option("-f", "--filename", help="CustomResourceDefinitions: a file or a folder; repeatable.")
     ] = None,
@@ -49,6 +52,9 @@ def command(
         str | None, typer.Option(help="The kind of the install, StackInstall or ClusterStackInstall; it has to fit the scope.")
     ] = None,
     model: Annotated[StackModel, typer.Option(help="Which rights a stack gets.")] = StackModel.STACK_2019,
+    installs: Annotated[
+        bool, typer.Option("--installs", help="Show instead who may install stacks, who did, and cluster stacks installed twice.")
+    ] = False,
     since: options.Since = None,
     until: options.Until = None,
     limit: options.Limit = None,
@@ -56,6 +62,11 @@ def command(
 ) -> int:
     """Show where the requests of a stack went, and which of its rights it used; `-o yaml` prints the roles of the model."""
     own: Context = context.obj
+    if installs:
+        render(installs_tables(own), output, limit=limit)
+        return 0
+    if app is None:
+        raise InputError("no app.yaml is given", "name the app.yaml of a stack, or ask with --installs")
     namespace, _, name = service_account.partition(":")
     if not namespace or not name:
         raise InputError(f"--service-account: {service_account!r} is not a service account", "give NAMESPACE:NAME")
@@ -75,9 +86,11 @@ def command(
     check_window(own, window)
     with closing(open_lake(own.lake)) as reader:
         questions = list(asked_questions(reader, window.since, window.until, user=stack.user))
+        connected = flows(reader, stack.user) if stack.scope == CLUSTER else []
     used = list(used_rights(questions, stack, objects))
     unused = unused_table(unused_rights(used, objects))
-    render([isolation_table(isolation(questions, stack)), rights_table(used, model), unused], output, limit=limit)
+    tables = [isolation_table(isolation(questions, stack)), rights_table(used, model), unused]
+    render([*tables, *([flows_table(connected)] if connected else [])], output, limit=limit)
     return 0
 
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from api.context import Context
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from queries import DIMENSIONS, LakeReader, open_lake
 
-from . import options
+from .parts import options
 
 FIRST_FAILURE_ONLY = (
     "up to Kubernetes 1.36 the API server records only the first failure of a request, so these counts are lower bounds; "
@@ -29,10 +29,12 @@ _QUESTIONS = (
     ("audit_annotations", "Audit annotations of policies", "FROM annotation_rollup(?, ?, ?)"),
 )
 
+_TEXTS = ("FROM violation_rollup", *(text for _, _, text in _QUESTIONS))
+
 
 def command(
     context: typer.Context,
-    by: Annotated[list[str] | None, typer.Option(help=f"What to count by; repeat it. One of {', '.join(DIMENSIONS)}.")] = None,
+    by: Annotated[list[str] | None, typer.Option(help=f"Count by this; repeatable. One of {', '.join(DIMENSIONS)}.")] = None,
     namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="Only this namespace.")] = None,
     since: options.Since = None,
     until: options.Until = None,
@@ -42,7 +44,7 @@ def command(
     """Print the validation failures, denials and audit annotations of policies that the audit log recorded."""
     own: Context = context.obj
     window = options.parse_window(since, until)
-    reader = open_lake(own.lake)
+    reader = open_lake(own.lake, texts=_TEXTS)
     dimensions = list(by or ["policy", "binding"])
     if namespace is not None and "namespace" not in dimensions:
         dimensions = [*dimensions, "namespace"]

@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,23 +17,29 @@ from typing import Annotated, Any
 import duckdb
 import typer
 
+from api.checks.watch_metrics import HOST, WatchMetrics
 from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
-from api.targets import check_file
-from api.watch_metrics import HOST, WatchMetrics
+from api.given import Texts, given_of, of_stage, say_mistakes
+from api.printing.targets import check_file
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
 from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness.model import Status
+from pipeline.manifests.writing import to_yaml
+from pipeline.readiness.model import Fidelity, Status
+from pipeline.readiness.of_stage import fidelity_of
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch, policies_digest
+from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch, watched_digest
 from pipeline.replay import Window
 from pipeline.runs import Defect
+from pipeline.stages.registry import VALIDATING
+from pipeline.stages.stage import Asked
 from queries import open_lake
 
-from . import options, replay
+from . import replay
 from .calibrate import calibrate
-from .policies import chosen_policies
+from .parts import options
+from .policies import checked_policies, read_texts
 
 # Errors that pass without help, or once the disk has room.
 _TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
@@ -49,12 +56,12 @@ def command(
     context: typer.Context,
     policies: options.Policies = None,
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at the lake.")] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once and stop; the next time goes on from there.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Look once and stop. The next run goes on from there.")] = False,
     exit_on_denial: Annotated[
         bool, typer.Option("--exit-on-denial", help="Exit with 1 at the first would-be denial of a policy that had none.")
     ] = False,
     cursor: Annotated[
-        Path | None, typer.Option(help="Where to keep how far it came; default: in the lake, by the policies' digest.")
+        Path | None, typer.Option(help="The file that records the progress. Default: a file in the lake, named after the policies.")
     ] = None,
     rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
     calibration: Annotated[
@@ -63,6 +70,9 @@ def command(
     kubernetes_version: options.KubernetesVersion = "1.36",
     metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of 127.0.0.1; 0: any.")] = None,
     metrics_file: Annotated[Path | None, typer.Option(help="Write Prometheus metrics there, for node_exporter (*.prom).")] = None,
+    only_given: Annotated[
+        bool, typer.Option("--only", help="The given roles and bindings replace all others in the cluster.")
+    ] = False,
     workers: replay.Workers = None,
     output: Annotated[
         WatchFormat, typer.Option("-o", "--output", help="Sentences, or one JSON object per line.")
@@ -79,18 +89,59 @@ def command(
         check_file("--metrics-file", metrics_file)
     if cursor is not None:
         check_file("--cursor", cursor, makes_folders=True)
-    chosen = chosen_policies(own, policies, None, None, version)
+    texts = read_texts(policies)
+    chosen, digest = _watched(own, texts, version, only_given)
     given = ReadinessRules.load(rules) if rules else ReadinessRules()
-    fidelity = calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity if calibration else None
-    digest = policies_digest(chosen, version)
+    fidelity = _agreement(own, chosen, version, workers) if calibration else None
     store = CursorFile(cursor or own.lake / "watch" / f"{digest}.json", digest)
     reader = open_lake(own.lake)
     try:
-        watch = Watch(reader, own.lake, chosen, version, given, fidelity, replay.workers_or_default(workers), _note(own))
+        count = replay.workers_or_default(workers)
+        watch = Watch(reader, own.lake, chosen, version, given, fidelity, count, _note(own), only_given)
+        _check_names(watch)
         with _published(own, metrics_port, metrics_file) as metrics:
             return _Looks(watch, store, Teller(output), metrics, metrics_file, exit_on_denial).run(interval, once)
     finally:
         reader.close()
+
+
+def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all: bool) -> tuple[list[tuple[Any, Any]], str]:
+    """The rules to watch by stage, and a digest of them."""
+    given = given_of(texts)
+    if given.left:
+        own.say(given.left)
+    found: list[tuple[Any, Any]] = []
+    policies = checked_policies(own, texts, version) if given.judges_policies else None
+    if policies is not None:
+        found.append((VALIDATING, policies))
+    others = ""
+    for stage, rules in given.stages:
+        say_mistakes(own, stage, rules, replaces_all)
+        found.append((stage, rules))
+        others += f"{stage.name} {replaces_all} {to_yaml(of_stage(texts, stage))}"
+    return found, watched_digest(policies, version, others)
+
+
+def _agreement(
+    own: Context, chosen: Sequence[tuple[Any, Any]], version: tuple[int, int], workers: int | None
+) -> dict[str, Fidelity]:
+    """How far the replay agrees with the record, by judged thing."""
+    found: dict[str, Fidelity] = {}
+    for stage, rules in chosen:
+        if stage is VALIDATING:
+            found |= calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity
+        else:
+            with closing(open_lake(own.lake)) as reader:
+                plan = stage.plan(reader, rules, Asked(Window(), version))
+                found |= fidelity_of(stage.readiness.agreement(reader, plan) or ())
+    return found
+
+
+def _check_names(watch: Watch) -> None:
+    """Raise InputError where two stages judge by things of one name, because a watch names only these."""
+    for key, count in Counter(watch.watched()).items():
+        if count > 1:
+            raise InputError(f"two stages judge by something named {key[0]}", "watch the manifests of each stage by themselves")
 
 
 def _note(own: Context) -> Callable[[Iterable[Defect]], None]:
@@ -100,7 +151,7 @@ def _note(own: Context) -> Callable[[Iterable[Defect]], None]:
     def note(found: Iterable[Defect]) -> None:
         new = [defect for defect in found if (defect.policy, defect.why) not in seen]
         seen.update((defect.policy, defect.why) for defect in new)
-        replay.note_defects(own, new)
+        own.note_defects(new)
 
     return note
 

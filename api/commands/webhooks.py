@@ -1,38 +1,202 @@
-"""`hindcast webhooks`: what recorded webhooks did."""
+"""`hindcast webhooks`: what recorded webhooks did, the load of webhooks, and an outage of their servers."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from api.context import Context
-from api.output import Format, render
+from api.printing.output import Format, Table, render
+from api.printing.targets import check_file
+from ingest.errors import InputError
+from pipeline.manifests.files import manifests_of
 from pipeline.replay import Window
+from pipeline.report.load import load_page
+from pipeline.runs import RunKind, RunStore
+from pipeline.stages.registry import WEBHOOKS
+from pipeline.stages.stage import Asked
+from pipeline.stages.webhooks import Chain, Configuration
+from pipeline.stages.webhooks.as_of import configurations_as_of, world_as_of
 from pipeline.stages.webhooks.behaviour import behaviour, traced
-from queries import open_lake
+from pipeline.stages.webhooks.latency import latencies
+from pipeline.stages.webhooks.load import Loads, loads
+from pipeline.stages.webhooks.needs import reaching_system, self_locks
+from pipeline.stages.webhooks.outage import outage
+from pipeline.stages.webhooks.stage import AsRecorded, Rules
+from queries import LakeReader, open_lake
 
-from . import options
-from .webhook_tables import behaviour_table
-from .window import check_window
+from .parts import options
+from .parts.mutating_migrate import migrate_mutating, mutating_rules
+from .parts.webhook_load import load_tables, lock_tables, outage_tables
+from .parts.webhook_migrate import migrate
+from .parts.webhook_tables import behaviour_table, latency_table
+from .parts.window import check_window
+from .policies import read_texts
+
+_TWO_TIMES = "give two times, as 2026-11-21T03:00:00Z..2026-11-21T04:00:00Z"
+
+
+class Question(StrEnum):
+    """What to ask about webhooks."""
+
+    DID = "did"
+    LOAD = "load"
+    DOWN = "down"
+    MIGRATE = "migrate"
 
 
 def command(
     context: typer.Context,
+    question: Annotated[
+        Question,
+        typer.Argument(
+            help="did: what recorded webhooks did; load: calls per second, by cause; down: what an outage of their servers breaks; "
+            "migrate: compare a webhook with the policies of -f."
+        ),
+    ] = Question.DID,
+    name: Annotated[str, typer.Argument(help="With migrate: the webhook, or CONFIGURATION/WEBHOOK.", show_default=False)] = "",
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("-f", "--filename", help="Webhook configurations; without them those of the log. With migrate: the policy."),
+    ] = None,
     since: options.Since = None,
     until: options.Until = None,
+    kubernetes_version: options.KubernetesVersion = "1.36",
+    latency_ms: Annotated[
+        float | None, typer.Option(min=0, help="How long a webhook takes to answer: load then shows the calls in flight.")
+    ] = None,
+    down: Annotated[
+        str | None,
+        typer.Option(metavar="FROM..TO", help="The time of the outage, two times in RFC 3339. Default: the whole window."),
+    ] = None,
+    webhook: Annotated[list[str] | None, typer.Option(help="Only this webhook is down; repeatable.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Also write load or down as a page with charts.")] = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Show what each admission webhook did, as far as it left a trace: calls, changes, denials and failures.
 
-    A validating webhook that admits leaves no trace. `hindcast replay -f` predicts its calls.
+    A validating webhook that admits leaves no trace. `load` and `down` replay webhooks over the recorded requests.
     """
     own: Context = context.obj
     window = Window(*options.parse_window(since, until))
     check_window(own, window)
+    if bool(name) is not (question is Question.MIGRATE):
+        raise InputError("hindcast webhooks migrate takes the name of a webhook, and no other question does")
+    if page is not None:
+        check_file("--page", page)
+    asked = Asked(window, options.parse_version(kubernetes_version))
+    if question is Question.DID:
+        tables = _did(own, window)
+    elif question is Question.MIGRATE:
+        rules = mutating_rules(files or ())
+        tables = migrate(own, name, files or (), asked) if rules is None else migrate_mutating(own, name, rules, asked)
+    else:
+        replayed = _Replayed(own, files, asked)
+        try:
+            tables = replayed.down(down, webhook or (), page) if question is Question.DOWN else replayed.load(latency_ms, page)
+        finally:
+            replayed.reader.close()
+    render(tables, output, limit=limit)
+    return 0
+
+
+def _did(own: Context, window: Window) -> list[Table]:
     reader = open_lake(own.lake)
     try:
-        table = behaviour_table(behaviour(reader, window), traced(reader, window))
+        found = behaviour_table(behaviour(reader, window), traced(reader, window))
+        return [found, latency_table(latencies(reader, window))]
     finally:
         reader.close()
-    render([table], output, limit=limit)
-    return 0
+
+
+class _Replayed:
+    """A replay of webhooks, and what a user may ask of it. The reader stays open for the questions."""
+
+    def __init__(self, own: Context, files: Sequence[Path] | None, asked: Asked) -> None:
+        self._own = own
+        self._asked = asked
+        self._rules: Rules = _configurations(files) if files else AsRecorded.RULES
+        reader = open_lake(own.lake)
+        try:
+            plan = WEBHOOKS.plan(reader, self._rules, asked)
+        finally:
+            reader.close()
+        with own.progress("replaying webhooks") as step:
+            WEBHOOKS.run(plan, own.lake, 1, step, RunKind.REPLAY)
+        self._verdicts = RunStore(own.lake).run(plan.run_id).verdicts
+        self.reader: LakeReader = open_lake(own.lake, files=plan.files)
+
+    def load(self, latency_ms: float | None, page: Path | None) -> list[Table]:
+        """The load of the webhooks."""
+        found = loads(self.reader, self._verdicts, self._asked.window, latency_ms)
+        if page is not None:
+            page.write_text(load_page(found), encoding="utf-8")
+            self._own.say(f"page: {page}")
+        return load_tables(found, latency_ms)
+
+    def down(self, text: str | None, only: Sequence[str], page: Path | None) -> list[Table]:
+        """What an outage breaks."""
+        found = loads(self.reader, self._verdicts, self._asked.window)
+        since, until = _outage_of(text, found)
+        rules = self._rules_at(found)
+        _check_names(only, rules)
+        broken = outage(self.reader, self._verdicts, rules, since, until, only)
+        if page is not None:
+            page.write_text(load_page(found, broken), encoding="utf-8")
+            self._own.say(f"page: {page}")
+        words = f"from {since:%Y-%m-%dT%H:%M:%SZ} until {until:%Y-%m-%dT%H:%M:%SZ}"
+        return [*outage_tables(broken, words), *self._locks(rules, found)]
+
+    def _rules_at(self, found: Loads) -> tuple[Configuration, ...]:
+        """The given configurations, or those of the log at the end of its window."""
+        if not isinstance(self._rules, AsRecorded):
+            return self._rules
+        clusters = [(cluster, until) for cluster, (_, until) in found.spans.items()]
+        if len(clusters) != 1:
+            raise InputError(f"the lake has {len(clusters)} clusters", "give the webhooks with -f")
+        return configurations_as_of(self.reader, *clusters[0])
+
+    def _locks(self, rules: tuple[Configuration, ...], found: Loads) -> list[Table]:
+        chain = Chain(rules, self._asked.kubernetes_version)
+        tables: list[Table] = []
+        for cluster, (_, until) in found.spans.items():
+            world = world_as_of(self.reader, cluster, until)
+            tables = lock_tables(list(self_locks(chain, world)), list(reaching_system(chain, world)))
+        return tables
+
+
+def _configurations(files: Sequence[Path]) -> tuple[Configuration, ...]:
+    found = WEBHOOKS.read(manifests_of(read_texts(list(files))))
+    if isinstance(found, AsRecorded) or not found:
+        named = ", ".join(map(str, files))
+        raise InputError(f"{named}: found no webhook configuration", "give a Validating- or MutatingWebhookConfiguration")
+    return found
+
+
+def _outage_of(text: str | None, found: Loads) -> tuple[datetime, datetime]:
+    """The time of an outage: that of `--down`, or of all requests."""
+    if text is None:
+        ends = list(found.spans.values())
+        if not ends:
+            raise InputError("the lake holds no request", "ingest an audit log first")
+        return min(since for since, _ in ends), max(until for _, until in ends)
+    now = datetime.now(UTC)
+    first, separator, last = text.partition("..")
+    if not separator:
+        raise InputError(f"--down: {text!r} is not FROM..TO", _TWO_TIMES)
+    since, until = options.parse_time("--down", first, now), options.parse_time("--down", last, now)
+    if since is None or until is None or since >= until:
+        raise InputError(f"--down: {first!r} is not before {last!r}", _TWO_TIMES)
+    return since, until
+
+
+def _check_names(only: Sequence[str], rules: Sequence[Configuration]) -> None:
+    names = {hook.name for each in rules for hook in each.webhooks}
+    if missing := [name for name in only if name not in names]:
+        raise InputError(f"--webhook {missing[0]!r}: no given webhook has this name", f"choose of {', '.join(sorted(names)[:5])}")

@@ -10,8 +10,8 @@ from typing import Any
 from pipeline.history.reconstruct import NotReplayed
 from pipeline.request import AdmissionRequest, Grade, Known, Operation, Unknown, worst
 
-from ..explained import grade_words
-from ..reads import RequestDetail
+from ..ask.reads import RequestDetail
+from ..printing.explained import grade_words
 from .difference import NO_FIELDS, Fields, Line, ObjectDifference, object_difference, object_lines
 
 _HEADINGS: Mapping[Operation, str] = {

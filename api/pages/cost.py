@@ -9,15 +9,15 @@ from typing import Any
 
 from pipeline.replay.cost_figures import CostFigure, NearRequest, PolicyCost
 
-from ..jobs import Job, State
-from ..run_costs import RunCosts, costs_of_run
+from ..ask.run_costs import RunCosts, costs_of_run
 from ..run_policies import policies_of_run
+from ..work.jobs import Job, State
 from .html import address
 from .tables import Asked, Column, Table, table
 from .trial import JobView, job_view
 
 _FIGURES_CAPTION = "CEL cost of each expression, and of all that share a budget, with the limit of the API server"
-_NEAREST_CAPTION = "Requests that come nearest to a limit, one of each cost"
+_NEAREST_CAPTION = "Requests that come nearest to a limit, one for each cost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _TITLES = {
     500: "Something went wrong",
     503: "The lake cannot be read",
 }
-_SIGN_IN = "reload this page; the browser then asks for a name and a password: any name will do, and the password is the token"
+_SIGN_IN = "reload this page; when the browser asks for a name and a password, enter any name, and the token as the password"
 _KEPT_HEADERS = ("www-authenticate", "retry-after", "allow")
 # The router's errors for unknown addresses and methods.
 _UNKNOWN = {

@@ -9,15 +9,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ingest.lag import Lag
+from ingest.spooling.lag import Lag
 
-from ..asking import Asker
-from ..checkup import Finding
-from ..kept import about_lake, is_behind
-from ..listing import Parameters, conditions, rows_of
-from ..questions import RequestedObject
-from ..reads import Source
-from ..waiting import in_time, view_in_time
+from ..ask.asking import Asker
+from ..ask.kept import about_lake, is_behind
+from ..ask.listing import Parameters, conditions, rows_of
+from ..ask.questions import RequestedObject
+from ..ask.reads import Source
+from ..ask.waiting import in_time, view_in_time
+from ..checks.checkup import Finding
 from .overview import findings, waiting
 from .selected import narrows
 from .selection import Selection

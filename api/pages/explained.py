@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.readiness.explanation import ExplainedExpression, ExplainedPolicy, Explanation, Piece
+from pipeline.readiness.explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, Piece
 
-from ..explained import grade_words
+from ..printing.explained import grade_words
 from .difference import NO_FIELDS, Fields, ObjectDifference, object_lines
 
 _VALUE_MAX = 600

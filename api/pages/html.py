@@ -19,10 +19,10 @@ from markupsafe import Markup, escape
 from pipeline.readiness.words import day, percent
 from pipeline.report.cells import visible_value
 from pipeline.report.markup import coded, soft, user
-from pipeline.report.outcomes import OUTCOMES
+from pipeline.report.outcomes import next_step
 from pipeline.report.words import exemptions_title, policy_name, workload
 
-from ..explained import grade_words
+from ..printing.explained import grade_words
 from .explained import value_text
 from .manifest import source_lines
 from .selection import SPANS
@@ -138,7 +138,7 @@ def _environment() -> Environment:
         coded=coded,
         percent=percent,
         policy_name=policy_name,
-        next_step=lambda entry: OUTCOMES[entry.status].next,
+        next_step=next_step,
         exemptions_title=exemptions_title,
         workload=workload,
         thousands=thousands,

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from ingest.errors import InputError
 
-from .. import reads, run_reads
-from ..listing import Parameters, rows_of
-from ..questions import DenialFilters, TimePaging, VerdictFilters, ViolationFilters
-from ..reads import Source
+from ..ask import reads, run_reads
+from ..ask.listing import Parameters, rows_of
+from ..ask.questions import DenialFilters, TimePaging, VerdictFilters, ViolationFilters
+from ..ask.reads import Source
 from .html import address, place
 from .selection import Selection
 from .tables import ROWS_MAX, Asked, Column, Table, heads, sorted_rows

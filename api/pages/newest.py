@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunKind
 
-from ..run_reads import Run
+from ..ask.run_reads import Run
 
 _SHOWN = (RunKind.REPLAY, RunKind.BASE)
 
@@ -23,17 +22,18 @@ class Chosen:
 
 
 def newest(runs: Iterable[Run]) -> list[Chosen]:
-    """For each policy the replay to show, policies by name. Older versions, calibrations and trials are not shown.
+    """For each policy, or judged thing of another stage, the replay to show, by name.
 
+    Older versions, calibrations and trials are not shown.
     The newest version is that of the replay that was asked for last. Among its replays the newest over the whole log is shown, or
     else the newest over a part.
     """
-    by_policy: dict[str, list[Run]] = {}
+    by_policy: dict[tuple[str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.asked_ts, run.planned_ts, run.run_id), reverse=True):
-        if run.finished and run.kind == RunKind.REPLAY and run.stage == STAGE:
+        if run.finished and run.kind == RunKind.REPLAY:
             for policy in run.policies:
-                by_policy.setdefault(policy, []).append(run)
-    return [Chosen(policy, _speaker(policy, found), len(found) - 1) for policy, found in sorted(by_policy.items())]
+                by_policy.setdefault((policy, run.stage), []).append(run)
+    return [Chosen(policy, _speaker(policy, found), len(found) - 1) for (policy, _), found in sorted(by_policy.items())]
 
 
 def _speaker(policy: str, found: Sequence[Run]) -> Run:
@@ -43,6 +43,6 @@ def _speaker(policy: str, found: Sequence[Run]) -> Run:
 
 def unspoken(runs: Iterable[Run], chosen: Iterable[Chosen]) -> list[str]:
     """Policies that only runs of other kinds, or unfinished ones, have tried: the overview lists them in a line."""
-    shown = {entry.policy for entry in chosen}
-    kinds = {policy for run in runs if run.kind in _SHOWN and run.stage == STAGE for policy in run.policies}
-    return sorted(kinds - shown)
+    shown = {(entry.policy, entry.run.stage) for entry in chosen}
+    kinds = {(policy, run.stage) for run in runs if run.kind in _SHOWN for policy in run.policies}
+    return sorted({policy for policy, _ in kinds - shown})

@@ -7,12 +7,19 @@ from typing import Any
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunStore
 from pipeline.runs.flips import Flipped, count_flips, flips
+from pipeline.stages.conditions.ruling import NAME as CONDITIONS
+from pipeline.stages.registry import WEBHOOKS, stage_of
+from pipeline.stages.schema.replay.rows import NAME as SCHEMA
 from pipeline.stages.verdict import Flip
 
-from .. import run_reads
-from ..errors import NotFoundError
-from ..reads import Source
-from ..run_reads import Run
+from ..ask import run_reads
+from ..ask.reads import Source
+from ..ask.run_reads import Run
+from .load import load_of_run, outage_of_run
+from .of_chain import chain_tables
+from .of_schema import schema_tables
+from .overview import run_overview
+from .selection import Selection
 from .tables import Asked, Column, table
 
 # Each kind of difference in words, what needs a look first.
@@ -25,6 +32,7 @@ WORDS = {
     Flip.SAME: "same",
 }
 _UNCHANGED = (Flip.STILL_DENIED, Flip.SAME)
+_AFFECTED_SHOWN = 20
 _COUNT_COLUMNS: tuple[Column[tuple[str, int]], ...] = (
     Column("flip", "Against the record", lambda row: row[0]),
     Column("requests", "Requests", lambda row: row[1], "n"),
@@ -36,8 +44,8 @@ _COLUMNS: tuple[Column[Flipped], ...] = (
     Column("verb", "Verb", lambda row: row.verb),
     Column("resource", "Resource", lambda row: row.resource),
     Column("namespace", "Namespace", lambda row: row.namespace or ""),
-    Column("why", "Why", lambda row: row.why or "", "wide"),
-    Column("rule", "Rule", lambda row: row.rule_ref or ""),
+    Column("why", "Why", lambda row: row.why or ""),
+    Column("rule", "", lambda row: row.rule_ref or ""),
     Column("last_ts", "Last", lambda row: row.last_ts, "time"),
     Column("example", "", lambda row: row.example),
 )
@@ -48,21 +56,34 @@ def is_of_policies(run: Run) -> bool:
     return run.stage == STAGE
 
 
-def stage_overview(source: Source, run_id: str, asked: Asked) -> dict[str, Any]:
-    """Everything that the page shows. Raises NotFoundError for a replay that does not exist or is not finished."""
-    run = run_reads.run(source.lake, run_id)
-    if not run.finished or run.summary is None:
-        raise NotFoundError(f"replay {run_id} is not finished", "it goes on when the same manifests are replayed again")
+def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selection) -> dict[str, Any]:
+    """Everything that the page shows, next to that of run_overview. Raises NotFoundError for a replay that is not finished."""
+    found_run = run_overview(source, run_id, asked, selection)
+    run = found_run["run"]
     found = flips(source.reader, RunStore(source.lake).run(run_id).verdicts)
     counts = count_flips(found)
     totals = [(words, counts[flip]) for flip, words in WORDS.items() if counts[flip]]
     changed = [row for row in found if row.flip not in _UNCHANGED]
     manifests = run_reads.run_plan(source.lake, run_id).get("manifests", [])
+    has_load = run.stage == WEBHOOKS.name
+    calls, load = load_of_run(source, run, asked) if has_load else (None, {})
+    outages = outage_of_run(source, run, asked) if has_load else {}
     return {
-        "run": run,
+        **found_run,
+        "has_load": has_load,
+        "is_of_chains": run.stage == CONDITIONS,
+        "calls": calls,
         "manifests": len(manifests),
+        "things": stage_of(run.stage).readiness.words.things,
         "tables": {
+            **found_run["tables"],
+            **load,
+            **outages,
             "counts": table(asked, "counts", "Requests by outcome, compared with the record", _COUNT_COLUMNS, totals),
-            "affected": table(asked, "affected", "Requests whose outcome changes or is unknown", _COLUMNS, changed),
+            "affected": table(
+                asked, "affected", "Requests whose outcome changes or is unknown", _COLUMNS, changed, _AFFECTED_SHOWN
+            ),
+            **(schema_tables(source, run_id, asked) if run.stage == SCHEMA else {}),
+            **(chain_tables(source, run_id, asked) if run.stage == CONDITIONS else {}),
         },
     }

@@ -10,21 +10,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ingest.lag import Lag
+from ingest.spooling.lag import Lag
 from pipeline.readiness.assess import rows_of
 from pipeline.readiness.model import DayCount, PolicyReadiness, urgency
 from pipeline.runs import BindingSummary
 from queries.rows import Loss
 
-from .. import reads, run_reads
-from ..asking import Asker
-from ..behind import lag_of_lake
-from ..checkup import Finding, ledger_findings
+from ..ask import reads, run_reads
+from ..ask.asking import Asker
+from ..ask.kept import about_lake, has_report, is_behind, plan_of, report_of, view_of
+from ..ask.reads import Source
+from ..ask.run_reads import Run
+from ..ask.waiting import in_time
+from ..checks.checkup import Finding, ledger_findings
 from ..errors import NotFoundError
-from ..kept import about_lake, has_report, is_behind, plan_of, report_of, view_of
-from ..reads import Source
-from ..run_reads import Run
-from ..waiting import in_time
+from ..sink.behind import lag_of_lake
 from .charts import Timeline, timeline
 from .html import KEPT_EVERYWHERE, address, counted, duration
 from .newest import Chosen, newest, unspoken
@@ -113,7 +113,7 @@ async def overview(asker: Asker, now: datetime, selection: Selection, asked: Ask
     )
     tables = {
         "policies": table(asked, "policies", "Policies, what needs a decision first", _POLICY_COLUMNS, decided),
-        "awaited": table(asked, "awaited", "Each verdict is worked out when it is first asked for", _AWAITED_COLUMNS, awaited),
+        "awaited": table(asked, "awaited", "Hindcast computes a verdict when its page is first opened", _AWAITED_COLUMNS, awaited),
         "recorded": None if log is None else table(asked, "recorded", _RECORDED_CAPTION, _RECORDED_COLUMNS, log, RECORDED_SHOWN),
         "replays": runs_table(asked, [run for run in runs if selection.policy in ("", *run.policies)], RUNS_SHOWN),
     }

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from pipeline.admission.policies.verdict import STAGE
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.runs import RunStore
 
-from .. import run_reads
+from ..ask import run_reads
+from ..ask.kept import plan_of, report_of
+from ..ask.reads import Source
+from ..ask.run_reads import Run
+from ..beside_runs import kept_manifests
 from ..errors import NotFoundError
-from ..kept import plan_of, report_of
-from ..reads import Source
-from ..run_reads import Run
 from .charts import Timeline, timeline
 from .html import address, counted
 from .manifest import SourceLine, binding_manifest, policy_manifest, source_lines
@@ -78,6 +80,7 @@ class PolicyView:
     selection: Selection
     selected: Counts | None
     tables: Mapping[str, Table[Any] | None]
+    things: str = "policies"
 
 
 def policy_view(source: Source, run_id: str, policy: str, binding: str | None, selection: Selection, asked: Asked) -> PolicyView:
@@ -89,8 +92,11 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
     entry = next((item for item in report.policies if (item.policy, item.binding) == (policy, binding)), None)
     if entry is None:
         name = f"{policy!r} with binding {binding!r}" if binding else repr(policy)
-        raise NotFoundError(f"replay {run_id} did not try the policy {name}", "the overview names what was tried")
-    text, binding_text = manifests(plan_of(source, run_id), policy, binding)
+        raise NotFoundError(f"replay {run_id} did not try the policy {name}", "the overview lists the policies of each replay")
+    if run.stage == STAGE:
+        text, binding_text = manifests(plan_of(source, run_id), policy, binding)
+    else:
+        text, binding_text = _given_lines(source, run_id), ()
     days = selected_days(source, run_id, selection).get((policy, binding), ()) if narrows(selection) else entry.days
     return PolicyView(
         run=run,
@@ -100,7 +106,8 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
         link=Links(run_id, policy, binding, report.clusters[0] if len(report.clusters) == 1 else None),
         source=text,
         binding_source=binding_text,
-        marks=_marks(source, run_id, policy, binding) if entry.denials.requests else {},
+        marks=_marks(source, run_id, policy, binding) if entry.denials.requests and run.stage == STAGE else {},
+        things=report.things,
         selection=selection,
         selected=counted_days(days) if narrows(selection) else None,
         tables=policy_tables(entry, days, asked),
@@ -115,6 +122,12 @@ def manifests(plan: Mapping[str, Any], policy: str, binding: str | None) -> tupl
     text = next((source_lines(policy_manifest(item)) for item in given["policies"] if item["name"] == policy), ())
     bound = (item for item in given["bindings"] if (item["name"], item["policy_name"]) == (binding, policy))
     return text, next((source_lines(binding_manifest(item)) for item in bound), ())
+
+
+def _given_lines(source: Source, run_id: str) -> tuple[SourceLine, ...]:
+    """The lines of the manifests of another stage, which are judged together; empty where they are not kept."""
+    text = kept_manifests(source.lake, run_id) or ""
+    return tuple(SourceLine(number, line, None) for number, line in enumerate(text.splitlines(), start=1))
 
 
 def _marks(source: Source, run_id: str, policy: str, binding: str | None) -> dict[int, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.readiness.figures import FIGURES, Figure
-from pipeline.readiness.measures import Exemption
+from pipeline.readiness.counting.figures import FIGURES, Figure
+from pipeline.readiness.exempting.measures import Exemption
 from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import (
     CriticalSubject,

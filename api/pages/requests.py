@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipeline.admission.policies.verdict import STAGE
 from pipeline.history.reconstruct import NotReplayed
-from pipeline.readiness.explanation import Explanation
+from pipeline.readiness.explaining.explanation import Explanation
 from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest
+from pipeline.stages.registry import WEBHOOKS, stage_of
 
-from .. import reads, run_reads
+from ..ask import reads, run_reads
+from ..ask.kept import plan_of
+from ..ask.questions import TimePaging, VerdictFilters
+from ..ask.reads import RequestDetail, Source
+from ..ask.run_reads import Run
 from ..errors import NotFoundError
-from ..explanations import Question
-from ..kept import plan_of
-from ..questions import TimePaging, VerdictFilters
-from ..reads import RequestDetail, Source
-from ..run_reads import Run
+from ..work.explanations import Question
 from .change import Change, change_of, decoded
 from .explained import ExplanationView, explanation_view, fields_of
 from .manifest import SourceLine
+from .of_chain import ChainAnswer, chain_answers
 from .policy import manifests
 from .tables import Asked, Column, Table, table
 
@@ -37,12 +41,38 @@ _ANSWERS: Mapping[str, str] = {
 }
 
 
+# How mutating policies name the changes of a field.
+_OPERATIONS: Mapping[str, str] = {"add": "added", "remove": "removed", "replace": "changed"}
+
+
 @dataclass(frozen=True, slots=True)
 class ExpressionVerdict:
     """The verdict of one expression of one (policy, binding) on a request, with its text if the replay keeps it."""
 
     row: Mapping[str, Any]
     expression: str
+
+    @property
+    def difference(self) -> list[dict[str, Any]]:
+        """The fields that would be stored otherwise, with the recorded and the predicted value as JSON; empty for most stages."""
+        patched = [{**each, "kind": _OPERATIONS[each["op"]]} for each in self._detail.get("difference", ())]
+        found = self._detail.get("changes") or patched
+        return [{**each, **{name: _as_json(each, name) for name in ("before", "after")}} for each in found]
+
+    @property
+    def unanswered(self) -> str:
+        """Why the log lacks the answer of a webhook that would be called; empty where there is nothing to say."""
+        return str(self._detail.get("unanswered", ""))
+
+    @property
+    def _detail(self) -> dict[str, Any]:
+        found = json.loads(self.row.get("detail") or "{}")
+        return found if isinstance(found, dict) else {}
+
+
+def _as_json(change: Mapping[str, Any], name: str) -> str:
+    absent = {"added": "before", "removed": "after"}.get(change["kind"]) == name
+    return "" if absent else json.dumps(change.get(name), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +89,7 @@ class RequestView:
     """One request: who, when, what, its verdicts with their reasons, and the changes that it made.
 
     `explained` is empty while the explanation is computed (`is_awaited`), and if there is no explanation: then `trouble` says why.
+    `chains` is what chains of authorizers make of it, in a replay of chains; these explain themselves.
     `outdated` names the policies on which the replay and the explanation differ, because the replay saw less or other evidence.
     """
 
@@ -77,6 +108,22 @@ class RequestView:
     trouble: str = ""
     is_awaited: bool = True
     outdated: Sequence[Outdated] = ()
+    chains: Sequence[ChainAnswer] = ()
+
+    @property
+    def of_other_stage(self) -> bool:
+        """Whether the replay is of a stage whose verdicts hold their own reasons, and that has no explanation."""
+        return self.run is not None and self.run.stage != STAGE
+
+    @property
+    def things(self) -> str:
+        """What the replay judged, in the plural."""
+        return stage_of(self.run.stage).readiness.words.things if self.run is not None else "policies"
+
+    @property
+    def part(self) -> str:
+        """What the verdict table calls a binding."""
+        return "webhook" if self.run is not None and self.run.stage == WEBHOOKS.name else "binding"
 
     @property
     def question(self) -> Question:
@@ -145,6 +192,8 @@ def _view(
     plan = plan_of(source, run_id) if run_id is not None else None
     first = policy or next((row["policy"] for row in own if row["effect"] == "deny"), own[0]["policy"] if own else "")
     text = manifests(plan, first, None)[0] if plan is not None else ()
+    chains = chain_answers(own)
+    run = run_reads.run(source.lake, run_id) if run_id is not None else None
     return RequestView(
         detail=detail,
         recalled=recalled,
@@ -152,7 +201,7 @@ def _view(
         answer=_ANSWERS.get(request["outcome"], request["outcome"]),
         verdicts=[ExpressionVerdict(row, _expression(plan, row)) for row in sorted(own, key=_urgency) if _says_something(row, own)],
         has_more_verdicts=len(rows) >= _VERDICTS_MAX,
-        run=run_reads.run(source.lake, run_id) if run_id is not None else None,
+        run=run,
         change=change_of(detail, recalled),
         source=text,
         marks={
@@ -161,6 +210,8 @@ def _view(
             if row["policy"] == first and row["expression_index"] is not None and row["decision"] not in ("admit", "nomatch")
         },
         policy=first,
+        is_awaited=run is None or run.stage == STAGE,
+        chains=chains,
     )
 
 

@@ -16,20 +16,23 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.routing import APIRoute
 
 from ingest.errors import HindcastError, InputError
+from pipeline.stages.registry import STAGES
 
-from .. import run_reads
-from ..asking import Asker
+from ..ask import run_reads
+from ..ask.asking import Asker
+from ..ask.kept import report_of
+from ..ask.questions import Names
+from ..ask.waiting import PAGE_SECONDS, in_time
 from ..errors import BusyError, NotFoundError, classify
-from ..explanations import Explanations
-from ..jobs import Jobs, Order, State
-from ..kept import report_of
-from ..waiting import PAGE_SECONDS, in_time
+from ..work.explanations import Explanations
+from ..work.jobs import Jobs, Order, State
 from . import evidence, of_stage, overview
 from .cost import cost_view
 from .errors import error_page
 from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
 from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
+from .report import report_page
 from .requests import RequestView, request_tables, request_view, with_explanation
 from .selection import Selection, Text, selection_of
 from .tables import Asked, asked_of, file_of
@@ -154,19 +157,21 @@ async def show_runs(request: Request, asker: Asking, asked: Asks, policy: Text =
 @router.get("/runs/{run_id}")
 async def show_run(request: Request, asker: Asking, asked: Asks, selection: Selected, run_id: str) -> Response:
     """Show one replay: the verdicts on its policies, and the requests that it left out."""
-    if not of_stage.is_of_policies(run_reads.run(asker.lake, run_id)):
-        of_roles = await asker.ask(of_stage.stage_overview, run_id, asked)
-        return (
-            file_of(of_roles["tables"], asked)
-            if asked.form
-            else page(request, "stage_run.html.j2", section="/", words=of_stage.WORDS, **of_roles)
-        )
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
-    found = await asker.ask(overview.run_overview, run_id, asked, selection)
+    is_of_policies = of_stage.is_of_policies(run_reads.run(asker.lake, run_id))
+    found = await asker.ask(overview.run_overview if is_of_policies else of_stage.stage_overview, run_id, asked, selection)
     if asked.form:
         return file_of(found["tables"], asked)
-    return page(request, "run.html.j2", section="/", **found)
+    template = "run.html.j2" if is_of_policies else "stage_run.html.j2"
+    return page(request, template, section="/", words=of_stage.WORDS, **found)
+
+
+@router.get("/runs/{run_id}/report")
+async def show_report(asker: Asking, run_id: str, rule: Names = []) -> Response:  # noqa: B006  # FastAPI copies it
+    """Show the readiness report of one replay, as `hindcast readiness -o html` writes it."""
+    report = await asker.ask(run_reads.readiness, run_id, run_reads.rules_of(rule) if rule else None)
+    return await asyncio.to_thread(report_page, report)
 
 
 @router.get("/runs/{run_id}/policy")
@@ -184,9 +189,11 @@ async def show_policy(
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
     view = await asker.ask(policy_view, run_id, policy, binding or None, selection, asked)
-    cost = await asyncio.to_thread(cost_view, asker.lake, run_id, policy, binding or None, working.counting(run_id), asked)
+    cost = None
+    if of_stage.is_of_policies(view.run):
+        cost = await asyncio.to_thread(cost_view, asker.lake, run_id, policy, binding or None, working.counting(run_id), asked)
     if asked.form:
-        return file_of({**view.tables, **cost.tables}, asked)
+        return file_of({**view.tables, **(cost.tables if cost is not None else {})}, asked)
     values = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
     return page(request, "policy.html.j2", section="/", choices=await choices(asker, ()), cost=cost, **values)
 
@@ -282,6 +289,8 @@ async def _explained(explaining: Explanations, views: list[RequestView]) -> list
 
 
 async def _with_explanation(explaining: Explanations, view: RequestView) -> RequestView:
+    if not view.is_awaited:
+        return view
     try:
         found = await explaining.in_time(view.question, PAGE_SECONDS)
     except BusyError:
@@ -388,6 +397,7 @@ async def _form_page(
         extent=extent,
         jobs=jobs_table(working.all(), asked),
         versions=KUBERNETES_VERSIONS,
+        stages=[(stage.name, ", ".join(sorted(kind.kind for kind in stage.kinds))) for stage in STAGES],
     )
 
 

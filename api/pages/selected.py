@@ -9,9 +9,9 @@ from typing import Any
 from pipeline.readiness.model import DayCount
 from pipeline.runs import RunStore
 
-from ..listing import Parameters, conditions, rows_of
-from ..questions import RequestedObject, TimeFilters
-from ..reads import Source
+from ..ask.listing import Parameters, conditions, rows_of
+from ..ask.questions import RequestedObject, TimeFilters
+from ..ask.reads import Source
 from .selection import Selection
 
 # Collapses the verdicts on a request like the readiness report (judged.sql), and counts them per day like it (days.sql).

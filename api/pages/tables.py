@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from ingest.errors import InputError
 from pipeline.report.cells import spreadsheet_text
 
-from ..formats import json_bytes
+from ..ask.formats import json_bytes
 from .html import SECURITY_HEADERS, address
 
 # A table has at most this many rows; the API has pages of more.
@@ -156,7 +156,7 @@ def sorted_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], sort: str) 
     column = next((column for column in columns if column.name == name), None)
     if column is None:
         known = ", ".join(column.name for column in columns)
-        raise InputError(f"sort: {ascii(name)[:60]} is not a column of this table", f"there are {known}")
+        raise InputError(f"sort: {ascii(name)[:60]} is not a column of this table", f"sort by one of {known}")
     valued = [row for row in rows if column.value(row) is not None]
     empty = [row for row in rows if column.value(row) is None]
     return [*sorted(valued, key=lambda row: _key(column.value(row)), reverse=is_falling), *empty]
@@ -180,7 +180,7 @@ def file_of(tables: Mapping[str, Table[Any] | None], asked: Asked) -> Response:
     found = tables.get(asked.table)
     if found is None:
         known = ", ".join(name for name, table in tables.items() if table is not None)
-        raise InputError(f"table: this page has no table {ascii(asked.table)[:60]}", f"there are {known or 'no tables here'}")
+        raise InputError(f"table: this page has no table {ascii(asked.table)[:60]}", f"it has {known or 'none'}")
     rows = [{column.name: column.value(row) for column in found.columns} for row in found.rows]
     content = json_bytes({"rows": rows}) if asked.form == "json" else _csv([column.name for column in found.columns], rows)
     kind = "application/json" if asked.form == "json" else "text/csv; charset=utf-8"

@@ -14,14 +14,16 @@ from urllib.parse import parse_qs
 from fastapi import Request
 
 from ingest.errors import EvidenceError, InputError
+from pipeline.admission.policies.verdict import STAGE
 
-from .. import run_reads
-from ..commands.options import parse_time, parse_version
+from ..ask import run_reads
+from ..ask.kept import plan_of
+from ..ask.reads import Source
+from ..beside_runs import kept_manifests
+from ..commands.parts.options import parse_time, parse_version
 from ..errors import NotFoundError, TooLargeError
-from ..jobs import Job, Order, State
-from ..kept import plan_of
 from ..posted import BYTES_MAX
-from ..reads import Source
+from ..work.jobs import Job, Order, State
 from .manifest import binding_manifest, manifests_text, policy_manifest
 from .tables import Asked, Column, Table, table
 
@@ -32,10 +34,10 @@ KUBERNETES_VERSIONS = tuple((version, version) for version in _VERSIONS)
 # The meaning of each state of a job for the waiting user.
 _WORDS: Mapping[str, str] = {
     "waiting": "waits for another replay to end",
-    "planning": "reads the policies and counts the requests",
+    "planning": "reads the manifests and counts the requests",
     "running": "replays the recorded requests",
-    "calibrating": "replays the policies in force at the time, to compare with the record",
-    "reporting": "works out the verdicts",
+    "calibrating": "replays the manifests in force at the time, to compare with the record",
+    "reporting": "computes the verdicts",
     "exempting": "looks for exemptions, and replays with them",
     "costing": "counts the CEL costs of the recorded requests",
     "finished": "is finished",
@@ -54,11 +56,14 @@ class TrialForm:
     kubernetes_version: str = "1.36"
     calibrate: str = "on"
     exemptions: str = "on"
+    only: str = ""
 
     def order(self, now: datetime) -> Order:
         """The requested replay. Raises InputError naming the field."""
         if not self.policies.strip():
-            raise InputError("policies: nothing was given", "paste the manifests of a policy and its bindings, or choose a file")
+            raise InputError(
+                "policies: nothing was given", "paste manifests, such as a policy and its bindings or roles, or choose a file"
+            )
         window = parse_time("since", self.since or None, now), parse_time("until", self.until or None, now)
         if window[0] is not None and window[1] is not None and window[0] >= window[1]:
             raise InputError(f"since: {self.since} is not before {self.until}", "give an earlier one")
@@ -69,6 +74,7 @@ class TrialForm:
             kubernetes_version=version,
             calibrate=bool(self.calibrate),
             exemptions=bool(self.exemptions),
+            only=bool(self.only),
         )
 
 
@@ -78,6 +84,11 @@ def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> Tr
     Raises NotFoundError if the replay did not try it, and EvidenceError if it used the policies in force at the time.
     """
     run, plan = run_reads.run(source.lake, run_id), plan_of(source, run_id)
+    since = form.since or (run.since.isoformat() if run.since else "")
+    until = form.until or (run.until.isoformat() if run.until else "")
+    form = replace(form, since=since, until=until, kubernetes_version=run.kubernetes_version)
+    if run.stage != STAGE:
+        return _form_of_stage(source, run, plan, form)
     given = plan.get("policies", "")
     if isinstance(given, str):
         raise EvidenceError(
@@ -86,14 +97,19 @@ def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> Tr
         )
     found = next((item for item in given["policies"] if item["name"] == policy), None)
     if found is None:
-        raise NotFoundError(f"replay {run_id} did not try the policy {policy!r}", "the overview names what was tried")
+        raise NotFoundError(f"replay {run_id} did not try the policy {policy!r}", "the overview lists the policies of each replay")
     bindings = [binding_manifest(item) for item in given["bindings"] if item["policy_name"] == policy]
     kind = (found["param_kind"] or {}).get("kind")
     params = [item for item in given["objects"] if kind and item.get("kind") == kind]
-    since = form.since or (run.since.isoformat() if run.since else "")
-    until = form.until or (run.until.isoformat() if run.until else "")
-    text = manifests_text([policy_manifest(found), *bindings, *params])
-    return replace(form, policies=text, since=since, until=until, kubernetes_version=run.kubernetes_version)
+    return replace(form, policies=manifests_text([policy_manifest(found), *bindings, *params]))
+
+
+def _form_of_stage(source: Source, run: run_reads.Run, plan: Mapping[str, Any], form: TrialForm) -> TrialForm:
+    """A form with the manifests of a run of another stage, as they were given."""
+    text = kept_manifests(source.lake, run.run_id)
+    if text is None:
+        raise EvidenceError(f"the manifests of replay {run.run_id} are not kept", "paste them into the form")
+    return replace(form, policies=text, only="on" if plan.get("replaces_all") else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from fastapi import Depends, Query, Request
 
 from ingest.errors import InputError
 
-from .. import reads
-from ..asking import Asker
-from ..formats import RowFormat, chosen_format
-from ..jobs import Jobs
-from ..listing import Page
-from ..questions import Filters, Paging
-from ..waiting import view_at_last
+from ..ask import reads
+from ..ask.asking import Asker
+from ..ask.formats import RowFormat, chosen_format
+from ..ask.listing import Page
+from ..ask.questions import Filters, Paging
+from ..ask.waiting import view_at_last
+from ..work.jobs import Jobs
 
 PREFIX = "/api/v1"
 

@@ -13,7 +13,7 @@ from ingest.flight import Flight
 from ingest.sink import Refused
 
 from ..errors import error_response
-from ..services import Services, services_of
+from ..sink.services import Services, services_of
 
 router = APIRouter()
 

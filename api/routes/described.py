@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from queries.catalog import statements
 
-from ..formats import DOCUMENTS, MEDIA_TYPES, RowFormat
+from ..ask.formats import DOCUMENTS, MEDIA_TYPES, RowFormat
 
 _STATEMENTS = {statement.name: statement for statement in statements()}
 _SIMPLE: tuple[tuple[Any, dict[str, Any]], ...] = (

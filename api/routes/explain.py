@@ -10,12 +10,12 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
 from pipeline.authorization import OtherAuthorizers
-from pipeline.readiness.explanation import Explanation
+from pipeline.readiness.explaining.explanation import Explanation
 
-from ..commands.options import parse_version
-from ..explanations import Explanations, Question
-from ..formats import MEDIA_TYPES, RowFormat
-from ..questions import Names
+from ..ask.formats import MEDIA_TYPES, RowFormat
+from ..ask.questions import Names
+from ..commands.parts.options import parse_version
+from ..work.explanations import Explanations, Question
 from .answers import PREFIX, known_parameters
 from .jobs import POSTED, posted
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix=PREFIX, tags=["explanations"], dependencies=[Depends(k
 
 Cluster = Annotated[str, Path(max_length=1_000, description="the cluster's name, as its events were ingested")]
 AuditId = Annotated[str, Path(max_length=1_000, description="auditID of the request, as recorded")]
-Policies = Annotated[Names, Query(description="explain only the policy of this name; repeat it")]
+Policies = Annotated[Names, Query(description="explain only the policy of this name; repeatable")]
 At = Annotated[datetime | None, Query(description="when the request was received, where several have that auditID (RFC 3339)")]
 Version = Annotated[
     str | None, Query(max_length=20, description="the API server's minor version; without it that of the run, or 1.36")

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from ingest.telemetry import CONTENT_TYPE
 
 from ..errors import error_response
-from ..services import services_of
+from ..sink.services import services_of
 
 router = APIRouter()
 

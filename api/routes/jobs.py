@@ -1,4 +1,4 @@
-"""/api/v1/replays: start a replay of posted policies, follow it, cancel it. Its result is a run like the command's."""
+"""/api/v1/replays: start a replay of posted manifests, follow it, cancel it. Its result is a run like the command's."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fastapi.responses import Response, StreamingResponse
 from ingest.errors import InputError
 from pipeline.authorization import OtherAuthorizers
 
+from ..ask.formats import json_bytes, json_response
+from ..ask.questions import Moment, Names
+from ..ask.run_reads import rules_of
 from ..beside_runs import kept_gate
-from ..commands.options import parse_time, parse_version
+from ..commands.parts.options import parse_time, parse_version
 from ..errors import STATUS_BY_CODE, NotFoundError, TooLargeError, WrongTypeError, error_response
-from ..formats import json_bytes, json_response
-from ..gating import GateQuestion
-from ..jobs import Job, Jobs, Order, State
 from ..posted import BYTES_MAX
-from ..questions import Moment, Names
-from ..run_reads import rules_of
+from ..work.gating import GateQuestion
+from ..work.jobs import Job, Jobs, Order, State
 from .answers import PREFIX, Asking, Working, known_parameters
 
-Rules = Annotated[Names, Query(description="replaces one readiness rule of the report: `days_min=3`; repeat it")]
+Rules = Annotated[Names, Query(description="replaces one readiness rule of the report: `days_min=3`; repeatable")]
 router = APIRouter(prefix=PREFIX, tags=["replays"], dependencies=[Depends(known_parameters)])
 
 # The media types that a browser sends across origins without a preflight request are not among these.
@@ -34,7 +34,12 @@ _SETTLE_SECONDS = 20.0
 _HEARTBEAT_SECONDS = 15.0
 
 JobId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="the name of a replay: 32 hexadecimal digits")]
-_BODY = {"schema": {"type": "string", "description": "manifests of policies, bindings and params, one YAML stream or JSON"}}
+_BODY = {
+    "schema": {
+        "type": "string",
+        "description": "manifests of any stage, such as policies with bindings and params, or roles: one YAML stream or JSON",
+    }
+}
 POSTED = {
     "requestBody": {
         "required": True,
@@ -70,7 +75,7 @@ async def start_replay(
     since: Annotated[Moment | None, Query(description="only requests from then on: `30d`, `12h` (before now), or RFC 3339")] = None,
     until: Annotated[Moment | None, Query(description="only requests before then; same forms")] = None,
     kubernetes_version: Annotated[str, Query(max_length=20, description="the API server's minor version")] = "1.36",
-    calibrate: Annotated[bool, Query(description="also replay what was bound, to say how far the replay can be trusted")] = False,
+    calibrate: Annotated[bool, Query(description="also replay the policies in force, and compare with the record")] = False,
     exemptions: Annotated[
         bool, Query(description="also look for exemptions with which a policy could deny, and the way there")
     ] = True,
@@ -78,8 +83,13 @@ async def start_replay(
     other_authorizers: Annotated[
         OtherAuthorizers | None, Query(description="what the clusters have in addition to RBAC; without it, what the log shows")
     ] = None,
+    only: Annotated[bool, Query(description="the given roles and bindings replace all others in the cluster")] = False,
 ) -> Response:
-    """Start a replay of the policies in the body over the recorded requests. The answer names it; it goes on after the answer."""
+    """Start a replay of the manifests in the body over the recorded requests. The answer names it; it goes on after the answer.
+
+    The kind of a manifest says which stage judges by it. Each stage has a run of its own: `runs` names them by stage, once they
+    are planned, and `run_id` is the first of them.
+    """
     now = datetime.now(UTC)
     window = parse_time("since", since, now), parse_time("until", until, now)
     if window[0] is not None and window[1] is not None and window[0] >= window[1]:
@@ -94,17 +104,20 @@ async def start_replay(
         exemptions=exemptions,
         rules=asdict(rules_of(rule)) if rule else {},
         other_authorizers=other_authorizers,
+        only=only,
     )
     return await started(request, jobs, order)
 
 
 @router.post("/gates", status_code=202, openapi_extra=_GATE)
 async def start_gate(request: Request, jobs: Working) -> Response:
-    """Start a gate: may these policies deny, or do they deny anything new? The answer names its replay, which goes on afterwards.
+    """Start a gate: may these manifests be put into force, or do they deny anything new? The answer names its replay.
+
+    The replay goes on afterwards.
 
     `hindcast gate --server` asks this way. The body is JSON: `policies` and `against` are lists of pairs of a file's name and its
-    text; `renamed`, `since`, `until`, `kubernetes_version`, `rules`, `review_by`, `calibrate`, `redact`, `counterexamples_max` and
-    `other_authorizers` may stand next to them. Follow and cancel it under `/replays/{job_id}`.
+    text; `renamed`, `since`, `until`, `kubernetes_version`, `rules`, `review_by`, `calibrate`, `redact`, `counterexamples_max`,
+    `other_authorizers` and `only` may stand next to them. Follow and cancel it under `/replays/{job_id}`.
     """
     body = await _posted(request, ("application/json",), _GATE_BYTES_MAX)
     question = GateQuestion.from_json(body.encode())

@@ -12,10 +12,10 @@ from fastapi.responses import Response
 
 from queries.rows import KnownPolicy
 
-from .. import reads
-from ..commands.options import parse_time
-from ..formats import json_response, page_response
-from ..questions import ClusterFilters, Moment, Paging, Text
+from ..ask import reads
+from ..ask.formats import json_response, page_response
+from ..ask.questions import ClusterFilters, Moment, Paging, Text
+from ..commands.parts.options import parse_time
 from .answers import PREFIX, Asking, Form, known_parameters, whole_view
 from .described import rows_described
 

@@ -11,14 +11,14 @@ from fastapi.responses import Response
 
 from pipeline.replay import VERDICTS
 
-from .. import reads
+from ..ask import reads
+from ..ask.formats import json_response, page_response
+from ..ask.questions import TimePaging, VerdictFilters, VerdictGrain
+from ..ask.run_costs import RunCosts, costs_of_run
+from ..ask.run_reads import REQUEST_COLUMNS
+from ..ask.run_removal import in_use_error, remove_runs
 from ..errors import NotFoundError
-from ..formats import json_response, page_response
-from ..jobs import Order
-from ..questions import TimePaging, VerdictFilters, VerdictGrain
-from ..run_costs import RunCosts, costs_of_run
-from ..run_reads import REQUEST_COLUMNS
-from ..run_removal import in_use_error, remove_runs
+from ..work.jobs import Order
 from .answers import PREFIX, Asking, Form, Working, known_parameters
 from .described import page_described, schema_of
 from .jobs import started
@@ -66,9 +66,9 @@ async def count_costs(request: Request, asker: Asking, jobs: Working, run_id: Ru
 async def show_costs(asker: Asking, run_id: RunId) -> Response:
     """Show the costs of a run's policies, as `hindcast policy cost` counts them, once they are counted.
 
-    `figures` have the median, the 99th percentile and the maximum of each expression, and of all expressions that share a budget,
-    with the `limit` of the API server. A cost above its limit is a lower bound. `nearest` are the requests that come nearest to a
-    limit. `grown` and `grown_cost` are estimates for objects whose lists are `growth` times as long.
+    `figures` have the median, the 99th percentile and the maximum of each expression, with the `limit` of the API server. They
+    have the same of all expressions that share a budget. A cost above its limit is a lower bound. `nearest` are the requests that
+    come nearest to a limit. `grown` and `grown_cost` are estimates for objects whose lists are `growth` times as long.
     """
     await asyncio.to_thread(reads.run, asker.lake, run_id)
     found = await asyncio.to_thread(costs_of_run, asker.lake, run_id)

@@ -11,11 +11,10 @@ from ingest.schema import EVENTS
 from queries import DIMENSIONS
 from queries.rows import Denial, Evidence, Loss, Source, Violation, ViolationCount
 
-from .. import reads
-from ..errors import NotFoundError
-from ..formats import json_response, page_response
-from ..judged import judged_requests
-from ..questions import (
+from ..ask import reads
+from ..ask.formats import json_response, page_response
+from ..ask.judged import judged_requests
+from ..ask.questions import (
     ClusterFilters,
     DenialFilters,
     EventFilters,
@@ -27,13 +26,14 @@ from ..questions import (
     TimePaging,
     ViolationFilters,
 )
+from ..errors import NotFoundError
 from .answers import PREFIX, Asking, Form, known_parameters, whole_view
 from .described import rows_described
 
 router = APIRouter(prefix=PREFIX, tags=["views"], dependencies=[Depends(known_parameters)])
 
-Bodies = Annotated[bool, Query(description="add what is large (bodies, workloads told from bodies); such pages are shorter")]
-By = Annotated[list[str], Query(description=f"what to count by; repeat it: {', '.join(DIMENSIONS)}", max_length=len(DIMENSIONS))]
+Bodies = Annotated[bool, Query(description="add large columns: bodies, and workloads that bodies name; such pages are shorter")]
+By = Annotated[list[str], Query(description=f"count by this; repeatable: {', '.join(DIMENSIONS)}", max_length=len(DIMENSIONS))]
 
 
 @router.get("/clusters")
@@ -142,8 +142,8 @@ async def show_request(
 ) -> Response:
     """Show the requests of one auditID with their bodies, stages, failures and objects.
 
-    Usually there is one request; a client may choose an auditID and repeat it. `judged` holds the object and the old object that
-    validating admission saw, as a replay reconstructs them, with their source, or the reason why they are unknown. A request that
+    Usually this is one request, but a client may choose an auditID and repeat it. `judged` holds the object and the old object that
+    validating admission saw. A replay reconstructs them, and names their source or the reason why they are unknown. A request that
     deletes a collection has several entries. If there is no entry, `why` gives the reason.
     """
     found = await asker.ask(judged_requests, cluster, audit_id)

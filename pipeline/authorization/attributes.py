@@ -7,15 +7,16 @@ event cannot replace it: the server completes objectRef from bodies, which no au
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from ..cel.library.authorizer import Attributes
+from ..matching.field_text import parse_field_selector
+from ..matching.selectors import SelectorError
 
 _METHOD_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # The method of a recorded verb. A read may have been HEAD as well, which makes no difference.
-_VERB_METHODS = {
+METHODS = {
     "create": "POST",
     "update": "PUT",
     "patch": "PATCH",
@@ -32,8 +33,6 @@ _PATH_VERBS = ("proxy", "watch")
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _SELECTING_VERBS = ("list", "watch", "deletecollection")
 _INT64 = re.compile(r"[+-]?[0-9]+")
-_TERM = re.compile(r"(?s)(.*?)(!=|==|=)(.*)")
-_ESCAPED = re.compile(r"(?s)\\(.)")
 
 Query = dict[str, list[str]]
 
@@ -126,7 +125,7 @@ def _resource_request(method: str, path: str, group: str, version: str, parts: l
 
 def recorded_attributes(verb: str, request_uri: str) -> Attributes | None:
     """The attributes of an audit event; None where the server cannot parse the URL."""
-    info = request_info(_VERB_METHODS.get(verb, verb.upper()), request_uri)
+    info = request_info(METHODS.get(verb, verb.upper()), request_uri)
     if info is None:
         return None
     # The server authorized the recorded verb; the method is only a guess from it.
@@ -153,34 +152,8 @@ def _is_int64(text: str) -> bool:
 
 def _selected_name(selector: str) -> str:
     """The one value of metadata.name that a field selector allows, or "". Follows apimachinery pkg/fields/selector.go."""
-    names = []
-    for term in sorted(filter(None, _terms(selector))):
-        match = _TERM.fullmatch(term)
-        value = _unescaped(match[3]) if match else None
-        if match is None or value is None:
-            return ""
-        if match[1] == "metadata.name" and match[2] != "!=":
-            names.append(value)
-    return names[0] if names else ""
-
-
-def _terms(selector: str) -> Iterator[str]:
-    """Split at commas that are not escaped."""
-    start, is_escaped = 0, False
-    for index, character in enumerate(selector):
-        if is_escaped:
-            is_escaped = False
-        elif character == "\\":
-            is_escaped = True
-        elif character == ",":
-            yield selector[start:index]
-            start = index + 1
-    yield selector[start:]
-
-
-def _unescaped(value: str) -> str | None:
-    """The value without its escapes; None where the server rejects it."""
-    rest = _ESCAPED.sub("", value)
-    if any(character in rest for character in "\\,=") or any(match[1] not in "\\,=" for match in _ESCAPED.finditer(value)):
-        return None
-    return _ESCAPED.sub(r"\1", value)
+    try:
+        terms = parse_field_selector(selector)
+    except SelectorError:
+        return ""
+    return next((term.value for term in terms if term.field == "metadata.name" and not term.negated), "")

@@ -200,7 +200,7 @@ class RecordedRbac:
             why = f"the {listed.source} lists {resource} only later, and the log lacks some of their writes: {lacks}"
             lost = self._history.listings.lost_collection(cluster, name, listed, namespace)
             if lost is not None and not lacks:
-                return lost.since, f"what was deleted before the {listed.source} is not recorded: {lost.source}"
+                return lost.since, f"deletions before the {listed.source} are not recorded: {lost.source}"
             return (listed.taken, why) if lacks else (_ALWAYS, "")
         first = [object_key(cluster, GROUP, kind, "", "cluster-admin") for kind in ("clusterroles", "clusterrolebindings")]
         began = [self._created(key) for key in first]

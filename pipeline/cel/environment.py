@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 
-from .check import check
+from .checking.check import check
+from .checking.names import Names
 from .errors import CompileError, ResultTypeError
 from .functions import Function, Version
-from .names import Names
 from .program import Program
 from .stack import on_fresh_stack
-from .syntax import parse
+from .syntax.parse import parse
 from .types import ObjectType, Type
 from .versions import ESCAPED_SELECTORS_SINCE, release
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from . import ast
-from .folds import elements, pairs
-from .frames import FAILED
+from .evaluation.folds import elements, pairs
+from .evaluation.frames import FAILED
+from .syntax.unparse import unparse
 from .types import Type
-from .unparse import unparse
 from .values import CelError, Unknown, Value
 
 Activation = Mapping[str, Value]

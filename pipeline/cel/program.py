@@ -7,19 +7,19 @@ from functools import cached_property
 from typing import Any
 
 from . import ast
-from .bounds import Bounds
-from .check import Checked
-from .constants import Constants
-from .costed import EXCEEDED, CostedPlanner
+from .checking.check import Checked
+from .checking.constants import Constants
+from .checking.names import Names
+from .costs.bounds import Bounds
+from .costs.costed import EXCEEDED, CostedPlanner
+from .costs.metered import LimitExceededError, Meter
+from .costs.sizes import TOO_LARGE, Room, TooLargeError
 from .defects import defect_of
-from .exact import Planner
+from .evaluation.exact import Planner
+from .evaluation.frames import Run
 from .explain import Finding, explain
-from .frames import Run
-from .generate import generate
-from .metered import LimitExceededError, Meter
-from .names import Names
+from .fast.generate import generate
 from .readset import Analyzed, ReadSet, read_set
-from .sizes import TOO_LARGE, Room, TooLargeError
 from .stack import on_fresh_stack
 from .values import CelError, Unknown, Value
 
@@ -142,6 +142,21 @@ class Program:
         """False only where no evaluation over variables of these sizes can cost more than the limit: then use `evaluate`."""
         bound = self.cost_bound(sizes)
         return bound is None or bound > limit
+
+    def value_of(self, node: ast.Expr, activation: Activation) -> Value | CelError | Unknown:
+        """The value of a part of the expression, which uses no variable of a macro around it. Raises nothing."""
+        planner = Planner(self._names, self._constants)
+        try:
+            run = planner.plan(node)
+            return on_fresh_stack(lambda: run([activation, *[None] * (planner.slot_count - 1)]), Unknown(TOO_DEEP))
+        except CelError as problem:
+            return problem
+        except MemoryError:
+            raise
+        except RecursionError:
+            return Unknown(TOO_DEEP)
+        except TooLargeError:
+            return Unknown(TOO_LARGE)
 
     def explain(self, activation: Activation) -> list[Finding]:
         """The parts of the expression that decided its value over these variables, with the values they saw."""

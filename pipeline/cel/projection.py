@@ -25,6 +25,9 @@ _DEPTH_MAX = 3
 _DIGITS = bytes(0x30 if 0x30 <= octet <= 0x39 else 0x20 for octet in range(256))
 _LONG_NUMBER = b"0" * len(str(INT_MAX))
 _decode_any = msgspec.json.Decoder().decode
+# A decoder of many fields takes longer to make than to decode hundreds of documents, and many classes of requests share one.
+_decoders: dict[tuple[object, ...], Callable[[str | bytes], Any]] = {}
+_DECODERS_MAX = 256
 
 
 @cache
@@ -49,7 +52,11 @@ def decode(document: str | bytes) -> Value:
 
 def decoder(reads: Reads) -> Callable[[str | bytes], Value]:
     """A decoder for documents, limited to these reads. It raises ValueError if a document is not JSON."""
-    projected = msgspec.json.Decoder(_type_of(reads)).decode
+    projected = _decoders.get(reads.shape)
+    if projected is None:
+        if len(_decoders) > _DECODERS_MAX:
+            _decoders.clear()
+        projected = _decoders[reads.shape] = msgspec.json.Decoder(_type_of(reads)).decode
 
     def decode_projected(document: str | bytes) -> Value:
         try:

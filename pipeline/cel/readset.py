@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from . import ast
-from .constants import Constants
-from .names import Names
+from .checking.constants import Constants
+from .checking.names import Names
 from .values import Value
 
 # The nodes that a value may stand for; empty for computed values.
@@ -51,6 +51,22 @@ class Reads:
             self.each().merge(other.elements)
         for name, node in other.fields.items():
             self.at(name).merge(node)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """A value that is equal for equal reads, whatever the order in which they were found."""
+        fields = tuple((name, self.fields[name].shape) for name in sorted(self.fields))
+        return self.whole, self.members, self.elements.shape if self.elements is not None else None, fields
+
+    def covers(self, other: Reads) -> bool:
+        """Whether everything that the other reads is read here too."""
+        if self.whole:
+            return True
+        if other.whole or (other.members and not self.members):
+            return False
+        if other.elements is not None and (self.elements is None or not self.elements.covers(other.elements)):
+            return False
+        return all(name in self.fields and self.fields[name].covers(node) for name, node in other.fields.items())
 
     def project(self, value: Value) -> Value:
         """The read part of a value."""

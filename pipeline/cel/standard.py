@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from . import conversions, operators, times, types
+from . import types
+from .evaluation import conversions, operators, times
+from .evaluation.patterns import matches
 from .functions import Function, Library, Overload
 from .library import costs
 from .library.costs import Cost
-from .patterns import matches
 from .types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type, list_of, map_of, parameter, type_of
 from .values import Duration, Opaque, Timestamp, Value, no_such_overload
 

@@ -73,10 +73,16 @@ def opaque(name: str, *parameters: Type) -> Type:
 
 @dataclass(frozen=True)
 class ObjectType:
-    """A declared object: reading a field that is not listed is a compile error (`undefined field 'x'`)."""
+    """A declared object: reading a field that is not listed is a compile error (`undefined field 'x'`).
+
+    `others` is the type of fields that are not listed, where these are allowed. `is_root`: every name `NAME.a.b` is an object of
+    this kind too, as the names of the nested types of `Object` are.
+    """
 
     name: str
     fields: Mapping[str, Type] = field(default_factory=dict)
+    others: Type | None = None
+    is_root: bool = False
 
     @property
     def type(self) -> Type:

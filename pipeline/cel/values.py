@@ -22,8 +22,8 @@ the data that an expression is evaluated over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self, TypeAlias
 
 from . import types
 from .types import Type
@@ -115,6 +115,64 @@ class Optional:
 NONE = Optional(has_value=False)
 
 
+class UnorderedList(list[Value]):
+    """A list that compares and adds by the keys of its elements, as the list types set and map of a schema want it.
+
+    To CEL it is a list, so it says that its class is `list`; `type()` tells the two apart. The left operand decides how two lists
+    compare (apiserver pkg/cel/common/valuesunstructured.go). Python does not check abstract methods of subclasses of `list`, so
+    the two that each kind defines raise here.
+    """
+
+    __slots__ = ()
+    __class__ = property(lambda self: list)
+
+    def key_of(self, element: Value) -> Value:
+        """What tells an element from others, as a value that can be hashed. Raises CelError for an element without a key."""
+        raise NotImplementedError
+
+    def made(self, elements: Iterable[Value]) -> Self:
+        """A list of the same kind."""
+        raise NotImplementedError
+
+    def __add__(self, other: list[Value]) -> Self:
+        """The elements of this list, with those of the other one in the place of elements with the same key, and the rest."""
+        found = {self.key_of(each): each for each in self}
+        for each in other:
+            found[self.key_of(each)] = each
+        return self.made(found.values())
+
+
+class SetList(UnorderedList):
+    """A list of type set; its elements are scalars."""
+
+    __slots__ = ()
+
+    def key_of(self, element: Value) -> Value:
+        return element.__class__, element
+
+    def made(self, elements: Iterable[Value]) -> SetList:
+        return SetList(elements)
+
+
+class MapList(UnorderedList):
+    """A list of type map: `keys` are the fields that tell its elements apart."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, elements: Iterable[Value], keys: tuple[str, ...]) -> None:
+        super().__init__(elements)
+        self.keys = keys
+
+    def key_of(self, element: Value) -> Value:
+        if element.__class__ is not dict:
+            return None
+        found = [element.get(name) for name in self.keys]
+        return tuple((each.__class__, each) for each in found)
+
+    def made(self, elements: Iterable[Value]) -> MapList:
+        return MapList(elements, self.keys)
+
+
 class Timestamp:
     """Nanoseconds since 1970-01-01T00:00:00Z, within years 1 to 9999. Only `string()` shows the zone it was written with."""
 
@@ -176,6 +234,16 @@ class SparseMap(dict[str, Value]):
     """A map with values that were not recorded: each is Unknown, and so is its presence."""
 
     __slots__ = ()
+
+
+class Constructed(dict[str, Value]):
+    """The fields of a value that an expression made of a type of Kubernetes, such as `Object.spec{replicas: 1}`."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type_: Type, fields: Mapping[str, Value]) -> None:
+        super().__init__(fields)
+        self.type = type_
 
 
 class LazyMap(dict[str, Value]):
@@ -240,5 +308,5 @@ def runtime_type(value: Value) -> Type:
     if isinstance(value, Opaque):
         return value.cel_type
     if isinstance(value, dict):
-        return types.MAP
-    raise TypeError(f"{value.__class__.__name__} is not a CEL value; pipeline.cel.values lists what is")
+        return value.type if value.__class__ is Constructed else types.MAP
+    raise TypeError(f"{value.__class__.__name__} is not a CEL value; pipeline.cel.values lists the types")

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from . import standard
+from .checking.scope import Scope
 from .functions import Function, Library, Version, merge
 from .library import LIBRARIES
-from .scope import Scope
-from .syntax import CORE_MACROS, EXISTS_ONE_ALIAS, OPTIONAL_MACROS, SORT_BY_MACRO, TWO_VARIABLE_MACROS
+from .minors import NEWEST, OLDEST
+from .syntax.parse import CORE_MACROS, EXISTS_ONE_ALIAS, OPTIONAL_MACROS, SORT_BY_MACRO, TWO_VARIABLE_MACROS
 from .types import ObjectType, Type
 
-OLDEST, NEWEST = (1, 30), (1, 37)
 # A release has every row whose version is not above its own.
 MACROS: tuple[tuple[Version, frozenset[str]], ...] = (
     ((1, 30), CORE_MACROS),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from .checking.unify import ANY, WRAPPER
 from .types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type, list_of, map_of
-from .unify import ANY, WRAPPER
 
 
 @dataclass(frozen=True)

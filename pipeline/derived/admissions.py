@@ -29,6 +29,7 @@ _RECORDED = [
     "api_group", "api_version", "resource", "subresource", "namespace", "name",
     "code", "status_reason", "status_message", "annotations", "flags",
 ]  # fmt: skip
+_PLANNED = ["class", "is_plain", "object_key", "sweep_key"]
 _TEXT = pa.string()
 _MADE = {
     "reason": _TEXT,  # why it is not evaluated; null if it is
@@ -41,10 +42,12 @@ _MADE = {
     "old_object": _TEXT,
     "old_source": _TEXT,
 }
-# One row per request. `class` and `is_plain` are those of `planned.sql`; see `Kept` for the columns that are made.
+# One row per request. The first four columns are those of `planned.sql`; see `Kept` for the columns that are made.
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("class", pa.int32(), nullable=False),
     pa.field("is_plain", pa.bool_(), nullable=False),
+    pa.field("object_key", pa.uint64(), nullable=False),
+    pa.field("sweep_key", pa.uint64(), nullable=False),
     *(EVENTS.field(name).with_nullable(True) for name in _RECORDED),
     *(pa.field(name, text) for name, text in _MADE.items()),
 ]
@@ -96,7 +99,7 @@ class Kept(NamedTuple):
 
 
 def kept_of(outcome: Outcome, unfit: str) -> Kept | None:
-    """What is kept of a request; None for one that cannot be. `unfit` says why a body is not an object of Kubernetes."""
+    """The kept row of a request; None if it cannot be kept. `unfit` says why a body is not an object of Kubernetes."""
     if isinstance(outcome, NotReplayed):
         # How deep a body may nest depends on the process that reads it.
         return None if outcome.reason == TOO_DEEP else Kept(outcome.reason, outcome.admission.value, unfit)
@@ -163,7 +166,7 @@ def _text(evidence: Evidence[Object | None]) -> str | None:
 
 def kept_rows(batch: pa.RecordBatch, kept: Mapping[int, Kept]) -> pa.Table:
     """Some rows of a batch, which has the columns of `planned.sql`, as a table with the columns ADMISSIONS."""
-    of_record = batch.select(["class", "is_plain", *_RECORDED]).take(pa.array(kept, pa.int32()))
+    of_record = batch.select([*_PLANNED, *_RECORDED]).take(pa.array(kept, pa.int32()))
     made = [pa.array(values, _TEXT) for values in zip(*kept.values(), strict=True)]
     return pa.Table.from_arrays([*of_record.columns, *made], names=ADMISSIONS.names).cast(ADMISSIONS)
 

@@ -18,6 +18,8 @@ import msgspec
 
 from ingest.derived import derived_folder
 from ingest.errors import LakeError
+from ingest.lake import stems_of_events
+from ingest.published.target import is_url, size_of
 from queries import LakeReader
 from queries.catalog import needed_by, split_events
 
@@ -31,7 +33,9 @@ class FileFacts(msgspec.Struct, frozen=True):
     """The facts of one file of events.
 
     `keys` is a digest of the events' keys; `content` is one that retention changes, too. Both are the exclusive or of one number
-    per event, so they add up over files, and do not depend on the layout. `unfinished` counts events of stages other than the last.
+    per event, so they add up over files, and do not depend on the layout. `definitions` is that of definitions of custom resources
+    and of bindings of mutating policies.
+    `unfinished` counts events of stages other than the last.
     `classes` are the rows of `admission_classes` over this file alone.
     """
 
@@ -41,6 +45,7 @@ class FileFacts(msgspec.Struct, frozen=True):
     events: int
     keys: int
     content: int
+    definitions: int
     unfinished: int
     classes: list[dict[str, Any]]
 
@@ -51,24 +56,39 @@ class LakeFacts(msgspec.Struct, frozen=True):
     events: int
     keys: int
     content: int
+    definitions: int
     classes: list[dict[str, Any]] | None
+    files: Mapping[str, FileFacts]
+
+    @property
+    def state(self) -> str:
+        """A name for the content of the events, whatever files they lie in."""
+        return f"{self.events}-{self.keys}-{self.content}"
 
 
 def facts_of(reader: LakeReader) -> LakeFacts:
     """The facts of the files that a reader reads. Those that are not kept yet are counted, and kept if the lake can be written."""
     files = reader.files
-    found = list(_found(reader, derived_folder(files.lake) / "facts" if files.lake else None))
+    by_file = _found(reader, facts_folder(files.lake) if files.lake else None)
+    found = list(by_file.values())
     whole = not any(each.unfinished for each in found)
     return LakeFacts(
         events=sum(each.events for each in found),
         keys=reduce(xor, (each.keys for each in found), 0),
         content=reduce(xor, (each.content for each in found), 0),
+        definitions=reduce(xor, (each.definitions for each in found), 0),
         classes=[row for each in found for row in each.classes] if whole else None,
+        files=by_file,
     )
 
 
-def _found(reader: LakeReader, folder: Path | None) -> list[FileFacts]:
-    states = {path: _state(path) for path in reader.files.events}
+def facts_folder(lake: str | Path) -> Path:
+    """Where the facts of the files of a lake are kept."""
+    return derived_folder(lake) / "facts"
+
+
+def _found(reader: LakeReader, folder: Path | None) -> dict[str, FileFacts]:
+    states = {path: state_of(path) for path in reader.files.events}
     found = {path: _read(_kept(folder, path), state) for path, state in states.items()} if folder else {}
     missing = tuple(path for path in states if found.get(path) is None)
     for path, facts in _counted(reader, missing, states):
@@ -77,11 +97,13 @@ def _found(reader: LakeReader, folder: Path | None) -> list[FileFacts]:
             keep(_kept(folder, path), msgspec.json.encode(facts))
     if missing and folder:
         _forget_gone(folder)
-    return [facts for facts in found.values() if facts is not None]
+    return {path: facts for path, facts in found.items() if facts is not None}
 
 
-def _state(path: str) -> tuple[int, int]:
-    """The size and the time of the last change of a file."""
+def state_of(path: str) -> tuple[int, int]:
+    """The size of a file, and the time of its last change in nanoseconds. Raises LakeError if it is gone."""
+    if is_url(path):
+        return size_of(path), 0
     try:
         state = Path(path).stat()
     except OSError as error:
@@ -107,23 +129,25 @@ def _counted(reader: LakeReader, paths: tuple[str, ...], states: Mapping[str, tu
         return
     with reader.session() as split:
         split_events(split.connection, paths)
-        rows: list[tuple[int, int, int, int, int]] = split.connection.execute(statement("file_facts")).fetchall()
+        rows: list[tuple[int, ...]] = split.connection.execute(statement("file_facts")).fetchall()
         numbers = {file: counts for file, *counts in rows}
         classes: dict[int, list[dict[str, Any]]] = {}
         for row in split.arrow(_CLASSES).to_pylist():
             number, _, row["cluster"] = row["cluster"].partition("/")
             classes.setdefault(int(number), []).append(row)
     for file, path in enumerate(paths):
-        events, keys, content, unfinished = numbers.get(file, [0] * 4)
-        yield path, FileFacts(_code(), *states[path], events, keys, content, unfinished, classes.get(file, []))
+        size_bytes, changed_ns = states[path]
+        events, keys, content, definitions, unfinished = numbers.get(file, [0] * 5)
+        its_classes = classes.get(file, [])
+        yield path, FileFacts(_code(), size_bytes, changed_ns, events, keys, content, definitions, unfinished, its_classes)
 
 
 def _forget_gone(folder: Path) -> None:
     """Remove the facts of files of events that are not on disk any more."""
-    there = {path.stem for path in (folder.parent.parent / "events").glob("*/*.parquet")}
+    there = stems_of_events(folder.parent.parent)
     with suppress(OSError):
-        for file in folder.glob("*.json"):
-            if file.stem not in there:
+        for file in folder.iterdir():
+            if file.name.partition(".")[0] not in there:
                 file.unlink(missing_ok=True)
 
 

@@ -1,20 +1,24 @@
-"""The files of kept admission requests: `LAKE/derived/admissions/STATE/DIGEST.parquet`.
+"""The files of kept admission requests: `LAKE/derived/admissions/GROUND/DIGEST.parquet`.
 
-STATE is a digest of the content of the lake and of the code that reconstructs requests: other events, other lists of objects,
-expired bodies or other code have another folder. The layout of the lake's files does not count. DIGEST is that of the file, so a
-damaged file does not count. A file says which units it holds. A unit is one class of requests, either the plain ones or the others.
+GROUND is a digest of all that concerns every request: the lists of objects, the definitions of custom resources, and the code that
+reconstructs requests. DIGEST is that of the file, so a damaged file does not count. A file says which units it holds, and from
+which state of the events they were made. A unit is one class of requests, either the plain ones or the others. In another state
+of the events, a row counts if no event of its object came or went: see `touched.py`. The layout of the lake's files does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import duckdb
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,21 +29,27 @@ from ingest.derived import derived_folder
 from ingest.errors import LakeError
 
 from .admissions import ADMISSIONS
-from .place import digest_of
+from .place import digest_of, keep
+from .touched import read_written, touched, written
 
 # Raised when the meaning of a column changes; other changes of code have another digest anyway.
-FORMAT = 1
+FORMAT = 2
 _UNITS = b"hindcast.units"
 _UNIT = "unit"
 _GROUP_ROWS = 4096
 _BATCH_ROWS = 1024
+# Requests for Events are many, and few policies concern them.
+_NOT_KEPT = "events"
+# The name of an object, and that of the deletecollections that may meet it.
+_KEYS = ("object_key", "sweep_key")
 # The code that decides what a row holds.
 _SOURCES: dict[str, tuple[str, ...]] = {
     "pipeline.history": (),  # all
-    "pipeline.derived": ("admissions.py", "inputs.py", "kept.py"),
+    "pipeline.derived": ("admissions.py", "inputs.py", "kept.py", "touched.py"),
     "pipeline.cel": ("projection.py", "readset.py", "values.py"),
     "pipeline": ("request.py",),
     "queries": ("reach.py", "reach_rules.py"),
+    "pipeline.derived.sql": ("file_objects.sql", "object_totals.sql"),
     "pipeline.replay": ("earlier.py", "lanes.py", "past.py"),
     "pipeline.replay.sql": ("planned.sql", "past_writes.sql", "history_events.sql", "history_objects.sql"),
 }
@@ -59,69 +69,157 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """The units that a run does not read from events, because they are kept, and those that it keeps.
+    """What a run leaves out of some files of events, and what it keeps of them.
 
-    `inputs` are the names of the classes whose inputs it keeps.
+    `covers` are units that it does not read, because they are kept; of those in `renews` it reads the requests for touched objects.
+    `keeps` are the units whose requests it keeps. `inputs` are the classes whose inputs it keeps, by number.
     """
 
     covers: frozenset[Unit] = frozenset()
+    renews: frozenset[Unit] = frozenset()
     keeps: frozenset[Unit] = frozenset()
-    inputs: frozenset[tuple[str, ...]] = frozenset()
+    inputs: frozenset[int] = frozenset()
 
 
 class _Content(msgspec.Struct, frozen=True):
-    """The units of a file, and the unit of each row group by its number."""
+    """The units of a file, the unit of each row group by its number, and the state of the events."""
 
     units: list[Unit]
     groups: list[int]
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Some row groups of a file."""
+    """Some row groups of a file, all of one unit."""
 
     path: str
+    unit: Unit
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+NONE = pa.array([], pa.uint64())
+
+
+@dataclass(frozen=True)
 class Covered:
-    """The units that are kept, and where their rows are."""
+    """The units that are kept, and where their rows are. Rows of objects in `touched` do not count any more."""
 
     units: frozenset[Unit] = frozenset()
     groups: tuple[Groups, ...] = ()
+    touched: pa.Array[Any] = field(default_factory=lambda: NONE)
 
 
-def folder_of(lake: str | Path, state: Iterable[object]) -> Path:
-    """The folder for a state of a lake, given by values that change with its content."""
-    return derived_folder(lake) / "admissions" / digest_of([_code(), *map(str, state)])
+@dataclass(frozen=True)
+class Store:
+    """The kept requests of a lake, as they may be used in one state of its events.
+
+    `objects` gives the present objects of the events, as `totals`; it is asked only if the state has changed.
+    """
+
+    folder: Path
+    state: str
+    objects: Callable[[], pa.Table]
+
+    def covered(self, wanted: Collection[Unit]) -> Covered:
+        """Which of the wanted units are kept. Those of the present state come first."""
+        found: dict[Unit, list[Groups]] = {}
+        changed: list[pa.Array[Any]] = [NONE]
+        files = [(path, content) for path in sorted(self.folder.glob("*.parquet")) if (content := _content(path))]
+        for path, content in sorted(files, key=lambda each: each[1].state != self.state):
+            chosen = [unit for unit in content.units if unit in wanted and unit not in found]
+            gone = self._touched_since(content.state) if chosen else None
+            if gone is None:
+                continue
+            changed.append(gone)
+            for unit in chosen:
+                number = content.units.index(unit)
+                groups = tuple(index for index, each in enumerate(content.groups) if each == number)
+                found[unit] = [Groups(str(path), unit, (index,)) for index in groups]
+        every = tuple(groups for each in found.values() for groups in each)
+        return Covered(frozenset(found), every, pc.unique(pa.concat_arrays(changed)))
+
+    def _touched_since(self, state: str) -> pa.Array[Any] | None:
+        """The objects whose events differ from those of another state; None if that is not known any more."""
+        if state == self.state:
+            return NONE
+        before = read_written(self._state_file(state), state.encode())
+        return None if before is None else touched(before, self.objects())
+
+    def _state_file(self, state: str) -> Path:
+        return self.folder / f"{state}.objects"
+
+    def publish(self, units: Sequence[Unit], classes: Sequence[int], tables: Sequence[pa.Table]) -> Path | None:
+        """Keep the rows of some units, which have these numbers as classes in the tables; None if the lake cannot be written.
+
+        The tables have the columns ADMISSIONS. They hold the rows of the units as they are in the present state.
+        """
+        if not self._state_file(self.state).exists():
+            keep(self._state_file(self.state), written(self.objects(), self.state.encode()))
+        return _publish(self.folder, _Content(list(units), [], self.state), classes, tables)
+
+    @property
+    def kept_events(self) -> int:
+        """How many events the lake had when requests were last kept; 0 if none are."""
+        contents = filter(None, map(_content, self.folder.glob("*.parquet")))
+        return max((int(content.state.partition("-")[0]) for content in contents), default=0)
+
+    def forget_older(self) -> None:
+        """Remove the files whose units are all kept in the present state, damaged files, and states that no file is of."""
+        files = {path: _content(path) for path in sorted(self.folder.glob("*.parquet"))}
+        present = {unit for content in files.values() if content and content.state == self.state for unit in content.units}
+        used = {f"{self.state}.objects"}
+        with suppress(OSError):
+            for path, content in files.items():
+                if content is None or (content.state != self.state and present.issuperset(content.units)):
+                    path.unlink(missing_ok=True)
+                else:
+                    used.add(f"{content.state}.objects")
+            for path in self.folder.glob("*.objects"):
+                if path.name not in used:
+                    path.unlink(missing_ok=True)
 
 
-def covered(folder: Path, wanted: Collection[Unit]) -> Covered:
-    """Which of the wanted units are kept in a folder."""
-    found: set[Unit] = set()
-    groups: list[Groups] = []
-    for path in sorted(folder.glob("*.parquet")):
-        content = _content(path)
-        numbers = []
-        for number, unit in enumerate(content.units if content else ()):
-            if unit in wanted and unit not in found:
-                found.add(unit)
-                numbers.append(number)
-        if content and numbers:
-            chosen = tuple(index for index, number in enumerate(content.groups) if number in numbers)
-            groups += [Groups(str(path), (index,)) for index in chosen]
-    return Covered(frozenset(found), tuple(groups))
+def ground_of(lake: str | Path, concerns: Iterable[object], cluster: str = "") -> Path:
+    """The folder for all that concerns every request of a lake, or of one cluster, given by values that change with it.
+
+    Newer requests replace the older ones next to them, so each cluster has a place of its own.
+    """
+    place = f"admissions-of-{digest_of([cluster])}" if cluster else "admissions"
+    return derived_folder(lake) / place / digest_of([code_digest(), *map(str, concerns)])
+
+
+def may_be_kept(unit: Unit) -> bool:
+    """Whether requests of a unit can be kept: a deletecollection has several passes."""
+    return unit.verb != "deletecollection" and unit.resource != _NOT_KEPT
 
 
 def _content(path: Path) -> _Content | None:
     """What a file holds; None if it is damaged."""
+    try:
+        status = path.stat()
+        return _checked(path, status.st_size, status.st_mtime_ns)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _checked(path: Path, size_bytes: int, changed_ns: int) -> _Content | None:
+    """A file that has not changed since is not read again by a process that replays several times."""
     try:
         if _digest(path) != path.stem:
             return None
         return msgspec.json.decode((pq.read_metadata(path).metadata or {})[_UNITS], type=_Content)
     except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError):
         return None
+
+
+def untouched(rows: pa.RecordBatch, objects: pa.Array[Any]) -> pa.RecordBatch:
+    """The rows with the columns ADMISSIONS whose objects are not among these."""
+    if not len(objects):
+        return rows
+    gone = pc.or_(*(pc.is_in(rows.column(name), value_set=objects) for name in _KEYS))
+    return rows.filter(pc.invert(gone))
 
 
 def read_groups(groups: Groups) -> Iterator[pa.RecordBatch]:
@@ -134,18 +232,13 @@ def read_groups(groups: Groups) -> Iterator[pa.RecordBatch]:
         raise LakeError(f"{groups.path}: these kept requests cannot be read: {error}", hint) from error
 
 
-def publish(folder: Path, units: Sequence[Unit], classes: Sequence[int], tables: Sequence[pa.Table]) -> Path | None:
-    """Keep the rows of some units, which have these numbers as classes in the tables; None if the lake cannot be written.
-
-    The tables have the columns ADMISSIONS.
-    """
-    unfinished = folder / "new.tmp"
-    content = _Content(list(units), [])
+def _publish(folder: Path, content: _Content, classes: Sequence[int], tables: Sequence[pa.Table]) -> Path | None:
+    unfinished = folder / f"{os.getpid()}-{threading.get_ident()}.tmp"  # two replays may keep requests at a time
     table = _numbered(pa.concat_tables([ADMISSIONS.empty_table(), *tables]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with pq.ParquetWriter(unfinished, ADMISSIONS, compression="zstd") as writer:
-            for number, (unit, its_class) in enumerate(zip(units, classes, strict=True)):
+            for number, (unit, its_class) in enumerate(zip(content.units, classes, strict=True)):
                 for rows in _stretches(table, 2 * its_class + unit.is_plain):
                     writer.write_table(rows)
                     content.groups.append(number)
@@ -181,9 +274,9 @@ def _digest(path: Path) -> str:
 
 
 @cache
-def _code() -> str:
-    """A digest of the code that decides what a row holds."""
-    texts = [str(FORMAT)]
+def code_digest() -> str:
+    """A digest of the code that decides what a row of kept requests or kept inputs holds."""
+    texts = [str(FORMAT), duckdb.__version__]  # another version may hash other numbers
     for room, names in _SOURCES.items():
         folder = files(room)
         for name in names or sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".py")):

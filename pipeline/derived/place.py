@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 
 def keep(file: Path, content: bytes) -> None:
     """Write a whole file. If the lake cannot be written, nothing is kept, and the next replay computes the content again."""
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}.tmp")  # two replays may keep one file at a time
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # two replays may keep one file at a time
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_bytes(content)

@@ -16,7 +16,7 @@ _DENIED_NAME = re.compile(r'^\S+ "([^"]+)" is forbidden: ')
 
 
 class Discovery(Protocol):
-    """The custom resources that the cluster served at a time."""
+    """The custom resources that the cluster served at a time, and whether policies may have changed objects without a trace."""
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
         """The kind of a custom resource, or None if no CRD is known for it."""
@@ -24,6 +24,10 @@ class Discovery(Protocol):
 
     def scale_paths(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> ScalePaths | None:
         """Where a custom resource keeps its scale, or None if no CRD is known to say so."""
+        ...
+
+    def has_mutating_policies(self, cluster: str) -> bool:
+        """Whether the record shows any binding of a MutatingAdmissionPolicy. Such a policy leaves no trace in the log."""
         ...
 
 

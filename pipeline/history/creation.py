@@ -45,7 +45,11 @@ _COUNTS_GENERATIONS = frozenset(
     {
         ("", "pods"),
         ("", "replicationcontrollers"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("apiextensions.k8s.io", "customresourcedefinitions"),
         ("apps", "daemonsets"),
@@ -140,7 +144,11 @@ def counts_generation(value: Object, old: Object, resource: GroupVersionResource
         return _without_status(value) != _without_status(old)
     if place == ("apps", "deployments") and _annotations(value) != _annotations(old):
         return True  # deployment/strategy.go counts annotations as well: rollouts copy them
-    return bool(value.get("spec") != old.get("spec"))
+    if place == ("discovery.k8s.io", "endpointslices"):
+        labels = (value.get("metadata", {}).get("labels") or {}, old.get("metadata", {}).get("labels") or {})
+        return _without_status(value) != _without_status(old) or labels[0] != labels[1]
+    part = "webhooks" if place[1] in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations") else "spec"
+    return bool(value.get(part) != old.get(part))
 
 
 def default_parts(value: Object, resource: GroupVersionResource) -> None:
@@ -180,6 +188,12 @@ def _default_container(container: Object) -> None:
 def leave_out_empty(value: Object, resource: GroupVersionResource) -> None:
     """Drop empty fields that Go does not write: a patched built-in object has passed through its Go type."""
     metadata = value.get("metadata", {})
+    is_configmap = (resource.group, resource.resource) == ("", "configmaps")
+    maps: list[Any] = [metadata.get("labels"), metadata.get("annotations"), value.get("data") if is_configmap else None]
+    for texts in maps:
+        if isinstance(texts, dict):
+            # Go reads null in a map of texts as an empty text.
+            texts.update({key: "" for key, text in texts.items() if text is None})
     for name in _OMITTED_WHEN_EMPTY:
         if name in metadata and not metadata[name] and by_resource(resource.group, resource.resource):
             del metadata[name]
@@ -198,8 +212,14 @@ def as_stored_namespace(value: Object) -> None:
     value["status"] = (value.get("status") or {}) | {"phase": "Terminating" if is_ending else "Active"}
 
 
-def _prepare_pod(value: Object) -> None:
-    """ServiceAccount and DefaultTolerationSeconds admission, and podStrategy.PrepareForCreate."""
+def prepare_by_plugins(value: Object, resource: GroupVersionResource) -> None:
+    """Apply to a new object the changes that in-tree admission plugins always make before any policy or webhook."""
+    if (resource.group, resource.resource) == ("", "pods"):
+        _admit_pod(value)
+
+
+def _admit_pod(value: Object) -> None:
+    """ServiceAccount and DefaultTolerationSeconds admission."""
     spec = value.setdefault("spec", {})
     account = spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", account)
@@ -208,6 +228,12 @@ def _prepare_pod(value: Object) -> None:
         if not any(_tolerates(toleration, key) for toleration in tolerations):
             tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
     spec["tolerations"] = tolerations
+
+
+def _prepare_pod(value: Object) -> None:
+    """Admission of pods, and podStrategy.PrepareForCreate."""
+    _admit_pod(value)
+    spec = value["spec"]
     value["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
 
 

@@ -201,7 +201,7 @@ def effective_user(row: Row) -> UserInfo:
             user.get("username") or "", user.get("uid") or "", tuple(user.get("groups") or ()), _extra(user.get("extra"))
         )
     extra = _extra(decode_json(row["user_extra"])) if row["user_extra"] else {}
-    # Entries of GKE name the user and say nothing more (ingest/gke.py); every request that admission sees has a user.
+    # Entries of GKE name the user and say nothing more (ingest/sources/gke.py); every request that admission sees has a user.
     is_whole = bool(row["user_name"]) and "translated" not in (row.get("flags") or ())
     return UserInfo(row["user_name"] or "", row["user_uid"] or "", tuple(row["user_groups"]), extra, is_whole)
 

@@ -2,29 +2,23 @@
 
 A refused create is its body with the recorded webhook patches. A refused update has in addition the fields that the server
 copies from the stored object. A refused patch is the stored object, patched. An answer that shows metadata alone replaces the
-metadata. Changes by in-tree admission plugins and the defaulting of patched parts are not recorded, so all of these are PARTIAL.
+metadata. Where changes by in-tree admission plugins or defaults are neither recorded nor known by a rule, the object is PARTIAL.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
-import msgspec
-
-from ..request import Evidence, Grade, Known, Object, Unknown
+from ..request import Evidence, Grade, Known, Object, Unknown, worst
 from .creation import counts_generation, default_parts, has_defaults, keeps_status, leave_out_empty, prepare_for_create
 from .event import Decode, Event, Raw, decode_json
 from .evidence import LazyKnown
+from .followed import grade_of_create, grade_of_update
 from .options import query_of
-from .patch import apply_json_patch
 from .patching import PatchError, PatchType, apply_patch, patch_type
+from .webhook_changes import has_patches, operations_of, with_webhook_patches
 from .writes import answered_metadata, why_no_body, why_not_kept
-
-_PARTS = ("metadata", "spec", "status")
-_PATCH_ANNOTATION = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$")
 
 # Stored metadata that an update keeps, regardless of the client's values (kubernetes/apiserver pkg/registry/rest/update.go).
 _KEPT_METADATA = (
@@ -38,12 +32,34 @@ _KEPT_METADATA = (
     "selfLink",
 )
 
+# Built-in resources whose status is written together with metadata, and the metadata that such a write leaves alone. For others a
+# write of the status changes nothing else (kubernetes pkg/registry/*/*/strategy.go, PrepareForUpdate of the status strategies).
+_WITH_METADATA: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "namespaces"): (),
+    ("", "nodes"): (),
+    ("", "persistentvolumeclaims"): (),
+    ("", "persistentvolumes"): (),
+    ("", "pods"): ("ownerReferences",),
+    ("", "replicationcontrollers"): (),
+    ("", "resourcequotas"): (),
+    ("", "services"): (),
+    ("apps", "daemonsets"): (),
+    ("apps", "deployments"): ("labels",),
+    ("apps", "replicasets"): (),
+    ("apps", "statefulsets"): (),
+    ("autoscaling", "horizontalpodautoscalers"): (),
+    ("batch", "cronjobs"): (),
+    ("batch", "jobs"): (),
+    ("networking.k8s.io", "ingresses"): (),
+    ("policy", "poddisruptionbudgets"): (),
+}
+
 # Metadata that a create never takes from a client (kubernetes/apiserver pkg/registry/rest/meta.go, WipeObjectMetaSystemFields).
 _NOT_FROM_CLIENTS = ("namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
-def created_object(event: Event, name: Evidence[str], decode: Decode) -> Evidence[Object | None]:
-    """The object of a create that left no whole response."""
+def created_object(event: Event, name: Evidence[str], decode: Decode, by_policies: bool) -> Evidence[Object | None]:
+    """The object of a create that left no whole response. `by_policies`: mutating policies may have changed it."""
     if event.request_raw is None:
         return Unknown(f"the requested object was not recorded: {why_no_request(event)}")
     if event.verb == "patch" and not event.succeeded and has_defaults(event.resource):
@@ -53,26 +69,40 @@ def created_object(event: Event, name: Evidence[str], decode: Decode) -> Evidenc
         return sent
 
     def read() -> Object:
-        value = sent()
-        metadata = value.setdefault("metadata", {})
-        if isinstance(name, Known) and name.value:
-            metadata["name"] = name.value
-        for field in _NOT_FROM_CLIENTS:
-            metadata.pop(field, None)
-        metadata["creationTimestamp"] = f"{event.ts:%Y-%m-%dT%H:%M:%SZ}"
-        if event.namespace and event.resource.resource != "namespaces":
-            metadata["namespace"] = event.namespace
-        prepare_for_create(value, event.resource)
+        value = prepared_create(sent(), name, event)
         if answered is not None:
             replace_metadata(value, answered, resource_version="")
         return value
 
     shown = "" if answered is None else ", metadata of responseObject"
-    return LazyKnown(read, f"requestObject and recorded webhook patches{shown}", Grade.PARTIAL)
+    grade = grade_of_create(event, operations_of(event), by_policies)
+    return LazyKnown(read, f"requestObject and recorded webhook patches{shown}", grade)
 
 
-def updated_object(event: Event, old: Evidence[Object | None], decode: Decode) -> Evidence[Object | None]:
-    """The object of an update that left no whole response."""
+def prepared_create(value: Object, name: Evidence[str], event: Event) -> Object:
+    """A new object after mutating admission as validating admission sees it: with names, times and its strategy's changes.
+
+    It changes the given object. The uid is not known and left out, and so is the time of creation where the request took longer
+    than to the end of its second.
+    """
+    metadata = value.setdefault("metadata", {})
+    if isinstance(name, Known) and name.value:
+        metadata["name"] = name.value
+    for field in _NOT_FROM_CLIENTS:
+        metadata.pop(field, None)
+    metadata.pop("creationTimestamp", None)
+    if event.ts.replace(microsecond=0) == event.stage_ts.replace(microsecond=0):
+        metadata["creationTimestamp"] = f"{event.ts:%Y-%m-%dT%H:%M:%SZ}"
+    if event.namespace and event.resource.resource != "namespaces":
+        metadata["namespace"] = event.namespace
+    prepare_for_create(value, event.resource)
+    return value
+
+
+def updated_object(
+    event: Event, old: Evidence[Object | None], decode: Decode, by_policies: bool, tried_once: bool
+) -> Evidence[Object | None]:
+    """The object of an update that left no whole response. `tried_once`: the recorded patches are those of its only try."""
     if event.request_raw is None:
         return Unknown(f"the requested object was not recorded: {why_no_request(event)}")
     sent = _sent(event, event.request_raw, decode)
@@ -80,11 +110,18 @@ def updated_object(event: Event, old: Evidence[Object | None], decode: Decode) -
         return sent
     if isinstance(old, Unknown):
         return LazyKnown(sent, "requestObject and recorded webhook patches; the stored object is not known", Grade.PARTIAL)
-    return LazyKnown(lambda: _prepared(sent(), old.value or {}, event), f"requestObject over {old.source}", Grade.PARTIAL)
+    grade = _grade_over(event, old, by_policies, tried_once)
+    return LazyKnown(lambda: prepared_update(sent(), old.value or {}, event), f"requestObject over {old.source}", grade)
 
 
-def patched_object(event: Event, old: Evidence[Object | None], decode: Decode) -> Evidence[Object | None]:
-    """The object of a patch that left no whole response: the stored one, patched."""
+def _grade_over(event: Event, old: Known[Object | None], by_policies: bool, tried_once: bool) -> Grade:
+    return worst(old.grade, grade_of_update(event, operations_of(event), by_policies)) if tried_once else Grade.PARTIAL
+
+
+def patched_object(
+    event: Event, old: Evidence[Object | None], decode: Decode, by_policies: bool, tried_once: bool
+) -> Evidence[Object | None]:
+    """The object of a patch that left no whole response: the stored one, patched. See updated_object."""
     if event.request_raw is None:
         return Unknown(f"the patch was not recorded: {why_no_request(event)}")
     if isinstance(old, Unknown):
@@ -95,14 +132,14 @@ def patched_object(event: Event, old: Evidence[Object | None], decode: Decode) -
         patched = apply_patch(kind, old.value or {}, patch)
     except PatchError as error:
         return Unknown(f"the {kind} does not fit the last known version: {error}")
-    admitted = _with_webhook_patches(patched, event.annotations)
+    admitted = with_webhook_patches(patched, event.annotations)
     if isinstance(admitted, Unknown):
         return admitted
-    value = _prepared(admitted, old.value or {}, event)
+    value = prepared_update(admitted, old.value or {}, event)
     answered = answered_metadata(event)
     if answered is not None:
         replace_metadata(value, answered, (old.value or {}).get("metadata", {}).get("resourceVersion", ""))
-    return Known(value, f"{kind} over {old.source}", Grade.PARTIAL)
+    return Known(value, f"{kind} over {old.source}", _grade_over(event, old, by_policies, tried_once))
 
 
 def is_apply(event: Event) -> bool:
@@ -121,26 +158,6 @@ def replace_metadata(value: Object, metadata: Object, resource_version: str) -> 
     value["metadata"] = {**kept, **({"resourceVersion": resource_version} if resource_version else {})}
 
 
-def webhook_patches(annotations: Mapping[str, str]) -> Iterator[list[dict[str, Any]]]:
-    """The patches that mutating webhooks made, in the order in which the server applied them.
-
-    Raises PatchError for an annotation that no API server writes.
-    """
-    found: list[tuple[int, int, str]] = []
-    for key, value in annotations.items():
-        if match := _PATCH_ANNOTATION.match(key):
-            found.append((int(match[1]), int(match[2]), value))
-    for _, _, value in sorted(found):
-        try:
-            told = decode_json(value)
-        except (msgspec.DecodeError, ValueError) as error:
-            raise PatchError(f"it is not JSON: {error}") from error
-        operations = (told.get("patch") or []) if isinstance(told, dict) else None
-        if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
-            raise PatchError("it is not a list of operations")
-        yield operations
-
-
 def why_no_request(event: Event) -> str:
     """Why an event lacks a requestObject, in words for a report."""
     return why_not_kept(event) if event.level in ("Metadata", "None") else why_no_body(event)
@@ -151,31 +168,16 @@ def _sent(event: Event, raw: Raw, decode: Decode) -> Callable[[], Object] | Unkn
 
     With patches it is read at once, and whole, because a patch may change a part that `decode` leaves out.
     """
-    if not any(map(_PATCH_ANNOTATION.match, event.annotations)):
+    if not has_patches(event):
         return lambda: decode(raw)
-    found = _with_webhook_patches(decode_json(raw), event.annotations)
+    found = with_webhook_patches(decode_json(raw), event.annotations)
     return found if isinstance(found, Unknown) else lambda: found
 
 
-def _with_webhook_patches(value: Object, annotations: Mapping[str, str]) -> Object | Unknown:
-    """An object after the recorded patches of webhooks.
-
-    They fit the body that the API server recorded. They may not fit a redacted body, which lacks values or a whole Secret.
-    """
-    try:
-        for operations in webhook_patches(annotations):
-            value = apply_json_patch(value, operations)
-        if not isinstance(value, dict) or not all(isinstance(value.get(part) or {}, dict) for part in _PARTS):
-            raise PatchError("it must leave an object with metadata, spec and status")
-    except PatchError as error:
-        return Unknown(f"a recorded patch of a webhook does not fit: {error}")
-    return value
-
-
-def _prepared(value: Object, old: Object, event: Event) -> Object:
-    """An object that replaces a stored one, after webhooks, strategies and BeforeUpdate."""
+def prepared_update(value: Object, old: Object, event: Event) -> Object:
+    """An object that replaces a stored one, after webhooks, strategies and BeforeUpdate. It changes the given object."""
     if event.subresource in ("status", "approval", "finalize"):
-        value = _only_subresource(value, old, event.subresource)
+        value = _only_subresource(value, old, event.subresource, (event.resource.group, event.resource.resource))
     metadata, stored = value.setdefault("metadata", {}), old.get("metadata", {})
     for name in _KEPT_METADATA:
         if name in stored:
@@ -197,7 +199,15 @@ def _prepared(value: Object, old: Object, event: Event) -> Object:
     return value
 
 
-def _only_subresource(value: Object, old: Object, subresource: str) -> Object:
+def _only_subresource(value: Object, old: Object, subresource: str, place: tuple[str, str]) -> Object:
     changed = "spec" if subresource == "finalize" else "status"
     kept = {name: deepcopy(entry) for name, entry in old.items() if name != changed}
-    return {**kept, **({changed: value[changed]} if changed in value else {})}
+    found = {**kept, **({changed: value[changed]} if changed in value else {})}
+    if place in _WITH_METADATA:
+        stored = found.get("metadata", {})
+        found["metadata"] = dict(value.get("metadata", {}))
+        for name in _WITH_METADATA[place]:
+            found["metadata"].pop(name, None)
+            if name in stored:
+                found["metadata"][name] = stored[name]
+    return found

@@ -90,7 +90,7 @@ class Listings:
         problem = self._why_not_before(cluster, name, first) or self._lost_namespace(cluster, name, first, moment, namespace)
         lost = self.lost_collection(cluster, name, first, namespace)
         if not problem and lost is not None and moment < lost.since:
-            problem = f"what was deleted before the {first.source} is not recorded: {lost.source}"
+            problem = f"deletions before the {first.source} are not recorded: {lost.source}"
         if problem:
             return Unknown(problem)
         if first.taken > self._span(cluster).last:
@@ -139,7 +139,7 @@ class Listings:
             return f"the {found.source} lists {name.resource} only later, and the log lacks some of their writes: {problem}"
         span = self._span(cluster)
         if found.taken - span.last > max(_GAP_MAX, span.last - span.first):
-            return f"the {found.source} was taken long after the log ends, which does not tell what was deleted since"
+            return f"the {found.source} was taken long after the log ends, and deletions since then are not recorded"
         return ""
 
     def _unrecorded_of(self, key: ObjectKey, name: ResourceName, found: ObjectList) -> str:
@@ -213,7 +213,7 @@ class Listings:
         swept = self._versions.swept(object_key(cluster, *name, namespace, ""))
         for before, end in pairwise([_EVER, *gone]):
             if moment < end <= found.taken and not any(before < since <= end + _SECOND for since in swept):
-                return f"namespace {namespace} was deleted before the {found.source}, and the log does not tell what was in it"
+                return f"namespace {namespace} was deleted before the {found.source}, and its content is not recorded"
         return ""
 
     def _span(self, cluster: str) -> Span:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from queries.reach_rules import EXEMPT_REVIEWS
+
 from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from .attributes import Discovery, kind_of_request, name_of_request, namespace_of_request, scale_paths_of
 from .deletion import delete_options_of, is_pending
@@ -20,6 +22,7 @@ from .kinds import kind_of, subresource_kind
 from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met, was_absent
 from .options import connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
+from .pruned import may_be_pruned, with_pruned
 from .versions import Version, Versions, object_key
 from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
@@ -30,8 +33,9 @@ _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
 _NO_OPTIONS: Known[Object | None] = Known(None, "CONNECT has no options")
 
 # The store first reads a cached copy, which may be older than the last write (apiserver pkg/storage/cacher). A request is assumed
-# to see writes that were answered this long before it. On a live 1.36 control plane no write was missed after 10 ms.
-_CACHE_LAG_MAX = timedelta(milliseconds=50)
+# to see writes that were answered this long before it. On live 1.36 control planes no write was missed after 27 ms.
+CACHE_LAG_MAX = timedelta(milliseconds=50)
+NEWER_VERSION = "the write met a newer version of the object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +102,17 @@ def _may_be_corrected(outcome: Outcome, event: Event) -> bool:
 
 def _with_history(outcome: Outcome, event: Event, versions: Versions) -> Outcome:
     """The outcome corrected by an earlier version."""
-    if not _may_be_corrected(outcome, event):
-        return outcome
+    if _may_be_corrected(outcome, event) and met_newer_version(event, versions):
+        return Outcome(Admission.NOT_REACHED, NEWER_VERSION)
+    return outcome
+
+
+def met_newer_version(event: Event, versions: Versions) -> bool:
+    """Whether an update named a version that was stale when it arrived, so that the server rejected it before validation."""
     key = key_of(event, event.response_head)
     sent = event.request_head.meta.resource_version
-    settled = versions.current(key, event.ts - _CACHE_LAG_MAX)
-    if sent.isdigit() and _number_at_least(settled) > int(sent):
-        return Outcome(Admission.NOT_REACHED, "the write met a newer version of the object")
-    return outcome
+    settled = versions.current(key, event.ts - CACHE_LAG_MAX)
+    return sent.isdigit() and _number_at_least(settled) > int(sent)
 
 
 def _number_at_least(version: Version | None) -> int:
@@ -155,7 +162,7 @@ class _Reconstruction:
         if isinstance(old, Unknown) and not event.succeeded and is_apply(event):
             if not event.subresource and was_absent(event, met, self.versions):
                 return [self._create()]
-            return NotReplayed("an apply of an object that nobody saw: create or update", Admission.UNKNOWN)
+            return NotReplayed("an apply of an object that the log does not show: it is a create or an update", Admission.UNKNOWN)
         if event.subresource == "scale":
             old = old_scale_of(old, scale_paths_of(event, self.discovery))
         known_version = met.resource_version if isinstance(old, Known) else ""
@@ -188,15 +195,18 @@ class _Reconstruction:
 
     def _created(self) -> Evidence[Object | None]:
         event = self.event
-        if subresource_kind(event.resource.group, event.resource.resource, event.subresource):
+        place = (event.resource.group, event.resource.resource)
+        if subresource_kind(*place, event.subresource) or place in EXEMPT_REVIEWS:
             return self._created_beside()
         raw = self._whole_response()
+        if raw is not None and may_be_pruned(event):
+            return self._before_pruning(decode_json(raw), None, "")
         if raw is not None:
             return LazyKnown(lambda: as_created(self.decode(raw)), "responseObject", self._grade(Grade.EXACT))
-        return created_object(event, name_of_request(event), self.decode)
+        return created_object(event, name_of_request(event), self.decode, self._by_policies())
 
     def _created_beside(self) -> Evidence[Object | None]:
-        """Binding, Eviction and TokenRequest: the body as sent, since the answer is a Status or holds more."""
+        """Binding, Eviction, TokenRequest and reviews: the body as sent, since the answer is a Status or holds more."""
         raw = self.event.request_raw
         if raw is None:
             return Unknown(f"the requested object was not recorded: {why_not_kept(self.event)}")
@@ -209,11 +219,25 @@ class _Reconstruction:
         event = self.event
         raw = self._whole_response()
         if raw is None:
-            return (updated_object if event.verb == "update" else patched_object)(event, old, self.decode)
+            make = updated_object if event.verb == "update" else patched_object
+            return make(event, old, self.decode, self._by_policies(), self._tried_once())
         sent = event.request_head.meta.resource_version if event.verb == "update" else ""
         version = known_version or ("" if sent == "0" else sent)
         source = "responseObject" if version else "responseObject; resourceVersion not known"
+        if may_be_pruned(event):
+            return self._before_pruning(decode_json(raw), old.value if isinstance(old, Known) else None, version)
         return LazyKnown(lambda: _with_version(self.decode(raw), version), source, self._grade(Grade.EXACT))
+
+    def _before_pruning(self, stored: Object, old: Object | None, version: str) -> Evidence[Object | None]:
+        """A custom resource that webhooks changed: policies saw it before the store pruned it."""
+        is_created = self.event.verb == "create" or self.event.code == 201
+        stored = as_created(stored) if is_created else _with_version(stored, version)
+        found = with_pruned(stored, self.event, old)
+        # An update that was tried again shows the patches of its first try.
+        is_sure = found is not None and (is_created or found == stored or self._tried_once())
+        source = "responseObject and recorded webhook patches"
+        source = source if version or is_created else f"{source}; resourceVersion not known"
+        return Known(stored if found is None else found, source, self._grade(Grade.EXACT if is_sure else Grade.PARTIAL))
 
     def _listed(self, raw: Raw, kind: str) -> Evidence[Object | None]:
         """An item of a list: items of built-in lists leave out kind and apiVersion. It may have changed until its turn came."""
@@ -232,6 +256,16 @@ class _Reconstruction:
         """The response if it is the object that was written."""
         raw = self.event.response_raw
         return raw if self.event.succeeded and body_kind(head_of(raw), raw) is BodyKind.OBJECT else None
+
+    def _by_policies(self) -> bool:
+        """Whether mutating policies, which leave no trace, may have changed the object."""
+        return self.discovery is None or self.discovery.has_mutating_policies(self.event.cluster)
+
+    def _tried_once(self) -> bool:
+        """Whether no other write crossed this one, so that its annotations are those of its only pass."""
+        event = self.event
+        key = key_of(event, event.response_head)
+        return not self.versions.changed_between(key, event.ts - CACHE_LAG_MAX, event.stage_ts, but=event.write_id)
 
     def _grade(self, grade: Grade) -> Grade:
         """The grade, at most PARTIAL for a redacted event."""

@@ -23,6 +23,7 @@ CRDS = ResourceName("apiextensions.k8s.io", "customresourcedefinitions")
 NAMESPACES = ResourceName("", "namespaces")
 POLICIES = ResourceName("admissionregistration.k8s.io", "validatingadmissionpolicies")
 BINDINGS = ResourceName("admissionregistration.k8s.io", "validatingadmissionpolicybindings")
+MUTATING_BINDINGS = ResourceName("admissionregistration.k8s.io", "mutatingadmissionpolicybindings")
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 
 _EVER = datetime.min.replace(tzinfo=UTC)
@@ -33,6 +34,7 @@ NEEDED = (
     CRDS,
     POLICIES,
     BINDINGS,
+    MUTATING_BINDINGS,
     *(ResourceName(_RBAC_GROUP, name) for name in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")),
 )
 
@@ -150,6 +152,10 @@ class LogHistory:
         """Where a custom resource keeps its scale; see Discovery."""
         definition = self._definition(cluster, resource, moment)
         return paths_of(definition, resource.version) if definition else None
+
+    def has_mutating_policies(self, cluster: str) -> bool:
+        """Whether a MutatingAdmissionPolicy was ever bound; see Discovery."""
+        return bool(self.keys(cluster, MUTATING_BINDINGS))
 
     def _definition(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> Object | None:
         key = object_key(cluster, *CRDS, "", f"{resource.resource}.{resource.group}")

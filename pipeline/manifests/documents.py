@@ -81,7 +81,8 @@ def _json_documents(text: str, source: str) -> list[Document]:
 
 
 def _json_number(text: str) -> int | float:
-    return as_stored(float(text) if set(text) & set(".eE") or len(text) > 19 else int(text))
+    is_integer = not set(text) & set(".eE") and len(text.removeprefix("-")) <= 19
+    return as_stored(int(text) if is_integer else float(text))
 
 
 def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class SelectorError(Exception):
@@ -15,7 +17,10 @@ class SelectorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on the labels. `NotIn` and `DoesNotExist` also hold when the key is missing."""
+    """One condition on the labels. `NotIn` and `DoesNotExist` also hold when the key is missing.
+
+    `Gt` and `Lt` compare integers; only selectors in URLs have them (see label_text.py).
+    """
 
     key: str
     operator: str
@@ -31,11 +36,17 @@ class Requirement:
                 return value is None or value not in self.values
             case "Exists":
                 return value is not None
+            case "Gt" | "Lt":
+                number = int(value) if value is not None and _INTEGER.fullmatch(value) else None
+                if number is None or not -(2**63) <= number < 2**63:
+                    return False
+                (bound,) = map(int, self.values)
+                return number > bound if self.operator == "Gt" else number < bound
             case _:
                 return value is None
 
     def __str__(self) -> str:
-        if self.operator in ("In", "NotIn"):
+        if self.values:
             return f"{self.key} {self.operator} [{', '.join(sorted(self.values))}]"
         return f"{self.key} {self.operator}"
 

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .ask import outcomes_of, readiness, verdicts_of
+    from .judging import Judgement, judge
     from .rules import ReadinessRules
     from .verdict import decide_again
 
 # Loaded on first use: the renderers need this room's model, which must not import the lake.
 _PUBLIC = {
     "ReadinessRules": ".rules",
+    "Judgement": ".judging",
     "decide_again": ".verdict",
+    "judge": ".judging",
     "outcomes_of": ".ask",
     "readiness": ".ask",
     "verdicts_of": ".ask",
 }
 
-__all__ = ["ReadinessRules", "decide_again", "outcomes_of", "readiness", "verdicts_of"]
+__all__ = ["Judgement", "ReadinessRules", "decide_again", "judge", "outcomes_of", "readiness", "verdicts_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,12 +21,14 @@ from ..admission.policies.decode import BINDING, POLICY
 from ..replay import ReplayPlan
 from ..request import Object
 from ..runs import RunSummary
+from ..runs.summarize import Planned
+from ..stages.readiness import AS_GIVEN
 from .assess import Key, judge_units
-from .bounds import upper_bound
 from .change import Change, ChangedUnit, Fate, FateCount
-from .judge import Judge, Judges
-from .manifests import Key as ObjectKey
-from .manifests import Manifests
+from .counting.bounds import upper_bound
+from .exempting.manifests import Key as ObjectKey
+from .exempting.manifests import Manifests
+from .explaining.judges import Judge, Judges
 from .model import PolicyReadiness
 from .rules import ReadinessRules
 from .sql import rows_of, statement
@@ -40,13 +42,38 @@ UNITS_MAX = 100
 class Base:
     """The version before: its plan and the verdicts of its run over the same requests.
 
-    `renamed` maps names of its policies to the names that they have now; a policy that is not in it keeps its name.
+    `renamed` maps names of its judged things, such as policies, to the names that they have now; the others keep theirs.
     """
 
-    plan: ReplayPlan
+    plan: Planned
     summary: RunSummary
     verdicts: Path
     renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its judged things."""
+        return list(dict.fromkeys(item.policy for item in self.plan.bindings))
+
+    def name_of(self, policy: str) -> str | None:
+        """The name that a thing of the new version has in the version before; None where that version does not have it."""
+        now = {self.renamed.get(name, name): name for name in self.names}
+        return now.get(policy)
+
+    def is_same(self, old: str, new: str, plan: Planned) -> bool:
+        """Whether both versions of a thing are surely equal: a plan is named after all its manifests."""
+        return old == new and self.plan.run_id == plan.run_id
+
+    def alike(self, policy: str, plan: Planned) -> str:
+        """A thing that has the same content and another name, and is not in the new version; empty unless exactly one fits."""
+        return ""
+
+
+@dataclass(frozen=True)
+class PolicyBase(Base):
+    """A version before of policies."""
+
+    plan: ReplayPlan
 
     @property
     def policies(self) -> PolicySet:
@@ -55,18 +82,38 @@ class Base:
             raise ValueError("a version before needs policies of its own")
         return self.plan.policies
 
-    def name_of(self, policy: str) -> str | None:
-        """The name that a policy of the new version has in the version before; None where that version does not have the policy."""
-        now = {self.renamed.get(each.name, each.name): each.name for each in self.policies.policies}
-        return now.get(policy)
+    @property
+    def names(self) -> list[str]:
+        """The names of its policies, also of those that its plan does not bind."""
+        return [each.name for each in self.policies.policies]
+
+    def is_same(self, old: str, new: str, plan: Planned) -> bool:
+        """Whether both versions of a policy are equal, with their bindings and with the objects that were given with them."""
+        if old != new:
+            return False
+        before, after = Manifests.of(self.policies), Manifests.of(_policies_of(plan))
+        return before.others == after.others and _of_policy(before, old) == _of_policy(after, new)
+
+    def alike(self, policy: str, plan: Planned) -> str:
+        """See Base; policies are alike if they have the same spec."""
+        given = _policies_of(plan)
+        new, old = Manifests.of(given), Manifests.of(self.policies)
+        kept = {entry.name for entry in given.policies} | set(self.renamed)
+        wanted = new.objects[POLICY, policy]["spec"]
+        alike = [name for (kind, name), obj in old.objects.items() if kind == POLICY and name not in kept and obj["spec"] == wanted]
+        return alike[0] if len(alike) == 1 else ""
 
 
-def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules) -> None:
+def _policies_of(plan: Planned) -> PolicySet:
+    return (plan.policies if isinstance(plan, ReplayPlan) else None) or PolicySet()
+
+
+def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules, counted: str = AS_GIVEN) -> None:
     """Make `outcomes_before` and `over_cost_before`: the base's outcomes, and its requests over a cost limit.
 
-    Its policies have the names that they have now.
+    Its policies have the names that they have now. `counted` is as in judge_units.
     """
-    judge_units(connection, str(base.verdicts), rules)
+    judge_units(connection, str(base.verdicts), rules, counted)
     names = pa.table({"old": pa.array([*base.renamed], pa.string()), "now": pa.array([*base.renamed.values()], pa.string())})
     connection.register("given_names", names)
     connection.execute(
@@ -81,7 +128,7 @@ def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: Readin
     connection.unregister("given_names")
 
 
-def judges_before(reader: LakeReader, base: Base, plan: ReplayPlan) -> dict[str, list[Judge]]:
+def judges_before(reader: LakeReader, base: PolicyBase, plan: ReplayPlan) -> dict[str, list[Judge]]:
     """For each policy of the new plan, the base's judges that enforce their denials."""
     judges = Judges(reader, base.plan)
     unbound = _unbound(plan)
@@ -95,18 +142,22 @@ def judges_before(reader: LakeReader, base: Base, plan: ReplayPlan) -> dict[str,
     return dict(found)
 
 
+def keep_changes(connection: duckdb.DuckDBPyConnection, plan: Planned) -> None:
+    """Make the table `changed` from the tables of `keep_before` and `judge_units`."""
+    connection.execute(statement("changed"), {"unbound": sorted(_unbound(plan))})
+
+
 def with_changes(
     connection: duckdb.DuckDBPyConnection,
     entries: Iterable[PolicyReadiness],
     base: Base,
-    plan: ReplayPlan,
+    plan: Planned,
     rules: ReadinessRules,
 ) -> tuple[tuple[PolicyReadiness, ...], tuple[Change, ...]]:
     """The entries, each with its change and the verdict on it; then the changes of bindings that only the base has.
 
-    Needs the tables of `keep_before` and `judge_units`, and leaves the table `changed`.
+    Needs the tables of `keep_before`, `judge_units` and `keep_changes`.
     """
-    connection.execute(statement("changed"), {"unbound": sorted(_unbound(plan))})
     changes = _Changes(connection, base, plan, rules)
     found = []
     for entry in entries:
@@ -116,17 +167,17 @@ def with_changes(
     return tuple(found), tuple(changes.without_entry({(entry.policy, entry.binding) for entry in found}))
 
 
-def _unbound(plan: ReplayPlan) -> set[str]:
+def _unbound(plan: Planned) -> set[str]:
     return {item.policy for item in plan.bindings if item.binding is None}
 
 
 class _Changes:
     """The rows of this file's queries, by (policy, binding)."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Base, plan: ReplayPlan, rules: ReadinessRules) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Base, plan: Planned, rules: ReadinessRules) -> None:
         self._base = base
         self._rules = rules
-        self._new = plan.policies or PolicySet()
+        self._plan = plan
         self._counts: defaultdict[Key, dict[Fate, FateCount]] = defaultdict(dict)
         for row in rows_of(connection, "change_counts"):
             self._counts[_key(row)][Fate(row["fate"])] = FateCount(row["requests"], row["units"])
@@ -149,9 +200,9 @@ class _Changes:
             self._counted((entry.policy, entry.binding)),
             base=name,
             base_actions=tuple(self._actions_before(name)) if name is not None else (),
-            renamed_from=self._alike(entry.policy) if name is None else "",
+            renamed_from=self._base.alike(entry.policy, self._plan) if name is None else "",
             is_enforced=entry.binding is None or Action.DENY in entry.actions,
-            is_same=name is not None and self._is_same(name, entry.policy),
+            is_same=name is not None and self._base.is_same(name, entry.policy, self._plan),
             unit_rate_upper=upper_bound(new.units, judged, self._rules.confidence),
             over_cost_new=self._over_cost.get((entry.policy, entry.binding), 0),
             latent_new=entry.latent.fates.get(Fate.NEW, 0),
@@ -183,22 +234,6 @@ class _Changes:
 
     def _actions_before(self, name: str) -> list[str]:
         return sorted({str(action) for item in self._base.plan.bindings if item.policy == name for action in item.actions})
-
-    def _alike(self, policy: str) -> str:
-        """The base's policy that has the same spec and whose name is not in the new version; empty unless exactly one fits."""
-        new = Manifests.of(self._new)
-        old = Manifests.of(self._base.policies)
-        kept = {entry.name for entry in self._new.policies} | set(self._base.renamed)
-        wanted = new.objects[POLICY, policy]["spec"]
-        alike = [name for (kind, name), obj in old.objects.items() if kind == POLICY and name not in kept and obj["spec"] == wanted]
-        return alike[0] if len(alike) == 1 else ""
-
-    def _is_same(self, old: str, new: str) -> bool:
-        """Whether both versions of a policy are equal, with their bindings and with the objects that were given with them."""
-        if old != new:
-            return False
-        before, after = Manifests.of(self._base.policies), Manifests.of(self._new)
-        return before.others == after.others and _of_policy(before, old) == _of_policy(after, new)
 
 
 def _of_policy(manifests: Manifests, name: str) -> dict[ObjectKey, Object]:

@@ -14,8 +14,8 @@ from ..history.in_force import CHANGE_DELAY
 from ..replay import ReplayPlan, run_replay
 from ..runs import RunStore, RunSummary
 from .assess import judge_units
+from .exempting.manifests import Manifests
 from .flow import Asked, make_report
-from .manifests import Manifests
 from .report import Report
 from .rules import ReadinessRules
 

@@ -16,8 +16,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 
-from .bounds import upper_bound
-from .fidelity import fidelity_on
+from ..stages.readiness import AS_GIVEN
+from .counting.bounds import upper_bound
+from .counting.fidelity import fidelity_on
+from .counting.trend import trend_of
+from .counting.units import find_units
 from .model import (
     CriticalKind,
     CriticalSubject,
@@ -34,8 +37,6 @@ from .model import (
 )
 from .rules import ReadinessRules
 from .sql import rows_of, statement
-from .trend import trend_of
-from .units import find_units
 from .verdict import decide
 
 # How many subjects, namespaces and reasons a report lists per policy. The others are counted; the verdicts hold all of them.
@@ -89,13 +90,24 @@ def assess(
     )
 
 
-def judge_units(connection: duckdb.DuckDBPyConnection, verdicts: str, rules: ReadinessRules, *, is_change: bool = False) -> None:
+def judge_units(
+    connection: duckdb.DuckDBPyConnection,
+    verdicts: str,
+    rules: ReadinessRules,
+    counted: str = AS_GIVEN,
+    *,
+    is_change: bool = False,
+) -> None:
     """Make the tables `outcomes` and `over_cost_requests`, which every other query of this room reads, and the tables they need.
 
-    `verdicts` is the path of the run's verdicts.parquet. With `is_change`, a request that the cluster refused already does not
-    count as denied.
+    `verdicts` is the path of the run's verdicts.parquet, and `counted` the query of its stage (StageReadiness.counted). With
+    `is_change`, a request that the cluster refused already does not count as denied.
     """
-    connection.execute("CREATE OR REPLACE TEMP TABLE verdicts AS FROM read_parquet($path)", {"path": verdicts})
+    table = "verdicts" if counted == AS_GIVEN else "given"
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM read_parquet($path)", {"path": verdicts})
+    if counted != AS_GIVEN:
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE verdicts AS {counted}")
+        connection.execute("DROP TABLE given")
     if is_change:
         connection.execute("UPDATE verdicts SET decision = 'admit', effect = NULL WHERE flip = 'still-denied'")
     connection.execute(statement("judged"))

@@ -1,30 +1,35 @@
-"""One readiness report over one lake and one run. This file gathers the parts; the other files of this room decide."""
+"""One readiness report over one lake and one run of any stage. This file gathers the parts; the other files of this room decide."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ingest.drain import lag_of
 from ingest.lake import Lake
+from ingest.spooling.drain import lag_of
 from queries import LakeReader
+from queries.identity import REMEDY, mixed_names
 from queries.ledger import loss_caveats
 
 from ..admission.policies import PolicySet
 from ..replay import ReplayPlan
 from ..runs import RunStore, RunSummary
-from .against import Base, judges_before, keep_before, with_changes
+from ..stages.readiness import StageWords
+from ..stages.registry import VALIDATING
+from ..stages.stage import Stage, StagePlan
+from .against import PolicyBase, judges_before, keep_before, keep_changes, with_changes
 from .assess import Key, assess, judge_units
 from .change import Change
-from .figures import queries
+from .counting.figures import queries
+from .counting.latent import find_latent
+from .counting.owners import find_owners
+from .explaining.judges import Judges
 from .gaps import with_gaps
-from .judge import Judges
-from .latent import find_latent
-from .model import Fidelity
-from .owners import find_owners
+from .model import Fidelity, PolicyReadiness
 from .report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .rules import ReadinessRules
 from .sql import rows_of
@@ -36,6 +41,31 @@ FIRST_FAILURE_ONLY = (
 OPEN_LOOP = "each request is judged against the history that really happened, not against one in which earlier requests were denied"
 
 
+@dataclass(frozen=True)
+class About:
+    """What a report is about: a run of a stage. All of it is in the run's plan."""
+
+    stage: str
+    words: StageWords
+    kubernetes_version: tuple[int, int]
+    until: datetime | None
+
+    @classmethod
+    def of(cls, stage: Stage[Any, Any], plan: StagePlan) -> About:
+        """The run of a plan."""
+        return cls(stage.name, stage.readiness.words, plan.kubernetes_version, plan.window.until)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The judged things of a run, and what only a report on policies or against a version before has."""
+
+    entries: tuple[PolicyReadiness, ...]
+    recorded: tuple[RecordedPolicy, ...] = ()
+    sources: tuple[PolicySource, ...] = ()
+    removed: tuple[Change, ...] = ()
+
+
 def build_report(
     reader: LakeReader,
     lake: Path,
@@ -43,20 +73,18 @@ def build_report(
     summary: RunSummary,
     fidelity: Mapping[str, Fidelity] | None,
     rules: ReadinessRules,
-    title: str = "Policy readiness",
-    base: Base | None = None,
+    base: PolicyBase | None = None,
 ) -> Report:
-    """Everything that a renderer needs. `fidelity` maps policy names to their agreement with the record; None: not compared.
+    """The report on policies. `fidelity` maps policy names to their agreement with the record; None: not compared.
 
     With a `base` the verdicts are on the change; every figure of the new version is the same with and without it.
     """
     replayed: dict[Key, tuple[str, ...]] = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
-    verdicts = RunStore(lake).run(summary.run_id).verdicts
     connection = reader.connection
     extent = rows_of(connection, "extent")[0]
     if base is not None:
         keep_before(connection, base, rules)
-    judge_units(connection, str(verdicts), rules)
+    judge_units(connection, str(RunStore(lake).run(summary.run_id).verdicts), rules)
     judges = Judges(reader, plan) if plan.policies is not None and extent["events"] else None
     before = judges_before(reader, base, plan) if base is not None and judges else None
     latent = find_latent(reader, judges, plan, plan.window.until or extent["last_ts"], before) if judges else {}
@@ -64,25 +92,40 @@ def build_report(
     policies = assess(connection, replayed, fidelity, latent, owners, rules)
     removed: tuple[Change, ...] = ()
     if base is not None:
+        keep_changes(connection, plan)
         policies, removed = with_changes(connection, policies, base, plan, rules)
     policies = with_gaps(connection, policies, plan.policies, judges.history if judges else None)
+    recorded = tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded"))
+    judged = Judged(policies, recorded, tuple(_sources(plan.policies)), removed)
+    about = About(plan.stage, VALIDATING.readiness.words, plan.kubernetes_version, plan.window.until)
+    return whole_report(reader, lake, about, summary, rules, judged, is_change=base is not None)
+
+
+def whole_report(
+    reader: LakeReader, lake: Path, about: About, summary: RunSummary, rules: ReadinessRules, judged: Judged, *, is_change: bool
+) -> Report:
+    """Everything that a renderer needs, of a run of any stage. `is_change`: it is against a version before."""
+    connection = reader.connection
+    extent = rows_of(connection, "extent")[0]
     return Report(
-        title=title,
+        title=f"{about.words.things.capitalize()} against the version before" if is_change else about.words.title,
         clusters=tuple(extent["clusters"]),
         first_ts=extent["first_ts"],
         last_ts=extent["last_ts"],
         events=extent["events"],
         requests=extent["requests"],
         run_id=summary.run_id,
-        kubernetes_version=".".join(map(str, plan.kubernetes_version)),
+        kubernetes_version=".".join(map(str, about.kubernetes_version)),
         rules=rules,
-        policies=policies,
-        recorded=tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded")),
+        policies=tuple(replace(entry, stage=about.stage) for entry in judged.entries),
+        recorded=judged.recorded,
         evidence=tuple(EvidenceRow(**row) for row in rows_of(connection, "evidence")),
-        caveats=tuple(caveats_of(reader, lake, extent, summary, plan.window.until)),
+        caveats=tuple(_caveats(reader, lake, about, extent, summary)),
         queries=queries(),
-        sources=tuple(_sources(plan.policies)),
-        removed=removed,
+        sources=judged.sources,
+        removed=judged.removed,
+        things=about.words.things,
+        runs={about.stage: summary.run_id},
     )
 
 
@@ -101,9 +144,11 @@ def _place(source: str) -> tuple[str, int | None]:
     return file, int(line) if line.isdigit() else None
 
 
-def caveats_of(reader: LakeReader, lake: Path, extent: Mapping[str, Any], summary: RunSummary, until: datetime | None) -> list[str]:
+def _caveats(reader: LakeReader, lake: Path, about: About, extent: Mapping[str, Any], summary: RunSummary) -> list[str]:
     """What a reader of any report on a run has to know of its evidence."""
-    caveats = [OPEN_LOOP, FIRST_FAILURE_ONLY, *loss_caveats(reader), *_lag_caveats(lake, until)]
+    first = [FIRST_FAILURE_ONLY] if about.stage == VALIDATING.name else []
+    mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names(reader).values()]
+    caveats = [OPEN_LOOP, *first, *mixed, *loss_caveats(reader), *_lag_caveats(lake, about.until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
         for reason, count in summary.not_evaluated

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
@@ -15,21 +16,23 @@ from pathlib import Path
 from typing import TypeAlias
 
 from queries import LakeReader, open_lake
+from queries.catalog import LakeFiles
 
 from ..authorization import OtherAuthorizers
 from ..cel.defects import DEFECT
 from ..history.in_force import CHANGE_DELAY
 from ..replay import ReplayPlan, compare_with_log, plan_replay_from_log
+from ..request import Object
 from ..runs import Defect, RunKind, RunStore, RunSummary
-from .against import Base
+from .against import PolicyBase
 from .build import build_report
-from .decision import decide_report
-from .fidelity import recorded_agreement
-from .manifests import Manifests
+from .counting.fidelity import recorded_agreement
+from .exempting.decision import decide_report
+from .exempting.manifests import Manifests
+from .exempting.trial import Note, ignored
 from .model import Fidelity
 from .report import Report
 from .rules import ReadinessRules
-from .trial import Note, ignored
 
 # How a caller walks a plan: in this process or others, with progress and with bounds.
 Walk: TypeAlias = Callable[[ReplayPlan, RunKind], RunSummary]
@@ -53,6 +56,7 @@ class Asked:
     record. `other_authorizers` are the clusters' authorizers other than RBAC, the same as in the run's plan. With `manifests` the
     flow looks for exemptions; `review_by` is the day by which someone should review them. `workers` is for the replays that try
     exemptions. `note` gets the policies that Hindcast failed to judge in these, or over objects that the window did not try.
+    `shared` is a reader whose database the report may use; without it, it opens the lake.
     """
 
     rules: ReadinessRules = field(default_factory=ReadinessRules)
@@ -62,14 +66,23 @@ class Asked:
     review_by: date | None = None
     workers: int = 1
     note: Note = ignored
+    shared: LakeReader | None = None
+
+    def open(self, lake: Path, files: LakeFiles | None) -> LakeReader:
+        """A reader of some files of a lake, to be closed by the caller."""
+        return open_lake(lake, files=files) if self.shared is None or files is None else self.shared.narrowed(files)
 
 
 @dataclass(frozen=True)
 class Made:
-    """A report, and how far the replay agrees with the record, by policy; None if the two were not compared."""
+    """A report, and how far the replay agrees with the record, by policy; None if the two were not compared.
+
+    `extra` are manifests that would keep newly denied requests working, where the stage found any.
+    """
 
     report: Report
     fidelity: dict[str, Fidelity] | None
+    extra: tuple[Object, ...] = ()
 
 
 def make_report(
@@ -81,7 +94,7 @@ def make_report(
     begin: Callable[[Step], None] = lambda step: None,
     counted: Callable[[LakeReader], None] = lambda reader: None,
     finish: Finish = lambda reader, report: report,
-    base: Base | None = None,
+    base: PolicyBase | None = None,
 ) -> Made:
     """The report of a finished run; with a `base` it is about the change.
 
@@ -90,11 +103,12 @@ def make_report(
     fidelity: dict[str, Fidelity] | None = None
     if asked.change_delay is not None:
         begin(Step.CALIBRATING)
-        fidelity = calibrated(lake, plan, asked.change_delay, asked.other_authorizers, walk)
+        with closing(asked.open(lake, plan.files)) as own:
+            fidelity = calibrated(lake, own, plan, asked, walk)
     begin(Step.REPORTING)
-    reader = open_lake(lake, files=plan.files)
+    reader = asked.open(lake, plan.files)
     try:
-        report = build_report(reader, lake, plan, summary, fidelity, asked.rules, _title(base), base)
+        report = build_report(reader, lake, plan, summary, fidelity, asked.rules, base)
         asked.note(latent_defects(report))
         counted(reader)
         if asked.manifests is not None:
@@ -115,20 +129,14 @@ def latent_defects(report: Report) -> list[Defect]:
     return [Defect(policy, why, requests) for (policy, why), requests in found.items()]
 
 
-def _title(base: Base | None) -> str:
-    """The title: a report is about policies alone, or about a change of them."""
-    return "Policy readiness" if base is None else "Policies against the version before"
+def calibrated(lake: Path, reader: LakeReader, plan: ReplayPlan, asked: Asked, walk: Walk) -> dict[str, Fidelity]:
+    """How far a replay of the bound policies agrees with the record, by policy: over the plan's window, version and files.
 
-
-def calibrated(
-    lake: Path, plan: ReplayPlan, change_delay: timedelta, other_authorizers: OtherAuthorizers | None, walk: Walk
-) -> dict[str, Fidelity]:
-    """How far a replay of the bound policies agrees with the record, by policy: over the plan's window, version and files."""
-    reader = open_lake(lake, files=plan.files)
-    try:
-        bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, change_delay, other_authorizers)
-        summary = walk(bound, RunKind.CALIBRATION)
-        compare_with_log(reader, RunStore(lake).run(summary.run_id).verdicts, plan.kubernetes_version)
-        return recorded_agreement(reader.connection)
-    finally:
-        reader.close()
+    The reader sees those files. Leaves tables in its connection. Raises ValueError where `asked` skips the comparison.
+    """
+    if asked.change_delay is None:
+        raise ValueError("the comparison with the record is skipped")
+    bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, asked.change_delay, asked.other_authorizers)
+    summary = walk(bound, RunKind.CALIBRATION)
+    compare_with_log(reader, RunStore(lake).run(summary.run_id).verdicts, plan.kubernetes_version)
+    return recorded_agreement(reader.connection)

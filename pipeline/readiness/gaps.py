@@ -49,6 +49,18 @@ def with_gaps(
     return tuple(replace(entry, reasons=(*gaps.first(entry), *entry.reasons, *gaps.others(entry))) for entry in entries)
 
 
+def with_unknown_reasons(entries: Iterable[PolicyReadiness]) -> tuple[PolicyReadiness, ...]:
+    """The entries with the most frequent reasons for unknown verdicts and their remedies, for any stage."""
+    return tuple(replace(entry, reasons=(*entry.reasons, *_unknown(entry))) for entry in entries)
+
+
+def _unknown(entry: PolicyReadiness) -> Iterator[str]:
+    for found in most_frequent(entry.unknown_reasons):
+        remedy = f"{TO_KNOW_IT}{found.remedy}" if found.remedy else ""
+        requests = f"{found.requests:,} request{'s are' if found.requests != 1 else ' is'}"
+        yield f"{requests} unknown: {found.reason or 'no reason is recorded'}{remedy}"
+
+
 class _Gaps:
     """Finds in the lake why requests were not judged."""
 
@@ -72,10 +84,7 @@ class _Gaps:
 
     def others(self, entry: PolicyReadiness) -> Iterator[str]:
         """The most frequent reasons for unknown; for a policy that matched nothing, the steps that left its requests out."""
-        for found in most_frequent(entry.unknown_reasons):
-            remedy = f"{TO_KNOW_IT}{found.remedy}" if found.remedy else ""
-            requests = f"{found.requests:,} request{'s are' if found.requests != 1 else ' is'}"
-            yield f"{requests} unknown: {found.reason or 'no reason is recorded'}{remedy}"
+        yield from _unknown(entry)
         if entry.exposure.requests_matched == 0:
             yield from self._funnel(entry)
 

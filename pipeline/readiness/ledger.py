@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from .bounds import upper_bound
+from .counting.bounds import upper_bound
 from .model import CriticalKind, Denials, Exposure, Fidelity, Status
 from .rules import ReadinessRules
 from .verdict import decide

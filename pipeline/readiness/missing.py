@@ -1,6 +1,7 @@
 """Why requests could not be judged, and for each reason the step that makes later requests known.
 
-The reasons are those of pipeline.history, pipeline.matching and pipeline.admission. A reason that fits no pattern has no remedy.
+The reasons are those of pipeline.history, pipeline.matching, pipeline.admission and pipeline.stages. A reason that fits no pattern
+has no remedy.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ class _Remedy:
 
 
 _BODIES = (
-    "record writes at level RequestResponse: `hindcast init` writes such an audit policy, `init --check` says what is withheld"
+    "record writes at level RequestResponse: `hindcast init` writes such an audit policy, `init --check` lists withheld bodies"
+)
+
+
+_WEBHOOK = (
+    "begin with --since after its registration; or register it with failurePolicy Ignore, let its server allow every request, and "
+    "let it set the audit annotation would-deny to the message of each denial"
 )
 
 
@@ -45,6 +52,13 @@ def _snapshot(what: str) -> str:
 _REMEDIES = tuple(
     _Remedy(re.compile(pattern), text, longer_helps)
     for pattern, text, longer_helps in (
+        ("the webhook was not registered then", _WEBHOOK, True),
+        (
+            "registered then with other rules",
+            "put the new rules into force with failurePolicy Ignore first, and record longer",
+            True,
+        ),
+        ("another API server serves", "ingest the audit log of that server too", False),
         ("was changed just before", "later requests meet the settled version", True),
         ("has no binding that says which", "give the binding and its params with -f", False),
         ("dropped when their retention ended", "keep bodies longer: `hindcast expire --objects-before` drops them", False),

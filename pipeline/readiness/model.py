@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from .change import Change
-from .measures import Exemption, LaterTrial, RolloutStep
+from .exempting.measures import Exemption, LaterTrial, RolloutStep
+
+POLICIES = "validating"  # the stage of policies, whose entries have more figures than others
 
 
 class Status(StrEnum):
@@ -75,7 +77,7 @@ class Exposure:
     last_ts: datetime | None = None
     users_judged: int = 0
     weekdays: int = 0  # distinct UTC weekdays with a judged request, at most 7
-    # A release of a unit is a distinct set of container images in its judged requests, or, of an object without containers, a
+    # A release of a unit is a distinct set of container images in its judged requests. For an object without containers, it is a
     # distinct content other than metadata and status. A release cycle is a step from one release of a unit to its next.
     releases: int = 0
     release_cycles: int = 0
@@ -315,7 +317,10 @@ class NamespaceCount:
 
 @dataclass(frozen=True, slots=True)
 class PolicyReadiness:
-    """All figures needed to check the verdict on one (policy, binding); binding is None for a policy tried without one."""
+    """All figures needed to check the verdict on one (policy, binding); binding is None for a policy tried without one.
+
+    In another `stage` than validating, `policy` is what that stage judges by: see pipeline/stages/verdict.py.
+    """
 
     policy: str
     binding: str | None
@@ -338,6 +343,7 @@ class PolicyReadiness:
     counterexamples: tuple[Counterexample, ...] = ()
     later: LaterTrial | None = None  # of the exemptions; None if the report did not look for them
     change: Change | None = None  # against a version before; then `status` is the verdict on the change
+    stage: str = POLICIES
 
 
 def urgency(entry: PolicyReadiness) -> tuple[int, int, str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from .change import Change
@@ -62,7 +63,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One readiness report over one lake and one replay run. Its policies stand in the order of `urgency`, the worst first."""
+    """One readiness report over one lake. Its policies stand in the order of `urgency`, the worst first.
+
+    It is about the run of one stage, `run_id`, or about one run of each stage that was asked (`runs`, by stage). `things` names
+    the manifests, such as `policies` or `roles`. Each entry of `policies` is the decision about one of them.
+    """
 
     title: str
     clusters: tuple[str, ...]
@@ -80,6 +85,8 @@ class Report:
     queries: tuple[Query, ...]
     sources: tuple[PolicySource, ...] = ()
     removed: tuple[Change, ...] = ()  # against a version before: its (policy, binding) pairs that the new version does not have
+    things: str = "policies"
+    runs: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", tuple(sorted(self.policies, key=urgency)))
@@ -88,3 +95,23 @@ class Report:
     def all_ready(self) -> bool:
         """Whether every policy of the report may go to Deny."""
         return bool(self.policies) and all(policy.status is Status.READY for policy in self.policies)
+
+
+def joined(reports: Sequence[Report]) -> Report:
+    """The reports on the runs of several stages over the same requests as one, in their order. Raises ValueError without any."""
+    if not reports:
+        raise ValueError("there is no report to join")
+    first, *others = reports
+    if not others:
+        return first
+    return replace(
+        first,
+        title="Readiness",
+        things="manifests",
+        policies=tuple(entry for report in reports for entry in report.policies),
+        recorded=tuple(row for report in reports for row in report.recorded),
+        caveats=tuple(dict.fromkeys(caveat for report in reports for caveat in report.caveats)),
+        sources=tuple(source for report in reports for source in report.sources),
+        removed=tuple(change for report in reports for change in report.removed),
+        runs={stage: run_id for report in reports for stage, run_id in report.runs.items()},
+    )

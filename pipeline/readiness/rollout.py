@@ -13,8 +13,8 @@ from typing import Any
 from ..admission.policies.decode import BINDING
 from ..matching.namespaces import NAME_LABEL
 from ..request import Object
-from .manifests import Manifests, new_binding
-from .measures import RolloutStep
+from .exempting.manifests import Manifests, new_binding
+from .exempting.measures import RolloutStep
 from .model import Denials, NamespaceCount, PolicyReadiness, Status
 from .rules import ReadinessRules
 from .verdict import decide

@@ -39,9 +39,9 @@ class ReadinessRules:
     later_denied_units_max: units of the later half that would be denied although those exemptions are applied. New names every day
         break this rule: exemptions found in the earlier half do not fit them.
 
-    The figure that goes with these two estimates the chance that a new workload of the next period is denied although the
-    exemptions are applied. Its bound (Clopper-Pearson, one-sided, at `confidence`) counts the root owners that the policy first
-    matched in the later half, and assumes that those of the next period are like them. Without one it is unknown (100 %).
+    A figure goes with these two: the chance that a new workload of the next period is denied in spite of the exemptions. Its
+    bound (Clopper-Pearson, one-sided, at `confidence`) counts the root owners that the policy first matched in the later half. It
+    assumes that those of the next period are like them. Without any such owner the chance is unknown (100 %).
 
     How figures are computed:
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .change import Change, FateCount
-from .measures import Exemption, LaterTrial
+from .exempting.measures import Exemption, LaterTrial
 from .model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from .rules import ReadinessRules
 
@@ -36,7 +36,7 @@ def decide(
         *_cost_reasons(exposure),
     ]
     if exposure.requests_matched == 0:
-        silence = "no recorded request matched this policy, so the replay says nothing about it"
+        silence = "no recorded request matched, so the replay says nothing about it"
         return (Status.NOT_READY, (*against, silence)) if against else (Status.INSUFFICIENT_EVIDENCE, (silence,))
     gaps = _evidence_gaps(exposure, fidelity, rules)
     excused = _excused(exposure)
@@ -76,7 +76,7 @@ def decide_change(
         return Status.INSUFFICIENT_EVIDENCE, (*unsure, *context)
     is_certain = not change.is_enforced or change.is_same
     if exposure.requests_matched == 0 and not is_certain:
-        silence = "no recorded request matched this policy, so the replay says nothing about the change"
+        silence = "no recorded request matched, so the replay says nothing about the change"
         return Status.INSUFFICIENT_EVIDENCE, (silence, *context)
     gaps = [] if is_certain else _evidence_gaps(exposure, fidelity, rules)
     if gaps:
@@ -270,8 +270,8 @@ def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules
             f"are unknown, at most {rules.unknown_share_max:.0%} wanted"
         )
     for agreement, agreed, compared, whose in (
-        (fidelity.agreement, fidelity.agreed, fidelity.compared, "on this policy's resources"),
-        (fidelity.own_agreement, fidelity.own_agreed, fidelity.own_compared, "of this policy"),
+        (fidelity.agreement, fidelity.agreed, fidelity.compared, "on these resources"),
+        (fidelity.own_agreement, fidelity.own_agreed, fidelity.own_compared, "of its own"),
     ):
         if agreement is not None and agreement < rules.agreement_min:
             gaps.append(
@@ -287,7 +287,7 @@ def _excused(exposure: Exposure) -> list[str]:
         return []
     return [
         f"of {exposure.requests_excused:,} of {exposure.requests_judged:,} judged requests the evaluation failed, and "
-        "failurePolicy Ignore let them pass: the policy does nothing for them"
+        "failurePolicy Ignore let them pass unchecked"
     ]
 
 
@@ -308,20 +308,18 @@ def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: L
     if not fidelity.is_compared:
         grounds.append("the replay was not compared with the recorded outcomes, so its agreement is unknown")
     elif fidelity.agreement is None:
-        grounds.append("the log recorded no outcome of any policy on these resources, so the agreement of the replay is unknown")
+        grounds.append("the log recorded no outcome on these resources, so the agreement of the replay is unknown")
     else:
-        grounds.append(
-            f"the replay agrees with {fidelity.agreed:,} of {fidelity.compared:,} recorded outcomes on this policy's resources"
-        )
+        grounds.append(f"the replay agrees with {fidelity.agreed:,} of {fidelity.compared:,} recorded outcomes on these resources")
     return grounds
 
 
 def span(days: float) -> str:
-    """A duration in words: `18.0 days`, `5.2 hours`, `4.6 minutes`."""
-    if days >= 1:
-        return f"{days:.1f} days"
-    hours = days * 24
-    return f"{hours:.1f} hours" if hours >= 1 else f"{hours * 60:.1f} minutes"
+    """A duration in words: `18.0 days`, `5.2 hours`, `4.6 minutes`, `12 seconds`."""
+    for unit, per_day in (("days", 1), ("hours", 24), ("minutes", 24 * 60)):
+        if days * per_day >= 1:
+            return f"{days * per_day:.1f} {unit}"
+    return f"{days * 86_400:.0f} seconds"
 
 
 def _count(number: int, noun: str, nouns: str = "") -> str:

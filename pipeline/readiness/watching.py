@@ -2,33 +2,38 @@
 
 A look finds the new files, the stretches of time they touch, and whether these hold other requests than before: files that
 were only merged change nothing. It replays the touched stretches as a whole, with all the history before them.
-It does not judge earlier requests again when later events tell more about them, so a report over the whole time may leave fewer
-of them unknown.
+It does not judge earlier requests again when later events tell more about them. So a report over the whole time may leave fewer of
+them unknown.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ingest.errors import InputError, LakeError
 from queries import LakeReader
 
 from ..admission.policies import PolicySet
-from ..replay import Window, plan_replay
+from ..replay import Window
+from ..runs import RunKind, RunSummary
+from ..stages.registry import VALIDATING
+from ..stages.stage import Asked, Stage, StagePlan
 from .assess import judge_units
-from .fidelity import NOT_COMPARED
+from .counting.fidelity import NOT_COMPARED
+from .exempting.manifests import Manifests
+from .exempting.trial import Note, ignored
 from .ledger import STRETCH, STRETCHES_MAX, Account, Figures, Row
-from .manifests import Manifests
 from .model import Fidelity, Status
 from .rules import ReadinessRules
 from .sql import rows_of, statement
-from .trial import Note, ignored, trial_run
+from .stage_flow import trial
 
 FORMAT = 3
 _STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)
@@ -38,6 +43,7 @@ _ATTEMPTS = 5
 _REQUESTS_FOR_WORKERS = 20_000
 # Each window has a replay of its own. Above this number it is cheaper to replay the time between windows too.
 _WINDOWS_MAX = 8
+_NO_TIME = Window(datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC))
 
 Key = tuple[str, str | None]
 
@@ -103,16 +109,17 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Watch:
-    """Policies that are watched over a lake."""
+    """Manifests that are watched over a lake, as rules by stage. With `replaces_all` roles replace all others of the cluster."""
 
     reader: LakeReader
     lake: Path
-    policies: PolicySet
+    stages: Sequence[tuple[Stage[Any, Any], Any]]
     kubernetes_version: tuple[int, int]
     rules: ReadinessRules
     fidelity: Mapping[str, Fidelity] | None = None  # None: the replay was not compared with the log
     workers: int = 1
     note: Note = ignored  # gets the policies that Hindcast failed to judge
+    replaces_all: bool = False
 
     def status(self, cursor: Cursor, key: Key) -> tuple[Status, tuple[str, ...]]:
         """The verdict on one (policy, binding) as of the last look, with its reasons."""
@@ -128,11 +135,18 @@ class Watch:
 
     def watched(self) -> list[Key]:
         """Every (policy, binding), in the order in which they were given."""
-        return [
-            (policy.name, binding.name if binding else None)
-            for policy in self.policies.policies
-            for binding in self.policies.bindings_of(policy) or (None,)
-        ]
+        return [key for stage, rules in self.stages for key in self._keys(stage, rules)]
+
+    def _keys(self, stage: Stage[Any, Any], rules: Any) -> list[Key]:
+        if isinstance(rules, PolicySet):
+            bound = ((policy.name, rules.bindings_of(policy)) for policy in rules.policies)
+            return [(name, binding.name if binding else None) for name, bindings in bound for binding in bindings or (None,)]
+        # A plan over no time names all that a stage judges by, and counts nothing.
+        return [(item.policy, item.binding) for item in self._plan(stage, rules, _NO_TIME).bindings]
+
+    def _plan(self, stage: Stage[Any, Any], rules: Any, window: Window) -> StagePlan:
+        plan: StagePlan = stage.plan(self.reader, rules, Asked(window, self.kubernetes_version, replaces_all=self.replaces_all))
+        return plan
 
     def look(self, cursor: Cursor, tell: Callable[[FirstDenial], None], keep: Callable[[Cursor], None]) -> bool:
         """Replay the events since the last look; False if the lake changed during every attempt.
@@ -144,10 +158,11 @@ class Watch:
         files, is_first = set(self.reader.files.events), cursor.is_new
         windows = list(_windows(self._touched(cursor, files - cursor.files), is_first))
         for window, digests in windows:
-            if not self._judge(window):
+            judged = self._judge(window)
+            if judged is None:
                 # Its files stay new. Windows that were replayed are not replayed again.
                 return False
-            for news in self._account(cursor, digests):
+            for news in self._account(cursor, digests, *judged):
                 if not is_first:
                     tell(news)
             if window == windows[-1][0]:
@@ -172,35 +187,51 @@ class Watch:
         found = dict(self.reader.connection.execute(statement("watch_digests"), parameters).fetchall())
         return {stretch: found[stretch] for stretch in stretches if cursor.digests.get(stretch.isoformat()) != found[stretch]}
 
-    def _judge(self, window: Window) -> bool:
-        """Replay a window into the table `outcomes`; False if the lake changes meanwhile. Raises LakeError."""
+    def _judge(self, window: Window) -> tuple[Sequence[Row], Sequence[Row]] | None:
+        """The judged requests of a window, and those over a cost limit; None if the lake changes meanwhile. Raises LakeError."""
         for _ in range(_ATTEMPTS):
-            plan = plan_replay(self.reader, self.policies, window, self.kubernetes_version)
-            workers = self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1
             try:
-                # A run over ten minutes of requests has no further use, so it is not kept.
-                with trial_run(plan, self.lake, workers, self.note) as verdicts:
-                    judge_units(self.reader.connection, str(verdicts), self.rules)
-                return True
+                found = [self._judge_stage(stage, rules, window) for stage, rules in self.stages]
+                return [row for rows, _ in found for row in rows], [row for _, rows in found for row in rows]
             except LakeError:
                 if not self.reader.refresh():
                     raise
-        return False
+        return None
 
-    def _account(self, cursor: Cursor, digests: Mapping[datetime, str]) -> list[FirstDenial]:
+    def _judge_stage(self, stage: Stage[Any, Any], rules: Any, window: Window) -> tuple[Sequence[Row], Sequence[Row]]:
+        plan = self._plan(stage, rules, window)
+
+        def walk(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+            workers = self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1
+            summary = stage.run(plan, self.lake, workers, None, kind)
+            self.note(summary.defects)
+            return summary
+
+        # A run over ten minutes of requests has no further use, so it is not kept.
+        with trial(self.lake, stage, plan, walk) as verdicts:
+            is_change = stage.name != VALIDATING.name
+            judge_units(self.reader.connection, str(verdicts), self.rules, stage.readiness.counted, is_change=is_change)
+        parameters = {"stretch_us": _STRETCH_US}
+        names = ("watch_judged", "watch_over_cost")
+        judged, over_cost = ([*rows_of(self.reader.connection, name, parameters)] for name in names)
+        return judged, over_cost
+
+    def _account(
+        self, cursor: Cursor, digests: Mapping[datetime, str], judged: Iterable[Row], over_cost: Iterable[Row]
+    ) -> list[FirstDenial]:
         stretches = {stretch.isoformat(): digest for stretch, digest in digests.items()}
         before = {key: (self.status(cursor, key)[0], account.total.requests["deny"]) for key, account in cursor.accounts.items()}
         for account in cursor.accounts.values():
             account.forget(stretches)
         told: dict[Key, FirstDenial] = {}
-        for row in rows_of(self.reader.connection, "watch_judged", {"stretch_us": _STRETCH_US}):
+        for row in judged:
             if row["stretch"].isoformat() in stretches:
                 key = (row["policy"], row["binding"])
                 was, denied = before.get(key, (Status.INSUFFICIENT_EVIDENCE, 0))
                 if row["outcome"] == "deny" and not denied and key not in told:
                     told[key] = _first_denial(row, was)
                 cursor.accounts.setdefault(key, Account()).add(row)
-        for row in rows_of(self.reader.connection, "watch_over_cost", {"stretch_us": _STRETCH_US}):
+        for row in over_cost:
             if row["stretch"].isoformat() in stretches:
                 cursor.accounts.setdefault((row["policy"], row["binding"]), Account()).add_over_cost(row)
         cursor.digests |= stretches
@@ -246,7 +277,7 @@ def _after(stretch: str) -> str:
     return (datetime.fromisoformat(stretch) + STRETCH).isoformat()
 
 
-def policies_digest(policies: PolicySet, kubernetes_version: tuple[int, int]) -> str:
-    """A digest of a set of policies: a cursor is valid only for the policies that it was made with."""
-    text = f"{kubernetes_version} {Manifests.of(policies).to_yaml()}"
+def watched_digest(policies: PolicySet | None, kubernetes_version: tuple[int, int], others: str = "") -> str:
+    """A digest of the watched manifests: a cursor is valid only for these. `others` are not policies."""
+    text = f"{kubernetes_version} {Manifests.of(policies).to_yaml() if policies is not None else ''}{others}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

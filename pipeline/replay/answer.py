@@ -15,7 +15,7 @@ from itertools import groupby
 
 import msgspec
 
-from ingest.redact import is_withheld
+from ingest.redaction.redact import is_withheld
 from queries.reach_rules import DENIAL_PREFIX
 
 from ..admission.policies.compile import CompiledPolicy

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from ..admission.policies.verdict import PolicyVerdict
 
@@ -13,4 +15,8 @@ class Collector(Protocol):
 
     def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
         """Take the verdicts on one pass of the request in a row."""
+        ...
+
+    def add_alike(self, groups: pa.Array[Any], verdicts: Sequence[Sequence[PolicyVerdict]]) -> None:
+        """Take the verdicts on the first pass of all requests, row by row from 0: those with the number in `groups`."""
         ...

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import pyarrow as pa
 
 from queries import LakeReader
 
@@ -109,6 +111,12 @@ class _Counting:
         assert isinstance(verdicts, _Rows)
         for policy, cost in verdicts.costs:
             self._books[policy].count(cost)
+
+    def add_alike(self, groups: pa.Array[Any], verdicts: Sequence[Sequence[PolicyVerdict]]) -> None:
+        """Count the first pass of the requests in all rows."""
+        numbers: list[Any] = groups.to_pylist()
+        for row, group in enumerate(numbers):
+            self.add(row, verdicts[group])
 
 
 def policy_costs(plan: ReplayPlan, lake: Path, progress: Progress = lambda done, planned: None) -> tuple[PolicyCost, ...]:

@@ -9,26 +9,27 @@ import gc
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 
 from ingest.errors import LakeError
 from queries import LakeReader
 from queries.catalog import LakeFiles
 
-from ..derived.kept import Keeping, Unit
+from ..derived.facts import facts_of
+from ..derived.inputs import KeptInputs
+from ..derived.kept import Covered, Keeping, Store
 from ..runs import RunKind, RunStore, RunSummary, StoredRun
 from ..runs.kinds import in_use
 from ..runs.merge import Merged
 from ..runs.summarize import summarize
 from ..runs.verdicts import VerdictFile
 from ..runs.window import Window, lake_digest
-from .keeping import keep_run, keeping_of, kept_folder, units_of
-from .kept_inputs import found_inputs
+from .keeping import TakenOver, classes_of, forget_older, is_present, keep_run, store_of, units_of
+from .kept_inputs import TakenInputs, keep_inputs
 from .parts import counts_of, free, read_settled
 from .plan import ReplayPlan
 from .processes import COLLECTING, share_out, stop
@@ -36,14 +37,15 @@ from .readers import open_for_replay
 from .slices import bucket_requests, partitions_of, slices_of
 from .tasks import (
     JudgeInputs,
-    JudgeSlice,
     Task,
     bucket_tasks,
     keeping_parts,
     kept_tasks,
     look_back_tasks,
     settled_parts,
+    slice_tasks,
     work_through,
+    write_touched,
 )
 from .worker import Replayer
 
@@ -72,11 +74,11 @@ def run_replay(
         held.enter_context(run.in_use())
         run.mark(kind)
         run.begin(plan.to_json())
-        crew = _Crew(plan, reader, lake, run.parts, workers)
+        crew = Crew(plan, reader, lake, run.parts, workers)
         done = 0
         for settled in crew.work():
             done += settled
-            if progress is not None:
+            if progress is not None and settled:
                 progress(done, plan.requests)
         summary = _merge(plan, run)
         run.finish(summary)
@@ -87,7 +89,7 @@ def _reader_of(plan: ReplayPlan, lake: Path) -> LakeReader:
     """A reader of the files that the plan was made over, or of files with the same content if those were merged or moved."""
     if plan.files is not None and _are_of(plan.files, lake) and plan.files.are_there():
         return open_for_replay(lake, plan.files.absolute())
-    reader = open_for_replay(lake)
+    reader = open_for_replay(lake, cluster=plan.files.cluster if plan.files else "")
     if lake_digest(reader, plan.window) == plan.lake_digest:
         return reader
     reader.close()
@@ -95,8 +97,10 @@ def _reader_of(plan: ReplayPlan, lake: Path) -> LakeReader:
 
 
 def _are_of(files: LakeFiles, lake: Path) -> bool:
-    folder = lake.absolute()
-    return all(Path(path).is_relative_to(folder) for path in files.absolute().events)
+    folder, found = lake.absolute(), files.absolute()
+    if found.lake:
+        return Path(found.lake) == folder
+    return all(Path(path).is_relative_to(folder) for path in found.events)
 
 
 @contextmanager
@@ -109,10 +113,20 @@ def _collecting_seldom() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-class _Crew:
+class Crew:
     """This process and further ones that do the tasks of a run."""
 
-    def __init__(self, plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Path, workers: int) -> None:
+    def __init__(
+        self,
+        plan: ReplayPlan,
+        reader: LakeReader,
+        lake: Path,
+        parts: Path,
+        workers: int,
+        make: Callable[[ReplayPlan, LakeReader], Replayer] = Replayer,
+    ) -> None:
+        """`make` makes the Replayer of this process."""
+        self._make = make
         self._plan = plan
         self._reader = reader
         self._lake = lake
@@ -122,40 +136,65 @@ class _Crew:
 
     def work(self) -> Iterator[int]:
         """Do all tasks that are not done, stage by stage; yields how many requests each settled, beginning with those before."""
-        plan, files, replayer = self._plan, self._reader.files.events, self._own_replayer()
-        slices = slices_of(files, plan.window, plan.part_events)
-        partitions = partitions_of(plan)
-        kept = kept_folder(self._reader)
-        keeping, covered = keeping_of(kept, *units_of(plan, replayer.names, replayer.laneless))
-        inputs = self._inputs(replayer, kept)
-        with in_use(kept) if kept and kept.is_dir() else nullcontext():
-            found = (sorted(keeping.covers), sorted(keeping.keeps), covered.groups, inputs)
-            _keep_those_of(self._parts, (slices, partitions, found))
-            yield from self._stage(kept_tasks(covered))
+        taken = self._taken_over()
+        inputs = [JudgeInputs(number, tuple(pieces)) for number, pieces in sorted(taken.inputs.pieces.items())]
+        with self._begun(taken):
+            yield from self._stage(kept_tasks(taken.covered))
             yield from self._stage(inputs)
-            keeping = self._with_inputs(keeping, replayer, kept, inputs)
-            if not all(Unit(*name, is_plain) in keeping.covers for name in replayer.names for is_plain in (False, True)):
-                yield from self._stage([JudgeSlice(each, keeping) for each in slices])
-            yield from self._stage(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
-            yield from self._stage(bucket_tasks(self._parts, partitions, bucket_requests(plan), keeping))
-            if kept:
-                keep_run(kept, self._reader, keeping, replayer, keeping_parts(self._parts))
+            yield from self._read_events(taken, [task.number for task in inputs if task.is_left(self._parts)])
 
-    def _inputs(self, replayer: Replayer, kept: Path | None) -> list[JudgeInputs]:
-        """The tasks for kept inputs. The verdicts of recorded policies may need the answer of each request, which these lack."""
-        if kept is None or self._plan.policies is None or self._plan.window.until is not None:
-            return []
-        return [JudgeInputs(number, path) for number, path in found_inputs(kept, replayer.lanes).items()]
+    def keep(self, wants_history: Callable[[Store], bool] = lambda store: True) -> Iterator[int]:
+        """Do only the tasks whose result is kept for later runs; yields after each. `wants_history` may leave out the requests that
+        need the history of their objects."""
+        taken = self._taken_over()
+        if taken.store is not None and not wants_history(taken.store):
+            taken = taken.without_history()
+        with self._begun(taken):
+            yield from self._read_events(taken, ())
 
-    def _with_inputs(self, keeping: Keeping, replayer: Replayer, kept: Path | None, inputs: Sequence[JudgeInputs]) -> Keeping:
-        """What a run leaves out and keeps, now that the kept inputs are judged."""
-        judged = {replayer.names[task.number] for task in inputs if not task.is_left(self._parts)}
-        covers = keeping.covers | {Unit(*name, True) for name in judged}
-        if kept is None or self._plan.policies is None or self._plan.window != Window():
-            return replace(keeping, covers=covers)
-        known = {task.number for task in inputs}
-        lanes = {replayer.names[number] for number, lane in enumerate(replayer.lanes) if lane is not None and number not in known}
-        return replace(keeping, covers=covers, inputs=frozenset(map(tuple, lanes)))
+    @contextmanager
+    def _begun(self, taken: TakenOver) -> Iterator[None]:
+        """The time in which a run uses the kept requests: another one may not remove them meanwhile."""
+        folder = taken.store.folder if taken.store else None
+        with in_use(folder) if folder and folder.is_dir() else nullcontext():
+            covered = (sorted(taken.covered.units), taken.covered.groups, taken.covered.touched.to_pylist())
+            kept = (covered, sorted(taken.keeps), sorted(taken.inputs.pieces.items()))
+            _keep_those_of(self._parts, (self._plan.run_id, self._reader.files.events, self._plan.part_events, kept))
+            write_touched(self._parts, taken.covered.touched)
+            yield
+        if taken.store and taken.keeps:
+            forget_older(taken.store)
+
+    def _read_events(self, taken: TakenOver, left: Collection[int]) -> Iterator[int]:
+        """Do the tasks for requests that are not kept, and keep them. `left` are classes whose kept inputs turned out not to do."""
+        plan, files, partitions = self._plan, self._reader.files.events, partitions_of(self._plan)
+        yield from self._stage(slice_tasks(taken, files, plan, left))
+        yield from self._stage(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
+        keeping = Keeping(keeps=taken.keeps)
+        yield from self._stage(bucket_tasks(self._parts, partitions, bucket_requests(plan), keeping))
+        keep_run(self._reader, taken, keeping_parts(self._parts))
+        if taken.keeps_inputs and is_present(self._reader):
+            used = [piece.path for pieces in taken.inputs.pieces.values() for piece in pieces]
+            keep_inputs(self._lake, self._own_replayer().lanes, keeping_parts(self._parts), used)
+
+    def _taken_over(self) -> TakenOver:
+        plan, replayer = self._plan, self._own_replayer()
+        facts = facts_of(self._reader)
+        store, classes = store_of(self._reader, facts), classes_of(facts)
+        wanted, may_keep = units_of(plan, replayer.names, replayer.laneless)
+        covered = store.covered(wanted) if store else Covered()
+        # The verdicts of recorded policies may need the answer of each request, which kept inputs lack.
+        takes_inputs = store is not None and plan.policies is not None and plan.window.until is None
+        inputs = KeptInputs(self._lake, self._reader.files.events) if takes_inputs else None
+        return TakenOver(
+            store,
+            covered,
+            TakenInputs(inputs, classes, replayer.lanes),
+            classes,
+            replayer.names,
+            may_keep if store else frozenset(),
+            takes_inputs and plan.window == Window(),
+        )
 
     def _stage(self, tasks: Sequence[Task]) -> Iterator[int]:
         counts = {task.name: task.done(self._parts) for task in tasks}
@@ -166,7 +205,7 @@ class _Crew:
         free(self._parts, [task.name for task in missing])
         for task in self._run(missing):
             found = task.done(self._parts)
-            if found is not None and found.requests:
+            if found is not None:
                 yield found.requests
 
     def _run(self, tasks: Sequence[Task]) -> Iterator[Task]:
@@ -180,7 +219,7 @@ class _Crew:
         except BrokenProcessPool as error:
             stop(tasks, self._parts)
             hint = (
-                "it may have run out of memory: run it again with fewer workers or a larger memory limit; what was finished is kept"
+                "it may have run out of memory: run it again with fewer workers or a larger memory limit; finished parts are kept"
             )
             raise LakeError(f"{self._lake}: a process of the replay ended before its part was done", hint) from error
         except BaseException:
@@ -206,7 +245,7 @@ class _Crew:
 
     def _own_replayer(self) -> Replayer:
         if self._replayer is None:
-            self._replayer = Replayer(self._plan, self._reader)
+            self._replayer = self._make(self._plan, self._reader)
         return self._replayer
 
 

@@ -1,7 +1,8 @@
 """What a replay takes from the kept admission requests of a lake, and what it keeps for later ones.
 
 Reconstruction takes most of the time of a replay, and no policy decides about its result. So a replay of everything keeps the
-requests that needed history, and later ones judge the kept rows: see pipeline/derived.
+requests that needed history, and later ones judge the kept rows: see pipeline/derived. Of the objects that new events touch, the
+requests are read and kept again.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -18,14 +20,17 @@ import pyarrow as pa
 from ingest.errors import LakeError
 from ingest.lake import Lake
 from queries import LakeReader
+from queries.lake import files_of
 
 from ..derived.admissions import ADMISSIONS, Kept, Outcome, kept_of, kept_rows
-from ..derived.facts import facts_of
-from ..derived.kept import Covered, Keeping, Unit, covered, folder_of, publish
+from ..derived.facts import LakeFacts
+from ..derived.inputs import Class
+from ..derived.kept import Covered, Groups, Keeping, Store, Unit, ground_of, may_be_kept, read_groups, untouched
+from ..derived.touched import objects_of, totals
 from ..runs.kinds import unused
 from ..runs.window import Window, object_digest
-from .kept_inputs import InputKeeper, keep_inputs
-from .lanes import Lane, LaneName
+from .kept_inputs import InputKeeper, TakenInputs
+from .lanes import LaneName
 from .plan import ReplayPlan
 from .planning import lane_name
 
@@ -35,12 +40,20 @@ _OF_STORED = ("update", "patch", "delete")
 _LEFT_OUT = b"hindcast.left_out"
 
 
-def kept_folder(reader: LakeReader) -> Path | None:
-    """Where the admission requests of the content that a reader reads are kept; None for files without a lake."""
+def store_of(reader: LakeReader, facts: LakeFacts) -> Store | None:
+    """The kept admission requests for the content that a reader reads; None for files without a lake."""
     if not reader.files.lake:
         return None
-    facts = facts_of(reader)
-    return folder_of(reader.files.lake, (facts.events, facts.keys, facts.content, object_digest(reader)))
+    ground = ground_of(reader.files.lake, (object_digest(reader), facts.definitions), reader.files.cluster)
+    return Store(ground, facts.state, lambda: totals(objects_of(reader).values()))
+
+
+def classes_of(facts: LakeFacts) -> dict[str, frozenset[Class]]:
+    """The classes of the requests in each file of events."""
+    return {
+        path: frozenset(Class(*(row[name] or "" for name in Class._fields)) for row in each.classes)
+        for path, each in facts.files.items()
+    }
 
 
 def units_of(
@@ -54,7 +67,7 @@ def units_of(
     if plan.window.until is not None:
         return frozenset(), frozenset()
     every = {Unit(*name, False) for name in names} | {Unit(*name, True) for name in laneless}
-    wanted = frozenset(unit for unit in every if unit.verb != "deletecollection")
+    wanted = frozenset(unit for unit in every if may_be_kept(unit))
     if plan.window != Window():
         return wanted, frozenset()
     # Where no policy looks at old objects, a run does not look them up, so the row would lack them.
@@ -64,24 +77,64 @@ def units_of(
     )
 
 
-def keeping_of(folder: Path | None, wanted: frozenset[Unit], may_keep: frozenset[Unit]) -> tuple[Keeping, Covered]:
-    """What is kept of the wanted units, and what a run keeps in addition."""
-    if folder is None:
-        return Keeping(), Covered()
-    found = covered(folder, wanted)
-    return Keeping(found.units, may_keep - found.units), found
+@dataclass(frozen=True)
+class TakenOver:
+    """What a run takes over, and what it may keep.
+
+    `classes` are those of each file of events, `names` those of the run. `may_keep` are the units, and `keeps_inputs` says whether
+    inputs are kept as well.
+    """
+
+    store: Store | None
+    covered: Covered
+    inputs: TakenInputs
+    classes: Mapping[str, Collection[Class]]
+    names: Sequence[LaneName]
+    may_keep: frozenset[Unit]
+    keeps_inputs: bool
+
+    @property
+    def keeps(self) -> frozenset[Unit]:
+        """The units that are kept: those that were not yet, and all others if events have touched their objects since."""
+        return self.may_keep if len(self.covered.touched) else self.may_keep - self.covered.units
+
+    def keeping(self, file: str, left: Collection[int]) -> Keeping | None:
+        """What a run leaves out of a file of events; None if it need not read the file at all.
+
+        `left` are the classes whose kept inputs turned out not to do, by number.
+        """
+        of_inputs = {Unit(*self.names[number], True) for number in self.inputs.covers(file) - set(left)}
+        covers = self.covered.units | of_inputs
+        renews = self.covered.units - of_inputs if len(self.covered.touched) else frozenset()
+        here = [name for name in self.names if Class(*name) in self.classes.get(file, ())]
+        units = {Unit(*name, is_plain) for name in here for is_plain in (False, True)}
+        if units <= covers and not units & renews:
+            return None
+        return Keeping(covers, renews, self.keeps)
+
+    def without_history(self) -> TakenOver:
+        """The same, but the requests that need history are neither read nor kept."""
+        covered = Covered(frozenset(Unit(*name, False) for name in self.names))
+        return replace(self, covered=covered, may_keep=frozenset())
+
+    def lacks(self, file: str) -> frozenset[int]:
+        """The classes of a file of events whose inputs a run keeps, by number."""
+        return self.inputs.lacks(file) if self.keeps_inputs else frozenset()
 
 
 class Keeper:
     """Collects the requests of one part of a run that will be kept."""
 
-    def __init__(self, keeping: Keeping, names: Sequence[LaneName], columns: Mapping[int, Sequence[str]]) -> None:
-        """`columns` are those of the record that policies read, by the number of the class."""
+    def __init__(
+        self, keeping: Keeping, names: Sequence[LaneName], columns: Mapping[int, Sequence[str]], files: Sequence[str] = ()
+    ) -> None:
+        """`columns` are those of the record that policies read, by the number of the class. `files` are those of the part: the
+        inputs of a single file are kept."""
         units = ((number, Unit(*name, is_plain)) for number, name in enumerate(names) for is_plain in (False, True))
         self._wanted = {(number, unit.is_plain) for number, unit in units if unit in keeping.keeps}
         self._left_out: set[tuple[int, bool]] = set()
         self._tables: list[pa.Table] = []
-        self.inputs = InputKeeper([number for number, name in enumerate(names) if name in keeping.inputs], columns)
+        self.inputs = InputKeeper(files[0], keeping.inputs, columns) if len(files) == 1 else InputKeeper("", (), columns)
 
     def wanted(self, batch: pa.RecordBatch) -> list[bool]:
         """For each row of a batch whether it will be kept."""
@@ -120,32 +173,17 @@ def _pairs(batch: pa.RecordBatch) -> list[tuple[int, bool]]:
     return list(zip(numbers, plains, strict=True))
 
 
-class Numbered(Protocol):
-    """The classes of a run, by their numbers."""
-
-    names: list[LaneName]
-
-    @property
-    def lanes(self) -> Sequence[Lane | None]:
-        """The lane of each class."""
-        ...
-
-
-def keep_run(folder: Path, reader: LakeReader, keeping: Keeping, classes: Numbered, parts: Sequence[Path]) -> None:
-    """Keep what all parts of a finished run collected. A lake that has changed meanwhile, or cannot be written, keeps nothing."""
-    if not (keeping.keeps or keeping.inputs) or not is_present(reader):
+def keep_run(reader: LakeReader, taken: TakenOver, parts: Sequence[Path]) -> None:
+    """Keep the requests that all parts of a finished run collected. A lake that has changed meanwhile, or cannot be written, keeps
+    nothing."""
+    if taken.store is None or not taken.keeps or not is_present(reader):
         return
-    if keeping.inputs:
-        numbers = [number for number, name in enumerate(classes.names) if name in keeping.inputs]
-        keep_inputs(folder, classes.lanes, numbers, parts, sum(Path(path).stat().st_size for path in reader.files.events))
-    if keeping.keeps:
-        _keep_requests(folder, keeping, classes.names, parts)
+    _keep_requests(taken.store, taken, parts)
     if not is_present(reader):  # retention may have come first
-        shutil.rmtree(folder, ignore_errors=True)
-    _forget_others(folder)
+        shutil.rmtree(taken.store.folder, ignore_errors=True)
 
 
-def _keep_requests(folder: Path, keeping: Keeping, names: Sequence[LaneName], parts: Iterable[Path]) -> None:
+def _keep_requests(store: Store, taken: TakenOver, parts: Iterable[Path]) -> None:
     tables: list[pa.Table] = []
     left_out: set[tuple[int, bool]] = set()
     for part in parts:
@@ -156,10 +194,21 @@ def _keep_requests(folder: Path, keeping: Keeping, names: Sequence[LaneName], pa
                 left_out.update(msgspec.json.decode(told, type=list[tuple[int, bool]]))
         except (OSError, pa.ArrowException):
             return
-    numbers = {name: number for number, name in enumerate(names)}
-    units = [unit for unit in sorted(keeping.keeps) if (numbers[LaneName(*unit[:-1])], unit.is_plain) not in left_out]
+    numbers = {name: number for number, name in enumerate(taken.names)}
+    units = [unit for unit in sorted(taken.keeps) if (numbers[LaneName(*unit[:-1])], unit.is_plain) not in left_out]
     if units:
-        publish(folder, units, [numbers[LaneName(*unit[:-1])] for unit in units], tables)
+        for groups in taken.covered.groups:
+            if groups.unit in units:
+                tables += _carried(groups, numbers[LaneName(*groups.unit[:-1])], taken.covered.touched)
+        store.publish(units, [numbers[LaneName(*unit[:-1])] for unit in units], tables)
+
+
+def _carried(groups: Groups, number: int, objects: pa.Array[Any]) -> Iterable[pa.Table]:
+    """The kept rows of objects that were not touched, with the number that their class has now."""
+    for batch in read_groups(groups):
+        rows = untouched(batch, objects)
+        numbers = pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows)
+        yield pa.Table.from_batches([rows.set_column(0, ADMISSIONS.field("class"), numbers)], ADMISSIONS)
 
 
 def is_present(reader: LakeReader) -> bool:
@@ -169,18 +218,18 @@ def is_present(reader: LakeReader) -> bool:
     except LakeError:
         return False
     try:
-        present = [str(lake.path / file.path) for file in lake.manifest.files("events")]
-        objects = [str(path) for path in lake.files("objects")]
+        present = files_of(lake, reader.files.cluster)
     finally:
         lake.close()
-    return (present, objects) == (list(reader.files.events), list(reader.files.objects))
+    return (present.events, present.objects) == (reader.files.events, reader.files.objects)
 
 
-def _forget_others(folder: Path) -> None:
-    """Remove the folders of other states of the lake, unless a run reads them."""
+def forget_older(store: Store) -> None:
+    """Remove what newer kept requests replace, unless a run reads it."""
     with suppress(OSError):
-        for other in folder.parent.iterdir():
-            if other != folder:
-                with unused(other) as is_free:
-                    if is_free:
-                        shutil.rmtree(other, ignore_errors=True)
+        for other in store.folder.parent.iterdir():
+            with unused(other) as is_free:
+                if is_free and other != store.folder:
+                    shutil.rmtree(other, ignore_errors=True)
+                elif is_free:
+                    store.forget_older()

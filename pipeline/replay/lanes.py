@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from ..admission.policies.dispatch import CompiledSet
-from ..cel.projection import decoder
+from ..cel.projection import decode, decoder
 from ..cel.readset import Reads, ReadSet
 from ..history.event import effective_user
 from ..history.kinds import kind_of
@@ -52,6 +52,20 @@ _CONSTANT_PARTS = frozenset(
 Key: TypeAlias = tuple[object, ...]
 
 
+class Parted(NamedTuple):
+    """The fields that are read of an object: JSON without the object's name, and that name; None where it stays in the JSON."""
+
+    text: bytes
+    name: str | None
+
+    def joined(self) -> Object:
+        """The fields as values."""
+        value: Object = decode(self.text)
+        if self.name is not None:
+            value["metadata"]["name"] = self.name
+        return value
+
+
 class LaneName(NamedTuple):
     """The requests of a lane: see `planned.sql` for the conditions on them."""
 
@@ -75,6 +89,8 @@ class Lane:
         self._names_object = "name" in self.columns
         self._has_object_selector = has_object_selector
         self.reads = _with_identity(reads.of("object"), self._names_object)
+        # Most names are of one object, so they are kept apart from the fields that many objects share.
+        self.reads_name = _reads_name_alone(self.reads)
         self._decode = decoder(self.reads)
 
     def value(self, response: str) -> Object | None:
@@ -91,9 +107,22 @@ class Lane:
         is_other = kind == "Status" or kind.endswith("List") or version.startswith("meta.k8s.io/")
         return None if is_other else value
 
-    def key(self, value: Object, is_created: bool, namespace: str | None, epoch: int, columns: tuple[object, ...]) -> Key:
+    def cut(self, text: str) -> bytes:
+        """The fields that are read, as JSON, of a text that holds at least these."""
+        return _encode(self._decode(text))
+
+    def parted(self, value: Object) -> Parted:
+        """The fields that are read of an object, with the object's name apart from the others."""
+        metadata = value["metadata"]
+        name = metadata.get("name") if self.reads_name else None
+        if name.__class__ is not str:
+            return Parted(_encode(value), None)
+        others = {key: each for key, each in metadata.items() if key != "name"}
+        return Parted(_encode({**value, "metadata": others}), name)
+
+    def key(self, parted: Parted, is_created: bool, namespace: str | None, epoch: int, columns: tuple[object, ...]) -> Key:
         """Requests of this lane with equal keys have equal verdicts. `epoch` stands for the state of the cluster around them."""
-        return (self.name, is_created, namespace, epoch, columns, _encode(value))
+        return (self.name, is_created, namespace, epoch, columns, parted)
 
     def request(self, value: Object, row: Mapping[str, Any]) -> AdmissionRequest:
         """The admission request, with only the fields that policies read. `row` has the columns of `planned.sql` without bodies."""
@@ -178,6 +207,12 @@ def _columns(request: Reads) -> tuple[str, ...]:
         names = _USER_COLUMNS["username"] if narrow else _COLUMNS_OF[part]
         columns |= dict.fromkeys(names)
     return tuple(columns)
+
+
+def _reads_name_alone(reads: Reads) -> bool:
+    """Whether the name of the object is read, but not as one of all the fields of its metadata."""
+    metadata = reads.fields["metadata"]
+    return "name" in metadata.fields and not any(each.whole or each.elements is not None for each in (reads, metadata))
 
 
 def _with_identity(reads: Reads, names_object: bool) -> Reads:

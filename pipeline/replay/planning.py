@@ -16,7 +16,7 @@ from ..admission.policies.due import Entry
 from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
 from ..derived.facts import facts_of
-from ..derived.kept import Keeping, Unit
+from ..derived.kept import NONE, Keeping, Unit
 from ..runs.window import Window, lake_digest
 from .lanes import LaneName, reads_version
 from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass
@@ -176,10 +176,12 @@ def _requests(recorded: Iterable[_Recorded], concerned: Iterable[RequestClass]) 
     return sum(each.item.requests for each in recorded if each.is_final and lane_name(each.item) in lanes)
 
 
-def register_classes(reader: LakeReader, classes: Iterable[RequestClass], keeping: Keeping) -> list[LaneName]:
+def register_classes(
+    reader: LakeReader, classes: Iterable[RequestClass], keeping: Keeping, touched: pa.Array[Any] = NONE
+) -> list[LaneName]:
     """Make the planned classes known to the reader's SQL, as a table `planned_classes`. Returns them by their number in it.
 
-    `keeping` says which of their requests are not read, because they are kept.
+    `keeping` says which of their requests are not read, because they are kept, or only for the objects in `touched`.
     """
     old_objects: dict[LaneName, bool] = {}
     for item in classes:
@@ -188,14 +190,21 @@ def register_classes(reader: LakeReader, classes: Iterable[RequestClass], keepin
     columns: dict[str, pa.Array[Any]] = {
         name: pa.array([key[position] for key in old_objects], pa.string()) for position, name in enumerate(LaneName._fields)
     }
-    plain, others = ([Unit(*key, is_plain) for key in old_objects] for is_plain in (True, False))
     columns |= {
         "class": pa.array(range(len(old_objects)), pa.int32()),
         "reads_old_object": pa.array(old_objects.values(), pa.bool_()),
-        "reads_plain": pa.array([unit not in keeping.covers for unit in plain], pa.bool_()),
-        "reads_others": pa.array([unit not in keeping.covers for unit in others], pa.bool_()),
+        "reads_plain": pa.array([_reading(Unit(*key, True), keeping) for key in old_objects], pa.string()),
+        "reads_others": pa.array([_reading(Unit(*key, False), keeping) for key in old_objects], pa.string()),
     }
-    reader.connection.register("given_classes", pa.table(columns))
-    reader.connection.execute("CREATE OR REPLACE TEMP TABLE planned_classes AS FROM given_classes")
-    reader.connection.unregister("given_classes")
+    for name, table in (("planned_classes", pa.table(columns)), ("touched", pa.table({"object": touched}))):
+        reader.connection.register("given", table)
+        reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM given")
+        reader.connection.unregister("given")
     return list(old_objects)
+
+
+def _reading(unit: Unit, keeping: Keeping) -> str:
+    """Which requests of a unit are read, as planned.sql names it."""
+    if unit not in keeping.covers:
+        return "all"
+    return "touched" if unit in keeping.renews else "none"

@@ -26,7 +26,7 @@ from ingest.lake import Lake
 from queries import LakeReader
 from queries.catalog import LakeFiles
 
-from ..cel.syntax import prepare_parser
+from ..cel.syntax.parse import prepare_parser
 from .lifetime import end_with_parent
 from .parts import take
 from .plan import PART_EVENTS, ReplayPlan

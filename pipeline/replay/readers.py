@@ -11,21 +11,23 @@ from ..derived.sql import statement as derived_statement
 from ..runs.sql import statement as run_statement
 from .sql import statement
 
-# What `facts_of` asks, too.
+# What `facts_of` and `objects_of` ask, too.
 _OF_RUNS = [
     "admission_classes",
-    derived_statement("file_facts"),
+    *(derived_statement(name) for name in ("file_facts", "file_objects")),
     *(run_statement(name) for name in ("digest", "object_digest", "horizon")),
 ]
 _OF_PLANS = ("authorizers",)
 _OF_REPLAYS = ("history_events", "history_objects", "planned", "past_writes", "spans")
 
 
-def open_for_plan(lake: Path, files: LakeFiles | None = None) -> LakeReader:
-    """A reader for plan_replay, over these files or the present ones. Raises LakeError if the lake does not exist."""
-    return open_lake(lake, texts=[*_OF_RUNS, *map(statement, _OF_PLANS)], files=files)
+def open_for_plan(lake: Path, files: LakeFiles | None = None, cluster: str = "") -> LakeReader:
+    """A reader for plan_replay, over these files or the present ones, also of one cluster alone. Raises LakeError if the lake does
+    not exist."""
+    return open_lake(lake, texts=[*_OF_RUNS, *map(statement, _OF_PLANS)], files=files, cluster=cluster)
 
 
-def open_for_replay(lake: Path, files: LakeFiles | None = None) -> LakeReader:
-    """A reader for one of several Replayers, over these files or the present ones. Raises LakeError if the lake does not exist."""
-    return open_lake(lake, threads=1, texts=[*_OF_RUNS, *map(statement, _OF_REPLAYS)], files=files)
+def open_for_replay(lake: Path, files: LakeFiles | None = None, cluster: str = "") -> LakeReader:
+    """A reader for one of several Replayers, over these files or the present ones, also of one cluster alone. Raises LakeError if
+    the lake does not exist."""
+    return open_lake(lake, threads=1, texts=[*_OF_RUNS, *map(statement, _OF_REPLAYS)], files=files, cluster=cluster)

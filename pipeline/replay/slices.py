@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
@@ -23,6 +22,8 @@ from .plan import ReplayPlan
 
 # More partitions would make many small writes for each slice.
 _PARTITIONS_MAX = 256
+# Files with at most this part of a slice's events share one. The inputs of a file are kept if it has slices of its own.
+_SHARED = 10
 # A bucket holds fewer requests than a slice has events, because each request needs the versions of its object too.
 _EVENTS_PER_BUCKETED = 10
 
@@ -69,7 +70,7 @@ def slices_of(files: Iterable[str], window: Window, events_max: int) -> tuple[Sl
 
 def _within(files: Iterable[str], window: Window) -> Iterator[_File]:
     for path in files:
-        footer = read_footer(Path(path))
+        footer = read_footer(path)
         if footer.num_rows and _may_hold(footer, window):
             yield _File(path, footer.num_rows)
 
@@ -102,8 +103,11 @@ def _ranges(files: Iterable[_File], events_max: int) -> Iterator[tuple[tuple[str
         if pending and sum(each.rows for each in pending) + file.rows > events_max:
             yield tuple(each.path for each in pending), None
             pending = []
-        if file.rows <= events_max:
+        if file.rows <= events_max // _SHARED:
             pending.append(file)
+            continue
+        if file.rows <= events_max:
+            yield (file.path,), None
             continue
         for first in range(0, file.rows, events_max):
             yield (file.path,), (first, min(first + events_max, file.rows))

@@ -7,20 +7,23 @@ are found, slice by slice. Last, the requests that wait for this history are jud
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from queries import LakeReader
 
-from ..derived.kept import Covered, Groups, Keeping
+from ..derived.inputs import Piece
+from ..derived.kept import NONE, Covered, Groups, Keeping
+from ..derived.touched import one_chunk
 from ..runs.verdicts import VerdictBuilder
 from ..runs.window import Window
 from .collector import Collector
 from .earlier import ASKED
+from .keeping import TakenOver
 from .parts import Counts, counts_of, making, take, write_settled
 from .plan import ReplayPlan
 from .shelf import ShelfWriter, entries, read_shelf
@@ -32,6 +35,8 @@ _SLICE, _PAST, _BUCKET, _KEPT, _KEPT_INPUTS = "slice-", "past-", "bucket-", "kep
 _LEFT = "left"
 _WAITING, _WRITES, _ASKED = "waiting", "writes", "asked.arrow"
 _NOTHING_KEPT = Keeping()
+_TOUCHED = "touched.arrow"
+_OBJECTS = pa.schema([pa.field("object", pa.uint64())])
 
 
 class Task(Protocol):
@@ -77,7 +82,7 @@ class JudgeSlice:
 
     def walk(self, replayer: Replayer, collector: Collector, folder: Path) -> Walk:
         """Give the verdicts to the collector, and keep the waiting requests in a folder."""
-        keeper = replayer.use(self.keeping)
+        keeper = replayer.use(self.keeping, read_touched(folder.parent), self.slice.files)
         with ShelfWriter(folder, _WAITING) as shelf:
             walk, asked = replayer.walk_slice(self.slice, collector, shelf, keeper)
         _write_asked(folder, asked)
@@ -131,7 +136,7 @@ class JudgeBucket:
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
         """Give the verdicts to the collector, and write the requests that are kept into a folder."""
-        keeper = replayer.use(self.keeping)
+        keeper = replayer.use(self.keeping, read_touched(parts))
         waiting = self._read(parts, _SLICE, _WAITING)
         walk = replayer.walk_waiting(waiting, lambda: self._read(parts, _PAST, _WRITES), collector, keeper)
         keeper.write(folder)
@@ -162,7 +167,7 @@ class JudgeKept:
         """See Task."""
         builder = VerdictBuilder()
         with making(parts, self.name) as folder:
-            write_settled(replayer.walk_kept(self.groups, builder).settled(builder), folder)
+            write_settled(replayer.walk_kept(self.groups, read_touched(parts), builder).settled(builder), folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +175,7 @@ class JudgeInputs:
     """Judges the kept inputs of a class of plain requests; `is_left` if events have to be read instead."""
 
     number: int
-    path: Path
+    pieces: tuple[Piece, ...]
 
     @property
     def name(self) -> str:
@@ -189,7 +194,7 @@ class JudgeInputs:
         """See Task."""
         builder = VerdictBuilder()
         with making(parts, self.name) as folder:
-            walk = replayer.walk_inputs(self.number, self.path, builder)
+            walk = replayer.walk_inputs(self.number, self.pieces, builder)
             if walk is None:
                 (folder / _LEFT).touch()
                 walk, builder = Walk(builder), VerdictBuilder()
@@ -199,6 +204,21 @@ class JudgeInputs:
 def kept_tasks(covered: Covered) -> list[JudgeKept]:
     """The tasks for the requests that are kept."""
     return [JudgeKept(index, groups) for index, groups in enumerate(covered.groups)]
+
+
+def slice_tasks(taken: TakenOver, files: Iterable[str], plan: ReplayPlan, left: Collection[int] = ()) -> list[JudgeSlice]:
+    """The tasks for the requests that have to be read from events. `left` are classes whose kept inputs turned out not to do."""
+    alike: dict[Keeping, list[str]] = {}
+    for file in files:
+        keeping = taken.keeping(file, left)
+        if keeping is not None:
+            alike.setdefault(keeping, []).append(file)
+    found: list[JudgeSlice] = []
+    for keeping, chosen in alike.items():
+        for each in slices_of(chosen, plan.window, plan.part_events):
+            lacks = taken.lacks(each.files[0]) if len(each.files) == 1 else frozenset()
+            found.append(JudgeSlice(replace(each, index=len(found)), replace(keeping, inputs=lacks)))
+    return found
 
 
 def look_back_tasks(parts: Path, every: Iterable[Slice]) -> list[LookBack]:
@@ -247,6 +267,21 @@ def settled_parts(parts: Path) -> list[Path]:
 def keeping_parts(parts: Path) -> list[Path]:
     """The parts that hold requests to be kept."""
     return [*parts_of(parts, _SLICE), *parts_of(parts, _BUCKET)]
+
+
+def write_touched(parts: Path, objects: pa.Array[Any]) -> None:
+    """Tell all tasks of a run for which objects kept requests do not count any more."""
+    with pa.ipc.new_file(str(parts / _TOUCHED), _OBJECTS) as file:
+        file.write_table(pa.table([objects], schema=_OBJECTS))
+
+
+def read_touched(parts: Path) -> pa.Array[Any]:
+    """The objects for which kept requests do not count any more."""
+    try:
+        with pa.ipc.open_file(str(parts / _TOUCHED)) as file:
+            return one_chunk(file.read_all()["object"])
+    except FileNotFoundError:
+        return NONE
 
 
 def _read_asked(folder: Path) -> pa.Table:

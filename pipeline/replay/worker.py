@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -21,8 +20,8 @@ from ..admission.policies import Decision, PolicySet, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
 from ..derived.admissions import Outcome, outcome_of_row
-from ..derived.inputs import read_inputs
-from ..derived.kept import Groups, Keeping, read_groups
+from ..derived.inputs import Piece, read_inputs
+from ..derived.kept import NONE, Groups, Keeping, read_groups, untouched
 from ..history.event import TOO_DEEP, BodyKind, Event, body_kind, head_of
 from ..history.fitness import shows_objects, unfit_body
 from ..history.in_force import CHANGE_DELAY
@@ -36,7 +35,7 @@ from ..runs.window import Window
 from .collector import Collector
 from .earlier import EarlierVersions, asked_of, asked_table
 from .keeping import Keeper
-from .lanes import Lane, LaneName
+from .lanes import Lane, LaneName, lane_of
 from .parts import Settled
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
 from .plan import ReplayPlan
@@ -46,6 +45,7 @@ from .remembered import Remembered
 from .shelf import ShelfWriter
 from .slices import Slice, partitions_of
 from .sql import statement
+from .waiting import groups_of
 from .worlds import Worlds
 
 # The verdicts of each pass of a request.
@@ -55,8 +55,6 @@ JudgedPasses: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplaye
 _UNFIT = (AttributeError, TypeError, KeyError, IndexError, ValueError)
 # Bodies are read as deep as the stack allows: a body that a sink could read may be too deep here.
 _UNREAD: Any = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
-# Requests that wait for the history of their objects are judged when they are this large together.
-WAITING_BYTES_MAX = 256 * 1024 * 1024
 _IDENTITY_SCHEMA = pa.schema([JUDGED.field(name).with_nullable(True) for name in IDENTITY])
 
 
@@ -77,6 +75,11 @@ class Walk:
         self.rows += batch.num_rows
         return first
 
+    def count_reasons(self, reasons: pa.Array[Any]) -> None:
+        """Count the reasons why requests are not evaluated; null where they are."""
+        found: Any = pc.value_counts(reasons.drop_null())
+        self.not_evaluated.update({each["values"].as_py(): each["counts"].as_py() for each in found})
+
     def settled(self, builder: VerdictBuilder) -> Settled:
         """The outcomes of the requests, with the tables of the builder."""
         requests = pa.Table.from_batches(self.read, _IDENTITY_SCHEMA)
@@ -88,9 +91,16 @@ class Replayer:
     """The data of one worker while it walks a run: the lake, the policies and the history of the cluster."""
 
     def __init__(
-        self, plan: ReplayPlan, reader: LakeReader, around: Callable[[Policies], Policies] = lambda policies: policies
+        self,
+        plan: ReplayPlan,
+        reader: LakeReader,
+        around: Callable[[Policies], Policies] = lambda policies: policies,
+        lanes: Callable[[LaneName], Lane | None] | None = None,
     ) -> None:
-        """`around` may wrap the plan's policies, to compute more than verdicts, such as costs."""
+        """`around` may wrap the plan's policies, to compute more than verdicts, such as costs.
+
+        With `lanes`, nothing is judged: the requests are read only to keep what they hold for the fields of these lanes.
+        """
         self._window = plan.window
         self._partitions = partitions_of(plan)
         self._reader = reader
@@ -103,7 +113,9 @@ class Replayer:
         self._narrow = self._sessions.enter_context(reader.session())
         self._classes, self._keeping = plan.classes, Keeping()
         self.names = register_classes(self._narrow, plan.classes, self._keeping)
-        self._remembered = Remembered(self.names, self._policies, self._worlds, self._rbac)
+        self._judges = lanes is None
+        chosen = [lane_of(name, self._policies.considered) if lanes is None else lanes(name) for name in self.names]
+        self._remembered = Remembered(chosen, self._policies, self._worlds, self._rbac, self._judges)
         self._earlier = EarlierVersions(plan, self._sessions.enter_context(reader.session()), self._history)
 
     @property
@@ -116,13 +128,16 @@ class Replayer:
         """The classes without a lane: each of their requests needs history."""
         return frozenset(name for name, lane in zip(self.names, self._remembered.lanes, strict=True) if lane is None)
 
-    def use(self, keeping: Keeping) -> Keeper:
-        """Leave out the requests that are kept. Returns the collector of those that a part keeps."""
+    def use(self, keeping: Keeping, touched: pa.Array[Any] = NONE, files: Sequence[str] = ()) -> Keeper:
+        """Leave out the requests that are kept, but for those of touched objects. Returns the collector of those that a part keeps.
+
+        `files` are the files of events of the part.
+        """
         if keeping != self._keeping:
-            register_classes(self._narrow, self._classes, keeping)
+            register_classes(self._narrow, self._classes, keeping, touched)
             self._keeping = keeping
         columns = {number: lane.columns for number, lane in enumerate(self.lanes) if lane is not None}
-        return Keeper(keeping, self.names, columns)
+        return Keeper(keeping, self.names, columns, files)
 
     def walk_slice(self, part: Slice, builder: Collector, waiting: ShelfWriter, keeper: Keeper) -> tuple[Walk, pa.Table]:
         """Give the builder the verdicts on the requests of a slice, and shelve the requests that need more than their own record.
@@ -168,48 +183,42 @@ class Replayer:
         It calls `writes` once for every WAITING_BYTES_MAX of requests.
         """
         walk = Walk(builder)
-        held: list[pa.RecordBatch] = []
-        held_bytes = 0
-        for batch in waiting:
-            held.append(batch)
-            held_bytes += batch.nbytes
-            if held_bytes > WAITING_BYTES_MAX:
-                self._judge_waiting(held, writes(), walk, keeper)
-                held, held_bytes = [], 0
-        if held:
+        for held in groups_of(waiting):
             self._judge_waiting(held, writes(), walk, keeper)
         return walk
 
-    def walk_kept(self, kept: Groups, builder: Collector) -> Walk:
-        """Give the builder the verdicts on kept requests. Raises LakeError if their file is gone."""
+    def walk_kept(self, kept: Groups, touched: pa.Array[Any], builder: Collector) -> Walk:
+        """Give the builder the verdicts on kept requests for objects that were not touched since. Raises LakeError if their file is
+        gone."""
         walk = Walk(builder)
         since = self._window.since
-        for batch in read_groups(kept):
+        for each in read_groups(kept):
+            batch = untouched(each, touched)
             if since is not None:
                 batch = batch.filter(pc.greater_equal(batch.column("ts"), pa.scalar(since, batch.schema.field("ts").type)))
+            is_evaluated: Any = pc.is_null(batch.column("reason"))
+            walk.count_reasons(batch.column("reason"))
             first = walk.add(batch)
-            for index, row in enumerate(rows_of(batch), first):
+            places = pc.indices_nonzero(is_evaluated)
+            for index, row in zip(places.to_pylist(), rows_of(batch.take(places)), strict=True):
                 event, outcome = outcome_of_row(row)
-                self._settle(walk, index, event, outcome, row["unfit"])
+                self._settle(walk, first + index, event, outcome, row["unfit"])
         return walk
 
-    def walk_inputs(self, number: int, path: Path, builder: Collector) -> Walk | None:
+    def walk_inputs(self, number: int, pieces: Sequence[Piece], builder: Collector) -> Walk | None:
         """Give the builder the verdicts on the kept inputs of a lane; None if the events of its requests must be read."""
         try:
-            inputs = read_inputs(path)
+            inputs = read_inputs(pieces, self._remembered.columns_of(number))
         except (OSError, pa.ArrowException):
             return None
         if self._window.since is not None:
             moments = pa.scalar(self._window.since, inputs.schema.field("ts").type)
             inputs = inputs.filter(pc.greater_equal(inputs["ts"], moments)).combine_chunks()
-        found = self._remembered.take_kept(number, inputs)
-        if found is None:
+        if inputs.num_rows and not self._remembered.take_kept(number, inputs, builder):
             return None
         walk = Walk(builder)
         for batch in inputs.select(IDENTITY).to_batches():
             walk.add(batch)
-        for row, verdicts in enumerate(found):
-            builder.add(row, verdicts)
         return walk
 
     def close(self) -> None:
@@ -251,6 +260,8 @@ class Replayer:
         found: JudgedPasses
         if isinstance(outcome, NotReplayed):
             found = outcome
+        elif not self._judges:
+            return
         else:
             judge: Callable[[], JudgedPasses] = partial(self._judge, event, outcome, unfit)
             found = on_fresh_stack(judge, _UNREAD)

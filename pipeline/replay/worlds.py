@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..history.in_force import CHANGE_DELAY
 from ..history.world import LogHistory
@@ -17,6 +18,8 @@ from .past import EPOCH
 
 T = TypeVar("T")
 _MICROSECOND = timedelta(microseconds=1)
+# Up to so many changes of a cluster, it takes less time to compare all moments with each than to look each moment up.
+_CHANGES_MAX = 64
 
 
 class Worlds:
@@ -43,8 +46,20 @@ class Worlds:
             world = self._worlds[key] = RememberedWorld(self._history.at(cluster, ts))
         return world
 
+    def epochs_in(self, cluster: str, moments: pa.Array[Any]) -> pa.Array[Any]:
+        """For each timestamp with microseconds a number that is the same where the world of the cluster and its roles are."""
+        times: Any = moments.cast(pa.int64())
+        bounds: Any = pc.min_max(times)
+        first, last = (self._epoch(cluster, bounds[end].as_py() or 0) for end in ("min", "max"))
+        if last - first > _CHANGES_MAX:
+            return pa.array([self._epoch(cluster, ts) for ts in times.to_pylist()], pa.int32())
+        found: pa.Array[Any] = pa.repeat(pa.scalar(first, pa.int32()), len(times))
+        for change in self._changes.get(cluster, [])[first:last]:
+            found = pc.add(found, pc.greater_equal(times, pa.scalar(change, pa.int64())).cast(pa.int32()))
+        return found
+
     def epochs(self, clusters: pa.Array[Any], moments: pa.Array[Any]) -> list[int]:
-        """For each (cluster, timestamp with microseconds) a number that is the same where the world and its roles are."""
+        """As `epochs_in`, of requests in several clusters, as a list."""
         times: list[Any] = moments.cast(pa.int64()).to_pylist()
         names: list[Any] = clusters.to_pylist()
         return [self._epoch(cluster, ts) for cluster, ts in zip(names, times, strict=True)]

@@ -14,6 +14,7 @@ from typing import Any
 import vl_convert
 
 from pipeline.readiness.model import DayCount, Owner, PolicyReadiness
+from pipeline.stages.webhooks.load import Slot
 
 from .words import policy_name
 
@@ -244,6 +245,47 @@ def owners(name: str, found: Sequence[Owner], width: int = WIDE) -> str:
                 "encoding": {"text": {"field": "words", "type": "nominal"}},
             },
         ],
+    }
+    return _drawn(name, spec)
+
+
+def calls(name: str, slots: Sequence[Slot], slot_seconds: int, width: int = WIDE) -> str:
+    """Calls of webhooks per second over time: the mean of each slot, and its busiest second above it; empty without slots."""
+    if not slots:
+        return ""
+    values = [
+        {"time": each.start.isoformat(), "calls": value, "what": what}
+        for each in slots
+        for what, value in (("busiest second", each.most), ("mean", each.calls / slot_seconds))
+    ]
+    colors = {"domain": ["busiest second", "mean"], "range": [_ADMITTED, _DENIED]}
+    spec = {
+        "data": {"values": values},
+        "width": width - 80,
+        "height": 130,
+        "mark": {"type": "bar", "size": max(1, (width - 80) // 130)},
+        "encoding": {
+            "x": {
+                "field": "time",
+                "type": "temporal",
+                "title": None,
+                "axis": {"format": "%H:%M:%S", "grid": False, "labelOverlap": True, "tickCount": 8 if width == WIDE else 4},
+                "scale": {"type": "utc"},
+            },
+            "y": {
+                "field": "calls",
+                "type": "quantitative",
+                "stack": None,
+                "title": None,
+                "axis": {"tickCount": 4, "minExtent": 40, "maxExtent": 40},
+            },
+            "color": {
+                "field": "what",
+                "type": "nominal",
+                "scale": colors,
+                "legend": {"orient": "top", "title": None},
+            },
+        },
     }
     return _drawn(name, spec)
 

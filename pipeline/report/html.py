@@ -12,7 +12,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from pipeline.readiness.figures import figures_by_group
+from pipeline.readiness.counting.figures import figures_by_group
 from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
@@ -23,7 +23,7 @@ from . import charts
 from .cells import visible_value
 from .data import API_VERSION, plain
 from .markup import coded, soft, user
-from .outcomes import OUTCOMES, Outcome
+from .outcomes import OUTCOMES, Outcome, next_step
 from .words import answer, exemptions_title, fates, policy_name, step, workload
 
 
@@ -89,6 +89,7 @@ def _template() -> Template:
         fates=fates,
         figures=figures_by_group,
         outcome=_outcome,
+        next_step=next_step,
         percent=percent,
         policy_name=policy_name,
         rules=_rules,

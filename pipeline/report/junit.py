@@ -13,7 +13,7 @@ from xml.etree import ElementTree as Xml
 
 import yaml
 
-from pipeline.readiness.model import Counterexample, PolicyReadiness
+from pipeline.readiness.model import POLICIES, Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 
 from .data import plain
@@ -35,7 +35,8 @@ def to_junit(report: Report) -> str:
 
 def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
     outcome = OUTCOMES[entry.status]
-    asked = "may go to Deny" if entry.change is None else "makes no new denials"
+    may = "may go to Deny" if entry.stage == POLICIES else "may be put into force"
+    asked = may if entry.change is None else "makes no new denials"
     cases = [_case(entry, asked, outcome.junit, str(entry.status), entry.reasons)]
     for found in findings(entry):
         owner = found.owner

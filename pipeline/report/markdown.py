@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from pipeline.readiness.change import Fate
-from pipeline.readiness.figures import FIGURES, figures_by_group
+from pipeline.readiness.counting.figures import FIGURES, figures_by_group
 from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
@@ -16,7 +16,7 @@ from pipeline.readiness.words import day
 
 from .cells import visible
 from .data import plain
-from .outcomes import OUTCOMES
+from .outcomes import OUTCOMES, next_step
 from .words import answer, exemptions_title, fate_count, policy_name, step, workload
 
 
@@ -74,7 +74,7 @@ def _policy(entry: PolicyReadiness) -> Iterator[str]:
     yield f"## {outcome.sign} {_text(policy_name(entry))}: {entry.status}"
     yield ""
     yield from (f"- {_text(reason)}" for reason in entry.reasons)
-    yield from ("", f"**Next:** {outcome.next}")
+    yield from ("", f"**Next:** {next_step(entry)}")
     yield from (f"{number}. {_text(step(found))}" for number, found in enumerate(entry.rollout, start=1))
     for title, body in _details(entry):
         yield ""

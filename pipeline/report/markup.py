@@ -1,4 +1,4 @@
-"""Names and sentences as HTML: where a name may break, and what is code in a sentence."""
+"""Names and sentences as HTML: names may break at some characters, and words between backticks are code."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from pipeline.readiness.change import ChangedUnit, Fate
-from pipeline.readiness.model import Owner, PolicyReadiness, Status
+from pipeline.readiness.model import POLICIES, Owner, PolicyReadiness, Status
 from pipeline.readiness.report import PolicySource, Report
 
 
@@ -110,6 +110,21 @@ OUTCOMES: dict[Status, Outcome] = {
         meaning="The change would deny requests that the version before did not deny.",
         next="Do not merge the change yet. Have the owners below change what they send, or narrow the change, then ask again.",
     ),
+}
+
+
+def next_step(entry: PolicyReadiness) -> str:
+    """What to do after a verdict."""
+    return (OUTCOMES[entry.status].next) if entry.stage == POLICIES else _NEXT_OF_STAGE[entry.status]
+
+
+_NEXT_OF_STAGE = {
+    Status.READY: "Put them into force.",
+    Status.READY_WITH_EXEMPTIONS: "Put them into force together with the manifests below.",
+    Status.NOT_READY: "Do not put them into force yet. Give the clients below what they need, then replay again.",
+    Status.INSUFFICIENT_EVIDENCE: "Close the gaps above, then replay again.",
+    Status.NO_NEW_DENIALS: "The change can be merged.",
+    Status.NEW_DENIALS: "Do not merge the change yet. Give the clients below what they need, then ask again.",
 }
 
 

@@ -37,16 +37,21 @@ def report_schema() -> dict[str, Any]:
 
 def schema_of_model() -> dict[str, Any]:
     """The schema that follows from the model's classes. Within one version it may only grow."""
-    own = _record(Report)
-    head = {"apiVersion": {"const": API_VERSION}, "kind": {"const": KIND}}
+    return schema_of_record(Report, API_VERSION, KIND, f"urn:hindcast:report:v{MODEL_VERSION}")
+
+
+def schema_of_record(cls: type, api_version: str, kind: str, urn: str) -> dict[str, Any]:
+    """The schema of a document with the members of a class of the model."""
+    own = _record(cls)
+    head = {"apiVersion": {"const": api_version}, "kind": {"const": kind}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:hindcast:report:v{MODEL_VERSION}",
-        "title": API_VERSION,
+        "$id": urn,
+        "title": api_version,
         **own,
         "properties": {**head, **own["properties"]},
         "required": [*head, *own["required"]],
-        "$defs": {cls.__name__: _record(cls) for cls in sorted(classes(Report), key=lambda cls: cls.__name__) if cls is not Report},
+        "$defs": {each.__name__: _record(each) for each in sorted(classes(cls), key=lambda each: each.__name__) if each is not cls},
     }
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pipeline.readiness.change import Change, ChangedUnit, Fate, FateCount
-from pipeline.readiness.measures import RolloutStep
-from pipeline.readiness.model import Owner, PolicyReadiness, Status
+from pipeline.readiness.exempting.measures import RolloutStep
+from pipeline.readiness.model import POLICIES, Owner, PolicyReadiness, Status
 from pipeline.readiness.report import Report
 
 
@@ -28,11 +28,13 @@ def answer(report: Report) -> str:
         return _change_answer(report)
     whole = len(report.policies)
     if whole == 1:
-        return _ALONE[report.policies[0].status]
+        alone = _ALONE if report.things == "policies" else _ALONE_OF_STAGE
+        return alone[report.policies[0].status].format(things=report.things)
     counts = {status: sum(entry.status is status for entry in report.policies) for status in Status}
     ready = f"{counts[Status.READY]:,}" if counts[Status.READY] else "None"
     others = [f"{counts[status]:,} {words}" for status, words in _OTHERS.items() if counts[status]]
-    return f"{ready} of {whole:,} policies may go to Deny" + (f"; {', '.join(others)}." if others else ".")
+    may = "policies may go to Deny" if report.things == "policies" else f"{report.things} may be put into force"
+    return f"{ready} of {whole:,} {may}" + (f"; {', '.join(others)}." if others else ".")
 
 
 def _change_answer(report: Report) -> str:
@@ -44,6 +46,8 @@ def _change_answer(report: Report) -> str:
     }
     found = [f"{text} in {counts[status]:,}" for status, text in words.items() if counts[status]]
     pairs = "pair" if len(report.policies) == 1 else "pairs"
+    if report.things != "policies":
+        return f"Against the version before, {', '.join(found)} of {len(report.policies):,}."
     return f"Against the version before, {', '.join(found)} of {len(report.policies):,} {pairs} of policy and binding."
 
 
@@ -70,6 +74,14 @@ _ALONE = {
     Status.NO_NEW_DENIALS: "The change makes no new denials.",
     Status.NEW_DENIALS: "The change makes new denials.",
 }
+_ALONE_OF_STAGE = {
+    Status.READY: "These {things} may be put into force.",
+    Status.READY_WITH_EXEMPTIONS: "These {things} may be put into force together with those that the report lists.",
+    Status.NOT_READY: "These {things} must not be put into force yet.",
+    Status.INSUFFICIENT_EVIDENCE: "Too little is known to put these {things} into force.",
+    Status.NO_NEW_DENIALS: "The change makes no new denials.",
+    Status.NEW_DENIALS: "The change makes new denials.",
+}
 _OTHERS = {
     Status.READY_WITH_EXEMPTIONS: "may with exemptions",
     Status.NOT_READY: "not ready",
@@ -80,6 +92,8 @@ _OTHERS = {
 def exemptions_title(entry: PolicyReadiness) -> str:
     """The title of a policy's exemptions. Only if it is ready with them were all replayed and found to suffice."""
     is_ready = entry.status is Status.READY_WITH_EXEMPTIONS
+    if entry.stage != POLICIES:
+        return "What would keep everybody working: a replay with it denies nothing new" if is_ready else "What it would take"
     return "Exemptions with which the replay denies nothing" if is_ready else "Exemptions that it would take"
 
 

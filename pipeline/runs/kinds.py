@@ -22,6 +22,7 @@ class RunKind(StrEnum):
     REPLAY = "replay"  # policies that a user asked about
     CALIBRATION = "calibration"  # the policies bound at the time, to compare with the record
     BASE = "base"  # the version before, for comparison with another replay
+    FLEET = "fleet"  # policies on one cluster of a fleet
     TRIAL = "trial"  # policies with exemptions, kept only during the trial
 
 

@@ -1,7 +1,7 @@
 """The run store: the only owner of `LAKE/runs`.
 
 The folder of a complete run holds plan.json, verdicts.parquet and summary.json, and whatever its readers keep next to these. While
-a run is incomplete, `parts/` holds what is finished of it.
+a run is incomplete, `parts/` holds its finished parts.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ JUDGED = pa.schema(
         pa.field("set", pa.int32(), nullable=False),
     ]
 )
+# A builder holds what it was given as rows: a request by its row, the pass and the number of the set.
+_ADDED = pa.schema([pa.field(name, pa.int32()) for name in ("row", "pass", "set")])
 # Requests arrive in the order of `ts`.
 _ARRIVAL: list[tuple[str, Literal["ascending"]]] = [
     (name, "ascending") for name in ("ts", "stage_ts", "audit_id", "cluster", "pass")
@@ -79,6 +81,7 @@ class VerdictBuilder:
         self._rows: list[int] = []
         self._passes: list[int] = []
         self._found: list[int] = []
+        self._alike: list[pa.Table] = []
         self._distinct: list[Verdict] = []
         self._sets: dict[tuple[int, ...], int] = {}
         # By identity, which is cheap; it is stable because the objects are kept here.
@@ -93,6 +96,13 @@ class VerdictBuilder:
             self._rows.append(row)
             self._passes.append(pass_index)
             self._found.append(found)
+
+    def add_alike(self, groups: pa.Array[Any], verdicts: Sequence[Sequence[Verdict]]) -> None:
+        """Add the verdicts on the first pass of all requests, row by row from 0: those with the number in `groups`."""
+        found = pa.array(map(self.set_of, verdicts), pa.int32()).take(groups)
+        rows = pa.array(range(len(groups)), pa.int32())
+        table = pa.table([rows, pa.repeat(pa.scalar(0, pa.int32()), len(groups)), found], schema=_ADDED)
+        self._alike.append(table.filter(pc.not_equal(found, pa.scalar(NOTHING, pa.int32()))))
 
     def set_of(self, verdicts: Sequence[Verdict]) -> int:
         """The number of a set of verdicts, which is new if no equal set was seen; NOTHING without verdicts."""
@@ -115,10 +125,11 @@ class VerdictBuilder:
 
         `requests` has the columns IDENTITY, row by row as verdicts were added.
         """
-        rows = pa.array(self._rows, pa.int32())
-        found = requests.take(rows)
-        for name, values in (("pass", self._passes), ("set", self._found)):
-            found = found.append_column(name, pa.array(values, pa.int32()))
+        one_by_one = pa.table([pa.array(each, pa.int32()) for each in (self._rows, self._passes, self._found)], schema=_ADDED)
+        added = pa.concat_tables([one_by_one, *self._alike]).combine_chunks()
+        found = requests.take(added["row"])
+        for name in ("pass", "set"):
+            found = found.append_column(name, added[name])
         return in_arrival_order(found.select(JUDGED.names).cast(JUDGED))
 
     def sets(self) -> pa.Table:

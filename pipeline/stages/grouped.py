@@ -6,6 +6,7 @@ question, the stage answers each distinct one, and every request with this quest
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -27,11 +28,12 @@ from ..runs.merge import Merged
 from ..runs.summarize import summarize
 from ..runs.verdicts import JUDGED, NOTHING, Judged, VerdictBuilder, VerdictFile, in_arrival_order
 from ..runs.window import Window, lake_digest
+from .readiness import DEFAULT, StageReadiness
 from .stage import Asked, Progress
 from .verdict import VERDICTS, Verdict
 
 # Raised when the same plan would give other verdicts, so that older runs do not count as this one.
-FORMAT = 3
+FORMAT = 4
 _BATCH_ROWS = 4096
 # The columns of a relation of requests, before their question.
 PASS_COLUMNS = ("cluster", "audit_id", "ts", "stage_ts", "pass")
@@ -110,6 +112,7 @@ class GroupedStage(ABC, Generic[RulesT]):
     """The parts of a grouped stage that differ from stage to stage; it implements `plan` and `run` of stage.Stage."""
 
     name: str
+    readiness: StageReadiness[RulesT, GroupedPlan[RulesT]] = DEFAULT
 
     @abstractmethod
     def describe(self, rules: RulesT) -> Any:
@@ -219,8 +222,21 @@ def _reader_of(plan: GroupedPlan[Any], lake: Path) -> LakeReader:
     """A reader of the plan's files, or of files with the same content if those were merged or moved."""
     if plan.files is not None and plan.files.are_there():
         return open_lake(lake, files=plan.files)
-    reader = open_lake(lake)
+    reader = open_lake(lake, cluster=plan.files.cluster if plan.files else "")
     if lake_digest(reader, plan.window) == plan.lake_digest:
         return reader
     reader.close()
     raise LakeError(f"{lake} has changed since this replay was planned, and files of then are gone", "plan it again")
+
+
+_UNJUDGED = ("source", "written")
+
+
+def as_json(value: Any) -> Any:
+    """Rules as JSON values, without their places in files and their manifests, which do not change their meaning."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = (each.name for each in dataclasses.fields(value) if each.init and each.name not in _UNJUDGED)
+        return {name: as_json(getattr(value, name)) for name in names}
+    if isinstance(value, (list, tuple, frozenset, set)):
+        return [as_json(item) for item in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
+    return value

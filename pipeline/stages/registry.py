@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from .authorization.stage import Authorization
+from .conditions.stage import Conditions
+from .mutating.stage import Mutating
+from .schema.stage import Schemas
 from .stage import Stage
 from .validating import Validating
 from .webhooks.stage import Webhooks
 
 VALIDATING = Validating()
 AUTHORIZATION = Authorization()
+MUTATING = Mutating()
 WEBHOOKS = Webhooks()
+SCHEMA = Schemas()
+CONDITIONS = Conditions()
 
-STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, WEBHOOKS)
+STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, MUTATING, WEBHOOKS, SCHEMA, CONDITIONS)
 
 
 def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = STAGES) -> Stage[Any, Any]:

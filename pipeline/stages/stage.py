@@ -19,6 +19,7 @@ from ..manifests.documents import Document
 from ..runs import RunKind, RunSummary
 from ..runs.summarize import Planned
 from ..runs.window import Window
+from .readiness import StageReadiness
 
 Progress = Callable[[int, int], None]  # is called with how many requests are done, and how many are planned
 
@@ -60,6 +61,11 @@ class StagePlan(Planned, Protocol):
         ...
 
     @property
+    def kubernetes_version(self) -> tuple[int, int]:
+        """The API server's minor version."""
+        ...
+
+    @property
     def files(self) -> LakeFiles | None:
         """The lake's files at planning; the run reads these."""
         ...
@@ -89,6 +95,11 @@ class Stage(Protocol[RulesT, PlanT]):
     @property
     def kinds(self) -> frozenset[Kind]:
         """The kinds of the manifests that this stage judges requests by."""
+        ...
+
+    @property
+    def readiness(self) -> StageReadiness[RulesT, PlanT]:
+        """What reports on a run of this stage need to know of it."""
         ...
 
     def read(self, documents: Sequence[Document]) -> RulesT:

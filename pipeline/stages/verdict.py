@@ -40,7 +40,7 @@ _FIELDS: list[pa.Field[Any]] = [
     pa.field("detail", pa.string()),
 ]
 VERDICTS = pa.schema(_FIELDS)
-# What identifies a pass of a request, and what is said of it.
+# The columns that identify a pass of a request, and the columns of the verdict on it.
 PASS_FIELDS = _FIELDS[1:5]
 VERDICT_VALUES = pa.schema(_FIELDS[5:])  # from `policy` on, in the order of Row
 

@@ -3,8 +3,8 @@
 -- until: time before which requests count, or null
 --
 -- Columns: cluster, api_group, api_version, resource, subresource (empty without one), verb, operation, is_namespaced, refused,
--- ran, ran_reason, is_final (the request has its final stage, and did not panic), requests. A plan asks policies about these few
--- rows before anything else is read.
+-- ran, ran_reason, is_final, requests. `is_final`: the request has its final stage, and did not panic.
+-- A plan asks policies about these few rows before it reads anything else.
 CREATE MACRO admission_classes(since, until) AS TABLE
 SELECT
     cluster, api_group, api_version, resource, coalesce(subresource, '') AS subresource, verb, operation,

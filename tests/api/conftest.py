@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from api.settings import Settings
-from ingest.files import ingest_files
 from ingest.lake import Lake
+from ingest.sources.files import ingest_files
 from pipeline.admission.policies import load_policy_set
 from pipeline.replay import plan_replay, plan_replay_from_log, run_replay
 from queries import open_lake
@@ -95,6 +95,6 @@ def pages(replayed_lake: Path) -> Iterator[Pages]:
     with QueryClient(Settings(lake=replayed_lake, query_seconds_max=200)) as client:
         found = Pages(client)
         # On a slow machine the first look works out some verdicts only, and each further look at least one more.
-        while "not yet worked out" in main(found.page("/")):
+        while "without a verdict yet" in main(found.page("/")):
             pass
         yield found

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import zstandard
 
-from api import drainer
-from api.behind import lag_of_lake
 from api.cli import run
 from api.settings import Settings
-from ingest.drain import drain
+from api.sink import drainer
+from api.sink.behind import lag_of_lake
 from ingest.lake import Lake
-from ingest.spool import Spool
+from ingest.spooling.drain import drain
+from ingest.spooling.spool import Spool
 from ingest.store import EventStore, Lines
 from tests.crash.rounds import event_list
 from tests.querying import QueryClient

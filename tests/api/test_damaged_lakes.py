@@ -10,14 +10,14 @@ import duckdb
 import pytest
 import structlog
 
-from api import drainer
 from api.cli import run
 from api.damage import explained
 from api.settings import Settings
+from api.sink import drainer
 from ingest.errors import LakeError
-from ingest.files import ingest_files
 from ingest.lake import Lake
-from ingest.spool import Spool, sealed_segments
+from ingest.sources.files import ingest_files
+from ingest.spooling.spool import Spool, sealed_segments
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "cases" / "ingest" / "exports" / "recorded.jsonl"

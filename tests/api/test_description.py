@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
-from api.query_app import create_query_app
+from api.ask.query_app import create_query_app
 from api.settings import Settings
 from pipeline.admission.policies import parse_policy_set
 from pipeline.replay import plan_replay, run_replay

@@ -20,9 +20,9 @@ import pytest
 import trustme
 
 from api.cli import run
-from api.gating import GateQuestion
-from api.remote import Server
 from api.settings import Settings
+from api.work.gating import GateQuestion
+from api.work.remote import Server
 from ingest.errors import InputError
 from tests.api.test_readers import AUDIENCE, ISSUER, key_file, token
 from tests.querying import QueryClient

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from api.identities import IdentityFile, read_identities
+from api.access.identities import IdentityFile, read_identities
 from ingest.errors import InputError
 
 TOKEN = "0123456789abcdef"

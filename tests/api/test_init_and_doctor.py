@@ -13,17 +13,17 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.checkup import Finding, ledger_findings
+from api.access.identities import IdentityFile
+from api.checks.checkup import Finding, ledger_findings
+from api.checks.coverage import coverage_of
+from api.checks.server_findings import metrics_findings
 from api.cli import run
-from api.coverage import coverage_of
-from api.identities import IdentityFile
-from api.server_findings import metrics_findings
-from ingest.audit_policy import Attributes, parse_audit_policy
 from ingest.lake import Lake
 from ingest.quarantine import Quarantined, write_quarantine
-from ingest.recommended import CREDENTIALS, audit_policy_text
-from ingest.server_metrics import read_server_metrics
-from ingest.spool import Spool
+from ingest.server.audit_policy import Attributes, parse_audit_policy
+from ingest.server.metrics import read_server_metrics
+from ingest.server.recommended import CREDENTIALS, audit_policy_text
+from ingest.spooling.spool import Spool
 from ingest.store import EventStore, Lines
 from pipeline.admission.policies import parse_policy_set
 from pipeline.matching import Target

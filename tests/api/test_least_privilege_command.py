@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,22 @@ def test_unused_rules_are_listed_first(tmp_path: Path, capsys: pytest.CaptureFix
         ('{APIGroups:[""], Resources:["secrets"], Verbs:["delete"]}', 0, "delete", 0),
         ('{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}', 1, "list", 1),
     ]
+
+
+def test_least_roles_take_the_place_of_cluster_admin(demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The walk of the README: with the roles alone the service account is refused nothing new; without them it is."""
+    subject, lake = "system:serviceaccount:gitops:applier", shutil.copytree(demo_lake, tmp_path / "lake")
+    assert run(["-q", "--lake", str(lake), "least-privilege", "--subject", subject]) == 0
+    roles, removed, both = capsys.readouterr().out, tmp_path / "removed.yaml", tmp_path / "both.yaml"
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "gitops"}, "roleRef": reference}
+    removed.write_text(yaml.safe_dump({**binding, "subjects": []}))
+    both.write_text(f"{roles}---\n{removed.read_text()}")
+    denied = {}
+    for path in (both, removed):
+        asked = ["readiness", "-f", str(path), "--no-calibrate", "--no-exemptions", "-o", "json"]
+        assert run(["-q", "--lake", str(lake), *asked]) == 0
+        (entry,) = json.loads(capsys.readouterr().out)["policies"]
+        denied[path] = entry["denials"]["requests"]
+    assert denied[both] == 0
+    assert denied[removed] == 371  # all but the discovery that every authenticated user may do

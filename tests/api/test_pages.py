@@ -95,6 +95,18 @@ def test_the_links_of_the_overview_and_of_policies_lead_to_pages(pages: Pages) -
     } <= set(of_kind)
 
 
+def test_the_report_of_a_replay_is_a_page_and_a_browser_finds_it(pages: Pages) -> None:
+    run_id = pages.run_of("image-registry")
+    report = pages.link(f"/runs/{run_id}", "The report as one page")
+    assert "<h1>Policy readiness</h1>" in pages.answer(report).text
+    policy = pages.answer(report).headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    api = f"/api/v1/runs/{run_id}/readiness"
+    answer = pages.answer(f"{api}?rule=days_min%3D1", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{report}?rule=days_min%3D1")
+    assert "policies" in pages.answer(api, headers={"Accept": "application/json"}).json()
+
+
 def test_the_list_of_requests_holds_each_once_and_goes_on(pages: Pages, lake: LakeReader, replayed_lake: Path) -> None:
     run = pages.run_of("image-registry")
     path = f"/runs/{run}/requests?policy=image-registry&outcome=deny"
@@ -295,7 +307,7 @@ def test_what_was_worked_out_before_the_newest_events_is_said_to_be(
     demo_lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(demo_lake, tmp_path / "lake")
-    monkeypatch.setattr("api.asking._LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("api.ask.asking._LOOK_AGAIN_SECONDS", 0.0)
     with QueryClient(Settings(lake=tmp_path / "lake", query_seconds_max=200)) as client:
         found = Pages(client)
         while "Hindcast still reads" in (text := main(found.page("/evidence"))):

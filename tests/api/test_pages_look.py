@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from api.query_app import create_query_app
+from api.ask.query_app import create_query_app
 from api.settings import Settings
 from tests.browsing import Browser, chromium
 

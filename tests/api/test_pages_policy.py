@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from api.jobs import Job, Order, State
 from api.pages.charts import timeline
 from api.pages.trial import job_view
+from api.work.jobs import Job, Order, State
 from pipeline.admission.policies import load_policy_set, parse_policy_set
 from pipeline.readiness.model import DayCount
 from tests.api.conftest import CASES, DEMO

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.formats import json_document
+from api.ask.formats import json_document
 from api.settings import Settings
 from ingest.lake import Lake
 from queries import LakeReader, open_lake
@@ -342,7 +342,7 @@ def test_a_question_that_takes_too_much_memory_is_ended(demo_lake: Path) -> None
 
 def test_new_events_and_merged_files_are_seen(demo_lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(demo_lake, tmp_path / "lake")
-    monkeypatch.setattr("api.asking._LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("api.ask.asking._LOOK_AGAIN_SECONDS", 0.0)
     with QueryClient(Settings(lake=tmp_path / "lake")) as client:
         before = client.get("/clusters")["rows"][0]["events"]
         lake = Lake.open(tmp_path / "lake")
@@ -352,7 +352,7 @@ def test_new_events_and_merged_files_are_seen(demo_lake: Path, tmp_path: Path, m
             writer.commit(writer.write("events", "new", renamed))
         assert [(row["cluster"], row["events"]) for row in client.get("/clusters")["rows"]] == [("demo", before), ("new", 10)]
         # From here on it looks only where a file is gone.
-        monkeypatch.setattr("api.asking._LOOK_AGAIN_SECONDS", 1e9)
+        monkeypatch.setattr("api.ask.asking._LOOK_AGAIN_SECONDS", 1e9)
         with lake.writer() as writer:
             files = lake.manifest.files("events")
             tables = [pq.read_table(tmp_path / "lake" / file.path) for file in files]

@@ -18,9 +18,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from api import oidc
-from api.oidc import Oidc, OidcRules, TokenRefusedError
-from api.readers import NotAReaderError, Readers, read_tokens
+from api.access import oidc
+from api.access.oidc import Oidc, OidcRules, TokenRefusedError
+from api.access.readers import NotAReaderError, Readers, read_tokens
 from api.settings import Settings
 from ingest.errors import InputError, LakeError
 from tests.markup import faults, read_page
@@ -313,7 +313,7 @@ def test_a_browser_without_a_token_gets_a_styled_page_that_says_how_to_show_one(
     page = read_page(response.text)
     assert faults(page) == []
     assert "You need a token" in next(page.all("main")).words()
-    assert "the password is the token" in next(page.all("main")).words()
+    assert "the token as the password" in next(page.all("main")).words()
     for element in page.all("link", "script"):
         path = element.attributes.get("href") or element.attributes["src"]
         assert guarded.send("GET", f"http://127.0.0.1{path}").status_code == 200, path

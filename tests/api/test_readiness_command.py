@@ -67,4 +67,4 @@ def test_a_remedy_stands_under_the_first_policy_that_needs_it(tmp_path: Path, ca
     assert run(ask) == 0
     shown = capsys.readouterr().out
     assert shown.count("to know it, record writes at level RequestResponse") == 1
-    assert shown.count("the audit level was Metadata; to know it, see limit") == 1
+    assert shown.count("the audit level was Metadata; the remedy stands under limit") == 1

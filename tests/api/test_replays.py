@@ -48,22 +48,12 @@ def registry() -> str:
     return (POLICIES / "image-registry.yaml").read_text()
 
 
-def ended(client: QueryClient, job_id: str) -> dict[str, Any]:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        job: dict[str, Any] = client.get(f"/replays/{job_id}")
-        if job["state"] in ("finished", "failed", "cancelled"):
-            return job
-        time.sleep(0.1)
-    raise AssertionError(f"the replay did not end: {job}")
-
-
 @pytest.fixture(scope="module")
 def finished(asked: QueryClient) -> dict[str, Any]:
     response = asked.send("POST", "/replays", params={"calibrate": True}, headers=YAML, content=registry())
     assert response.status_code == 202, response.text
     assert response.headers["location"] == f"/api/v1/replays/{response.json()['job_id']}"
-    return ended(asked, response.json()["job_id"])
+    return asked.ended(response.json()["job_id"])
 
 
 def test_a_finished_replay_is_the_run_of_the_command(asked: QueryClient, lake: Path, finished: dict[str, Any]) -> None:
@@ -96,7 +86,7 @@ def test_rules_and_authorizers_are_those_of_the_command(asked: QueryClient, lake
     given = {"until": until, "calibrate": True, "rule": "days_min=5", "other_authorizers": "any"}
     response = asked.send("POST", "/replays", params=given, headers=YAML, content=ASKING)
     assert response.status_code == 202, response.text
-    job = ended(asked, response.json()["job_id"])
+    job = asked.ended(response.json()["job_id"])
     assert job["state"] == "finished", job
     over_http = asked.get(f"/runs/{job['run_id']}/readiness", rule="days_min=5")
     (tmp_path / "rules.yaml").write_text("days_min: 5")
@@ -180,20 +170,20 @@ def test_a_cancelled_replay_ends_its_process_and_can_be_started_again(asked: Que
     assert not list((lake / "runs").glob(f"{job['run_id']}/summary.json")) or cancelled["state"] == "finished"
     again = asked.send("POST", "/replays", params=SHORT, headers=YAML, content=policies).json()
     assert again["run_id"] == job["run_id"]
-    assert ended(asked, again["job_id"])["state"] == "finished"
+    assert asked.ended(again["job_id"])["state"] == "finished"
 
 
 def test_the_same_replay_twice_at_one_time_is_one_run(lake: Path) -> None:
     policies = registry().replace("name: image-registry", "name: image-registry-twice")
     with QueryClient(Settings(lake=lake, replays_max=2)) as client:
         jobs = [client.send("POST", "/replays", params=SHORT, headers=YAML, content=policies).json() for _ in range(2)]
-        found = [ended(client, job["job_id"]) for job in jobs]
+        found = [client.ended(job["job_id"]) for job in jobs]
     assert [job["state"] for job in found] == ["finished", "finished"]
     assert len({job["run_id"] for job in found}) == 1
 
 
 def test_what_waits_is_bounded_and_can_be_cancelled(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.jobs.WAITING_MAX", 2)
+    monkeypatch.setattr("api.work.jobs.WAITING_MAX", 2)
     monkeypatch.setattr("api.routes.jobs._SETTLE_SECONDS", 0.0)
     with QueryClient(Settings(lake=lake)) as client:
         answers = [client.send("POST", "/replays", headers=YAML, content=registry()) for _ in range(5)]
@@ -274,7 +264,7 @@ def _replayers() -> list[bytes]:
     for pid in pids:
         with suppress(OSError):
             commands.append(Path(f"/proc/{pid}/cmdline").read_bytes())
-    return [command for command in commands if b"api.replayer" in command]
+    return [command for command in commands if b"api.work.replayer" in command]
 
 
 def many(expression: str, count: int) -> str:
@@ -291,7 +281,7 @@ def test_mistakes_beyond_number_are_told_in_few_words(asked: QueryClient) -> Non
 
 
 def test_a_line_that_is_too_long_ends_the_job(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.jobs._LINE_BYTES_MAX", 16)
+    monkeypatch.setattr("api.work.jobs._LINE_BYTES_MAX", 16)
     with QueryClient(Settings(lake=lake)) as client:
         answer = client.send("POST", "/replays", headers=YAML, content=registry())
         assert answer.status_code >= 400, answer.text
@@ -303,11 +293,11 @@ def test_a_line_that_is_too_long_ends_the_job(lake: Path, monkeypatch: pytest.Mo
 
 
 def test_a_replay_without_enough_memory_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.query_app.memory_bytes", lambda given: 64 * 1024**2)
+    monkeypatch.setattr("api.ask.query_app.memory_bytes", lambda given: 64 * 1024**2)
     with QueryClient(Settings(lake=lake)) as client:
         client.send("POST", "/replays", params=SHORT, headers=YAML, content=registry())
         (job,) = client.get("/replays")["rows"]
-        job = ended(client, job["job_id"])
+        job = client.ended(job["job_id"])
     assert job["state"] == "failed"
     assert "memory than a replay may take (64 MiB" in job["error"]["message"]
 
@@ -317,7 +307,7 @@ def test_a_replay_that_writes_too_much_ends_and_leaves_nothing(lake: Path, bytes
     with QueryClient(Settings(lake=lake, replay_output_bytes_max=bytes_max)) as client:
         client.send("POST", "/replays", headers=YAML, content=many("object.metadata.name + 'x' == ''", 150))
         (job,) = client.get("/replays")["rows"]
-        job = ended(client, job["job_id"])
+        job = client.ended(job["job_id"])
     assert job["state"] == "failed"
     assert f"the replay writes more than it may ({bytes_max:,} bytes)" in job["error"]["message"], job
     assert job["run_id"] is None or not (lake / "runs" / job["run_id"]).exists()

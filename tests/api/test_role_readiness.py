@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 import yaml
 
 from api.cli import run
-from tests.pipeline.stages.test_authorization_stage import BY_ALL, PODS, RBAC, SEE, binding_of, event, written
-from tests.recording import Object, take_in
+from tests.pipeline.stages.test_authorization_stage import ANN_READS, PODS, RBAC, event
+from tests.recording import START, Object, take_in
 
 # A small log can be enough evidence under these rules.
 RULES = "{matched_units_min: 1, days_min: 0, weekdays_min: 1}"
@@ -23,11 +24,7 @@ def lake(tmp_path: Path) -> Path:
     return take_in(
         tmp_path / "lake",
         [
-            written(-2, "ClusterRole", "cluster-admin", {"rules": []}),
-            written(-1, "ClusterRoleBinding", "cluster-admin", binding_of("cluster-admin", "root")),
-            written(1, "ClusterRole", "see", SEE),
-            written(2, "ClusterRoleBinding", "all", binding_of("see", "ann")),
-            *(event(number, "ann", "get", PODS, BY_ALL) for number in range(10, 14)),
+            *ANN_READS,
             event(14, "bob", "get", PODS, None),
         ],
     )
@@ -99,3 +96,14 @@ def test_mistakes_in_roles_are_named_with_their_place(lake: Path, tmp_path: Path
     assert run(["--lake", str(lake), "replay", "-f", str(roles), "-o", "json"]) == 0
     message = "apiGroups has 'apps/v1': a group has no version, so the rule matches nothing; it should be 'apps'"
     assert f"{roles}:1: ClusterRole see: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("second", "newly_denied"), [(5, 4), (0, 0)])
+def test_a_replay_compares_with_the_roles_of_a_moment(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], second: int, newly_denied: int
+) -> None:
+    """The log shows the role from its first second on; before that the role grants nothing."""
+    at = (START + timedelta(seconds=second)).isoformat()
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(files(tmp_path, EMPTY)), "--against-log", at, "-o", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["requests"]
+    assert (row["policy"], row["newly_denied"], row["newly_allowed"]) == ("authorization", newly_denied, 0)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from api.ask.run_reads import Run, runs
 from api.cli import run as hindcast
 from api.pages.newest import newest, unspoken
-from api.run_reads import Run, runs
 from api.settings import Settings
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunKind, RunStore
@@ -167,5 +167,8 @@ def test_a_run_from_before_there_were_stages_is_listed(asked: Callable[..., Any]
 
 
 def test_a_run_of_another_stage_does_not_speak_for_a_policy() -> None:
-    (chosen,) = newest([at(1), at(2, stage="authorization")])
-    assert (chosen.run.run_id, chosen.others) == (f"{1:016x}", 0)
+    chosen = newest([at(1), at(2, stage="authorization")])
+    assert [(each.run.stage, each.run.run_id, each.others) for each in chosen] == [
+        ("authorization", f"{2:016x}", 0),
+        ("validating", f"{1:016x}", 0),
+    ]

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import trustme
 
-from api.connection import HEAD_BYTES_MAX
 from api.settings import Settings
+from api.sink.connection import HEAD_BYTES_MAX
 from tests.crash.rounds import event_list
 from tests.serving import RunningServer
 

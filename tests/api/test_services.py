@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from api.services import open_services
 from api.settings import Settings
-from api.sockets import listen
-from api.tls import ServerCertificate
+from api.sink.services import open_services
+from api.sink.sockets import listen
+from api.sink.tls import ServerCertificate
 from ingest.errors import InputError, LakeError
-from ingest.redact import KEY_BYTES
-from ingest.spool import Spool
+from ingest.redaction.redact import KEY_BYTES
+from ingest.spooling.spool import Spool
 
 
 def test_a_spool_in_use_is_named(tmp_path: Path) -> None:

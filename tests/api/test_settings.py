@@ -10,7 +10,7 @@ import pytest
 
 from api.settings import Settings, is_loopback
 from ingest.errors import InputError
-from ingest.redact import DEFAULT_RESOURCES
+from ingest.redaction.redact import DEFAULT_RESOURCES
 
 
 def test_an_option_wins_over_the_environment_and_that_over_the_default() -> None:

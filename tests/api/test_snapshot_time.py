@@ -1,4 +1,4 @@
-"""`hindcast ingest --snapshot`: as of when lists are taken, and what is said about that."""
+"""`hindcast ingest --snapshot`: as of when lists are taken, and the words about it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from api.checks.snapshot_time import kinds_by_name
 from api.cli import run
-from api.snapshot_time import kinds_by_name
 from queries import open_lake
 
 NEWEST = datetime(2026, 11, 2, 9, 30, tzinfo=UTC)
@@ -66,7 +66,7 @@ def take_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.fixture
 def log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A log of cluster c with three writes, the last of which changes nothing."""
+    """A log of cluster c with three writes. The last one changes nothing."""
     writes = [("a", 10, "09:30:00"), ("b", 20, "09:40:00"), ("c", 10, "09:50:00")]
     lines = [json.dumps(wrote(name, version, f"2026-11-02T{at}.000000Z")) for name, version, at in writes]
     (tmp_path / "audit.jsonl").write_text("\n".join(lines))

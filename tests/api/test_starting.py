@@ -1,4 +1,4 @@
-"""The pages while they start: whoever asks is told so, in time and in its own form, and is never refused."""
+"""The pages while they start: each client hears so in time and in its own form, and is never refused."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import pytest
 import trustme
 
 from api import priorities
+from api.ask.starting import StartingAnswers, answer_to
 from api.settings import Settings
-from api.sockets import listen
-from api.starting import StartingAnswers, answer_to
+from api.sink.sockets import listen
 from tests.serving import RunningServer
 
 _PATIENCE_SECONDS = 60.0

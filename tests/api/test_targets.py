@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.cli import run
-from api.targets import check_file, check_folder
+from api.printing.targets import check_file, check_folder
 
 POLICY = Path(__file__).parents[2] / "api" / "demo" / "policies" / "deny-external-ips.yaml"
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from api.cli import run
+from api.sink.preparer import Preparer
 from ingest.lake import Lake
+from ingest.maintain import Compacted
 from ingest.store import EventStore, Lines
 
 
@@ -42,6 +44,33 @@ def test_small_files_are_merged(lake: Path, capsys: pytest.CaptureFixture[str]) 
     assert (done["units"], done["files_before"], done["files_after"], done["rows"]) == (3, 9, 3, 9)
     (again,) = answer(capsys, lake, "compact")["compacted"]
     assert (again["units"], again["files_deleted"]) == (0, 0)
+
+
+def test_replays_are_prepared_unless_that_is_not_wanted(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(capsys, lake, "compact", "--no-prepare")
+    assert not (lake / "derived").exists()
+    answer(capsys, lake, "compact")
+    assert (lake / "derived" / "facts").exists()
+
+
+def test_the_drain_prepares_replays_after_the_last_merge(lake: Path) -> None:
+    preparer = Preparer(lake)
+    preparer.after(Compacted())
+    preparer.after(Compacted(files_before=3, files_after=1, is_whole=False))
+    assert preparer.process is None
+    preparer.after(Compacted())
+    assert preparer.process is not None
+    assert preparer.process.wait(300) == 0
+    assert list((lake / "derived" / "facts").iterdir())
+    preparer.stop()
+    assert preparer.process is None
+
+
+def test_a_preparation_may_be_ended_at_any_moment(lake: Path) -> None:
+    preparer = Preparer(lake)
+    preparer.after(Compacted(files_before=3, files_after=1))
+    preparer.stop()
+    assert preparer.process is None
 
 
 def test_what_expires_is_counted_first(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from api.asking import Asker
+from api.ask.asking import Asker
+from api.ask.questions import Filters, Paging
 from api.pages.evidence import EvidenceView, evidence_view
 from api.pages.selection import Selection
 from api.pages.tables import Asked
-from api.questions import Filters, Paging
 from api.routes.answers import whole_view
 
 

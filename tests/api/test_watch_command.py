@@ -160,7 +160,7 @@ def test_a_policy_that_hindcast_fails_to_judge_is_no_success(
     """No expression is known to fail in this way, so the summary of the run says it."""
     found = (Defect("limit", "a defect: ValueError: x", 2),)
     monkeypatch.setattr(
-        "pipeline.readiness.trial.run_replay", lambda *given, **more: replace(run_replay(*given, **more), defects=found)
+        "pipeline.stages.validating.stage.run_replay", lambda *given, **more: replace(run_replay(*given, **more), defects=found)
     )
     assert run([*watch, "--once", "--interval", "0.05"]) == 4
     assert capsys.readouterr().err.count("policy limit could not be judged in 2 requests: a defect: ValueError: x") == 1

@@ -87,3 +87,33 @@ def test_a_replay_of_webhooks_counts_calls_and_exports_them(lake: Path, tmp_path
     file.write_text(FILE.replace("sideEffects: None", "sideEffects: Some"))
     assert run(["-q", "--lake", str(lake), "replay", "-f", str(file)]) == 2
     assert "hooks.yaml:9: webhooks[0].sideEffects must be None or NoneOnDryRun" in capsys.readouterr().err
+
+
+def test_load_and_outage_are_printed_and_drawn(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, page = tmp_path / "hooks.yaml", tmp_path / "load.html"
+    file.write_text(FILE)
+    asked = ["-q", "--lake", str(lake), "webhooks"]
+    assert run([*asked, "load", "-f", str(file), "--latency-ms", "100", "--page", str(page), "-o", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    (row,) = printed["load"]
+    assert (row["calls"], row["most"], row["p99"]) == (4, 1, 0)
+    assert {each["dimension"] for each in printed["causes"]} == {"resource", "user", "namespace"}
+    assert "names.guard.example.com" in page.read_text()
+    assert run([*asked, "down", "-f", str(file), "--down", "2026-01-01T00:00:00Z..2026-01-02T00:00:00Z", "-o", "json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [(each["refused"], each["already"]) for each in printed["down"]] == [(2, 2)]
+    assert [(each["seconds"], each["requests"]) for each in printed["waiting"]] == [(10, 4)]
+    for wrong, said in (
+        (["--down", "yesterday"], "--down: 'yesterday' is not FROM..TO"),
+        (["--webhook", "x"], "--webhook 'x': no given webhook has this name"),
+    ):
+        assert run([*asked, "down", "-f", str(file), *wrong]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_without_files_the_log_shows_the_webhooks(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """This log shows no configuration, so there is no load; an outage needs one."""
+    assert run(["-q", "--lake", str(lake), "webhooks", "load", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["load"] == []
+    assert run(["-q", "--lake", str(lake), "webhooks", "down"]) == 3
+    assert "the log shows no webhook configuration in force" in capsys.readouterr().err

@@ -18,6 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tests.benchmarks.aims import print_aims
+
 HERE = Path(__file__).parent
 
 
@@ -52,6 +54,8 @@ def main(parts: list[str]) -> int:
     for row in rows:
         table.add_row(row["part"], row["name"], f"{row['value']:,.4g}", row["unit"], str(row.get("detail", "")))
     Console(width=180).print(table)
+    if any("aim" in row for row in rows):
+        print_aims(rows)
     out = Path("bench-out")
     out.mkdir(exist_ok=True)
     machine = {"python": platform.python_version(), "cores": os.cpu_count(), "machine": platform.machine()}

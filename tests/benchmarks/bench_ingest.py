@@ -17,9 +17,9 @@ from typing import Any
 import zstandard
 from isal import igzip
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact
+from ingest.sources.files import ingest_files
 
 EVENTS = 60_000
 _PROJECT = Path(__file__).parents[2]

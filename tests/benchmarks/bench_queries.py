@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from api import reads
-from api.listing import Source
+from api.ask import reads
+from api.ask.listing import Source
+from api.ask.questions import RequestFilters, TimePaging, ViolationFilters
 from api.pages.requests import request_view
-from api.questions import RequestFilters, TimePaging, ViolationFilters
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.schema import SORT_ORDER
+from ingest.sources.files import ingest_files
 from pipeline.readiness.sql import rows_of
 from pipeline.replay import Window
 from pipeline.replay.past import load_history

@@ -17,7 +17,7 @@ from pipeline.stages.assign import assign
 from pipeline.stages.registry import AUTHORIZATION
 from pipeline.stages.stage import Asked
 from queries import open_lake
-from tests.benchmarks.bench_replay import CHURN, lake_of
+from tests.benchmarks.replay_lakes import CHURN, lake_of
 
 BINDINGS = 500
 

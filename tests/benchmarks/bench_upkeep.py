@@ -26,8 +26,8 @@ _FOLDER = Path(__file__).parent
 
 def run() -> list[dict[str, Any]]:
     """Rows for compaction, for dropping bodies, and for sizes."""
-    from ingest.files import ingest_files
     from ingest.lake import Lake
+    from ingest.sources.files import ingest_files
     from tests.benchmarks.bench_ingest import lines_without_end
 
     rows: list[dict[str, Any]] = []

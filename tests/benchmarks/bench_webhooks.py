@@ -12,12 +12,14 @@ from typing import Any
 import yaml
 
 from pipeline.manifests.files import manifests_of
-from pipeline.runs import RunKind
+from pipeline.runs import RunKind, RunStore
+from pipeline.runs.window import Window
 from pipeline.stages.assign import assign
 from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.stage import Asked
+from pipeline.stages.webhooks.load import loads
 from queries import open_lake
-from tests.benchmarks.bench_replay import CHURN, lake_of
+from tests.benchmarks.replay_lakes import CHURN, lake_of
 
 # By rules and namespaces; by the labels of objects; by a match condition.
 WEBHOOK_COUNTS = {"plain": 14, "labels": 3, "condition": 3}
@@ -38,11 +40,17 @@ def measured(lake: Path) -> Iterator[dict[str, Any]]:
     started, processor = time.perf_counter(), time.process_time()
     with closing(open_lake(lake)) as reader:
         plan = WEBHOOKS.plan(reader, rules, Asked())
-    WEBHOOKS.run(plan, lake, 1, None, RunKind.REPLAY)
+    summary = WEBHOOKS.run(plan, lake, 1, None, RunKind.REPLAY)
     seconds, used = time.perf_counter() - started, time.process_time() - processor
     detail = f"{plan.requests:,} requests, {sum(WEBHOOK_COUNTS.values())} webhooks, {used:.1f} processor seconds"
     yield {"name": "replay of webhooks", "value": seconds, "unit": "s", "detail": detail}
     yield {"name": "replay of webhooks", "value": plan.requests / used, "unit": "requests per processor second", "detail": detail}
+    started, processor = time.perf_counter(), time.process_time()
+    with closing(open_lake(lake)) as reader:
+        found = loads(reader, RunStore(lake).run(summary.run_id).verdicts, Window())
+    seconds, used = time.perf_counter() - started, time.process_time() - processor
+    calls = sum(each.calls for each in found.webhooks)
+    yield {"name": "load of webhooks", "value": seconds, "unit": "s", "detail": f"{calls:,} calls, {used:.1f} processor seconds"}
 
 
 def configuration() -> dict[str, Any]:

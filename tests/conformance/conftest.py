@@ -1,4 +1,4 @@
-"""Where the shared corpora and recordings lie: beside the checkout. Elsewhere these suites skip, with the reason."""
+"""Where the shared corpora and recordings lie: next to the checkout. Elsewhere these suites skip, with the reason."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from api.snapshot_time import time_taken
-from ingest.files import ingest_files
+from api.checks.snapshot_time import time_taken
 from ingest.lake import Lake
-from ingest.snapshot import ingest_snapshot
-from ingest.snapshot_content import snapshot_content
+from ingest.sources.files import ingest_files
+from ingest.sources.snapshot import ingest_snapshot
+from ingest.sources.snapshot_content import snapshot_content
 from queries import open_lake
 
 
@@ -25,8 +25,8 @@ def shared() -> Path:
     folder = Path(__file__).resolve().parents[2].parent / "shared"
     if not (folder / "corpora").is_dir():
         if os.environ.get("HINDCAST_REQUIRE_SHARED"):
-            pytest.fail("the shared corpora are required here and not there; put them in ../shared beside the checkout")
-        pytest.skip("no ../shared beside the checkout: conformance corpora are not part of the project")
+            pytest.fail("the shared corpora are required here and not there; put them in ../shared next to the checkout")
+        pytest.skip("no ../shared next to the checkout: conformance corpora are not part of the project")
     return folder
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.cel import syntax
-from pipeline.cel.check import check
+from pipeline.cel.checking.check import check
 from pipeline.cel.errors import CompileError
 from pipeline.cel.stack import on_fresh_stack
+from pipeline.cel.syntax import parse as syntax
 from pipeline.cel.versions import release
 
 pytestmark = pytest.mark.conformance

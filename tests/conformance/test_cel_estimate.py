@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cel.check import Checked
-from pipeline.cel.checker import Checker
-from pipeline.cel.estimate import Path as DataPath
-from pipeline.cel.estimate import estimate
-from pipeline.cel.ranges import Range
-from pipeline.cel.syntax import parse
+from pipeline.cel.checking.check import Checked
+from pipeline.cel.checking.checker import Checker
+from pipeline.cel.costs.estimate import Path as DataPath
+from pipeline.cel.costs.estimate import estimate
+from pipeline.cel.costs.ranges import Range
+from pipeline.cel.syntax.parse import parse
 from pipeline.cel.types import BYTES, DYN, STRING, Type
 from pipeline.cel.versions import release
 

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pipeline.cel.checking.names import Names
 from pipeline.cel.environment import Environment
 from pipeline.cel.errors import CompileError, ProgramError
 from pipeline.cel.library import LIBRARIES, lists_ext
-from pipeline.cel.names import Names
 from pipeline.cel.standard import COSTS
 from pipeline.cel.values import CelError, Opaque, Optional, Value, runtime_type
 

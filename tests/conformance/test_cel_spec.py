@@ -22,9 +22,9 @@ import pytest
 import yaml
 
 from pipeline.cel import CelError, CompileError, Environment, ProgramError
-from pipeline.cel.conversions import to_string
+from pipeline.cel.checking.names import Names
+from pipeline.cel.evaluation.conversions import to_string
 from pipeline.cel.library import LIBRARIES, lists_ext
-from pipeline.cel.names import Names
 from pipeline.cel.standard import COSTS
 from pipeline.cel.types import Type
 from pipeline.cel.values import CelMap, Opaque, Optional, UInt, runtime_type

@@ -10,8 +10,8 @@ import duckdb
 import pytest
 import zstandard
 
-from ingest.files import IngestSummary, ingest_files
 from ingest.lake import Lake
+from ingest.sources.files import IngestSummary, ingest_files
 from ingest.store import Counts
 
 pytestmark = pytest.mark.conformance

@@ -21,8 +21,8 @@ import pytest
 import yaml
 import zstandard
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
+from ingest.sources.files import ingest_files
 from pipeline.authorization import (
     GivenRbac,
     OtherAuthorizers,

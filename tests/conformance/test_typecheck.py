@@ -13,11 +13,13 @@ import zstandard
 from pipeline.admission.policies.compile import compile_policy
 from pipeline.admission.policies.load import parse_policy_set
 from pipeline.admission.policies.model import Policy
-from pipeline.admission.policies.schemas import Schemas
 from pipeline.admission.policies.typecheck import expression_warnings
+from pipeline.openapi import Schemas, built_in_documents
+from tests.built_in_schemas import FILE, built_in_text
 
 pytestmark = pytest.mark.conformance
 
+# The groups that do not come with Hindcast; where both describe a kind, what comes with Hindcast counts.
 NATIVE = Path(__file__).parents[1] / "cases" / "typecheck" / "native_schemas.yaml"
 VERSION = (1, 36)
 
@@ -25,6 +27,10 @@ VERSION = (1, 36)
 def listed(snapshot: Path, name: str) -> list[dict[str, Any]]:
     data = (snapshot / f"{name}.json.zst").read_bytes()
     return list(json.loads(zstandard.ZstdDecompressor().decompress(data, max_output_size=1 << 30))["items"])
+
+
+def documents() -> list[dict[str, Any]]:
+    return [*yaml.safe_load(NATIVE.read_text()), *built_in_documents()]
 
 
 def policy_of(document: dict[str, Any]) -> Policy:
@@ -35,7 +41,7 @@ def policy_of(document: dict[str, Any]) -> Policy:
 @pytest.mark.parametrize("moment", ["2-audit", "5-end"])
 def test_recorded_warnings(shared: Path, moment: str) -> None:
     snapshot = shared / "data" / "control-plane-a" / "snapshots" / moment
-    schemas = Schemas(listed(snapshot, "customresourcedefinitions"), yaml.safe_load(NATIVE.read_text()))
+    schemas = Schemas(listed(snapshot, "customresourcedefinitions"), documents())
     policies = listed(snapshot, "validatingadmissionpolicys")
     warned = 0
     for document in policies:
@@ -44,6 +50,10 @@ def test_recorded_warnings(shared: Path, moment: str) -> None:
         assert [{"fieldRef": each.field_ref, "warning": each.warning} for each in found] == recorded, document["metadata"]["name"]
         warned += len(recorded)
     assert warned >= 13
+
+
+def test_schemas_that_come_with_hindcast_are_those_that_a_server_published(shared: Path) -> None:
+    assert built_in_text(shared) == FILE.read_text(encoding="utf-8"), "run python -m tests.built_in_schemas SHARED"
 
 
 def documented(shared: Path, name: str, resources: list[str]) -> Policy:
@@ -57,7 +67,7 @@ def documented(shared: Path, name: str, resources: list[str]) -> Policy:
 def test_documented_policy_with_a_wrong_field(shared: Path) -> None:
     """It reads object.replicas where deployments have object.spec.replicas."""
     policy = documented(shared, "replica-policy.example.com", ["deployments", "replicasets"])
-    (warning,) = expression_warnings(policy, Schemas((), yaml.safe_load(NATIVE.read_text())), VERSION)
+    (warning,) = expression_warnings(policy, Schemas((), documents()), VERSION)
     assert warning.field_ref == "spec.validations[0].expression"
     issue = "ERROR: <input>:1:7: undefined field 'replicas'\n | object.replicas > 1\n | ......^\n"
     assert warning.warning == f"apps/v1, Kind=Deployment: {issue}\napps/v1, Kind=ReplicaSet: {issue}"
@@ -70,4 +80,4 @@ def test_documented_policy_with_a_wrong_function(shared: Path) -> None:
     (wrong,) = compile_policy(policy, VERSION).errors
     issue = "ERROR: <input>:1:31: undeclared reference to 'startWith' (in container '')"
     assert wrong.error == f"compilation failed: {issue}\n | object.metadata.name.startWith('demo')\n | {'.' * 30}^"
-    assert expression_warnings(policy, Schemas((), yaml.safe_load(NATIVE.read_text())), VERSION) == ()
+    assert expression_warnings(policy, Schemas((), documents()), VERSION) == ()

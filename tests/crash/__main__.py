@@ -1,4 +1,4 @@
-"""`python -m tests.crash`: kill, starve and fault a lake for as long as asked, and say what was lost and what is there twice.
+"""`python -m tests.crash`: kill, starve and fault a lake for as long as asked, and report lost and doubled events.
 
     walk    every fault at every system call that changes a file (or --tries of them), and --pairs of two faults
     fuzz    bodies that no API server sends, through the sink and the drain

@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ingest.drain import drain
 from ingest.lake import Lake
 from ingest.maintain import compact, verify
 from ingest.quarantine import read_quarantine
-from ingest.redact import Redactor
+from ingest.redaction.redact import Redactor
 from ingest.sink import Accepted, Sink, SinkLimits
-from ingest.spool import Spool
+from ingest.spooling.drain import drain
+from ingest.spooling.spool import Spool
 
 from .bodies import anything, spoiled_body
 

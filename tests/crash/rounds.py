@@ -22,7 +22,7 @@ import zstandard
 from api.settings import Settings
 from ingest.lake import Lake
 from ingest.maintain import verify
-from ingest.spool import Batch, read_segment, sealed_segments
+from ingest.spooling.spool import Batch, read_segment, sealed_segments
 from tests.serving import RunningServer, send
 
 POST = Path(__file__).parents[1] / "cases" / "posts" / "000005.json.zst"

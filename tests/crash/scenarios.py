@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ingest import drain as drain_module
-from ingest import logfile
-from ingest.drain import drain
 from ingest.errors import HindcastError, LakeError
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired, verify
 from ingest.quarantine import read_quarantine
-from ingest.redact import Redactor
+from ingest.redaction.redact import Redactor
 from ingest.retention import expire, expire_objects
 from ingest.sink import Accepted, Sink, SinkLimits
-from ingest.spool import Spool, SpoolWriteError, sealed_segments
+from ingest.sources import logfile
+from ingest.sources.files import ingest_files
+from ingest.spooling import drain as drain_module
+from ingest.spooling.drain import drain
+from ingest.spooling.spool import Spool, SpoolWriteError, sealed_segments
 from ingest.store import EventStore, Lines
 
 Say = Callable[[str], None]

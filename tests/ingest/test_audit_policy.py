@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ingest.audit_policy import Attributes, AuditPolicy, parse_audit_policy
 from ingest.errors import InputError
-from ingest.recommended import CREDENTIALS, WRITES, Coverage, audit_policy_text
-from ingest.redact import DEFAULT_RESOURCES
+from ingest.redaction.redact import DEFAULT_RESOURCES
+from ingest.server.audit_policy import Attributes, AuditPolicy, parse_audit_policy
+from ingest.server.recommended import CREDENTIALS, WRITES, Coverage, audit_policy_text
 
 CASES = Path(__file__).parents[1] / "cases" / "audit_policy"
 HEAD = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}

@@ -1,4 +1,4 @@
-"""Every compression is told by content, and everything before damage is given out."""
+"""Hindcast recognizes a compression by content, and reads everything before damage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.compressed import DamagedError, blocks
+from ingest.sources.compressed import DamagedError, blocks
 
 
 def gzipped(parts: list[bytes]) -> bytes:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import drain as drain_module
-from ingest.drain import drain
 from ingest.errors import LakeError
 from ingest.lake import Lake, LakeWriter
 from ingest.quarantine import read_quarantine
-from ingest.spool import Spool, sealed_segments
+from ingest.spooling import drain as drain_module
+from ingest.spooling.drain import drain
+from ingest.spooling.spool import Spool, sealed_segments
 from ingest.store import Counts
 
 Event = Callable[..., bytes]

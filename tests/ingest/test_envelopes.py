@@ -1,4 +1,4 @@
-"""What a file holds is told by its content, and its events come out byte for byte."""
+"""Hindcast recognizes the form of a file by content, and its events come out byte for byte."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest import envelopes
-from ingest.envelopes import LineReader, documents, expand, layout, looks_complete, not_an_audit_log
 from ingest.errors import InputError
+from ingest.sources import envelopes
+from ingest.sources.envelopes import LineReader, documents, expand, layout, looks_complete, not_an_audit_log
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/ingest/files.yaml").read_text())
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.decode import decode_events
-from ingest.envelopes import documents, expand, layout, looks_complete
-from ingest.exports import Found, joined
-from ingest.files import ingest_files
-from ingest.gke import ANNOTATION
 from ingest.lake import Lake
+from ingest.sources.envelopes import documents, expand, layout, looks_complete
+from ingest.sources.exports import Found, joined
+from ingest.sources.files import ingest_files
+from ingest.sources.gke import ANNOTATION
 
 CASES = Path(__file__).parents[1] / "cases/ingest"
 EXPORTS = CASES / "exports"

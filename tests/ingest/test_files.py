@@ -21,12 +21,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import logfile
 from ingest.errors import InputError, LakeError
-from ingest.files import IngestSummary, files_below, ingest_files
 from ingest.lake import Lake
 from ingest.quarantine import read_quarantine
-from ingest.redact import Redactor
+from ingest.redaction.redact import Redactor
+from ingest.sources import logfile
+from ingest.sources.files import IngestSummary, files_below, ingest_files
 from ingest.store import Counts
 
 Event = Callable[..., bytes]
@@ -285,7 +285,8 @@ def test_an_interrupted_ingest_goes_on_without_loss_or_double_counting(
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ingest import durable, files, lake, logfile, manifest
+from ingest import durable, lake, manifest
+from ingest.sources import files, logfile
 logfile.UNIT_EVENTS_MAX = 50
 left = int(sys.argv[3])
 def dying(function):

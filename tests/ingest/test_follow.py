@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import follow
 from ingest.errors import InputError, LakeError
-from ingest.follow import Follower, follow_files, rotated
 from ingest.lake import Lake
+from ingest.sources import follow
+from ingest.sources.follow import Follower, follow_files, rotated
 from ingest.store import Counts
 
 Event = Callable[..., bytes]

@@ -1,4 +1,4 @@
-"""Bodies that no API server sends cost nobody but themselves. `python -m tests.crash fuzz` tries as many as you like."""
+"""A body that no API server sends harms no other sender. `python -m tests.crash fuzz` tries as many as you like."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest import drain as drain_module
-from ingest.drain import batches_done, drain, lag_of
-from ingest.lag import Lag
 from ingest.lake import Lake
-from ingest.spool import Spool, sealed_segments
+from ingest.spooling import drain as drain_module
+from ingest.spooling.drain import batches_done, drain, lag_of
+from ingest.spooling.lag import Lag
+from ingest.spooling.spool import Spool, sealed_segments
 
 Event = Callable[..., bytes]
 _STEPS = st.one_of(

@@ -145,7 +145,7 @@ def test_verify_names_every_damaged_file(lake: Lake, event: Event) -> None:
     size = cut.stat().st_size
     assert verify(lake) == [
         Fault(str(cut.relative_to(lake.path)), f"has {size:,} bytes, the manifest says {size + 1:,}"),
-        Fault(str(flipped.relative_to(lake.path)), "its content is not what was written: the checksum differs"),
+        Fault(str(flipped.relative_to(lake.path)), "its content was altered: the checksum differs"),
         Fault(str(gone.relative_to(lake.path)), "is missing"),
     ]
     assert good.exists()

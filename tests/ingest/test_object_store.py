@@ -13,10 +13,10 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from ingest import logfile
 from ingest.errors import InputError
-from ingest.files import ingest_files
 from ingest.lake import Lake
+from ingest.sources import logfile
+from ingest.sources.files import ingest_files
 from ingest.store import Counts
 
 Event = Callable[..., bytes]
@@ -180,7 +180,7 @@ def test_what_is_wrong_is_said(
 
 
 def test_a_store_that_is_not_there(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.object_store._ATTEMPTS", 1)
+    monkeypatch.setattr("ingest.sources.object_store._ATTEMPTS", 1)
     with pytest.raises(InputError, match="the object store cannot be reached; is the endpoint the right one"):
         ingest_files(lake, ["s3://logs/x"], "c", 0.0, endpoint="http://127.0.0.1:1")
     with pytest.raises(InputError, match="is not an endpoint of an object store"):

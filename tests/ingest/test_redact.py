@@ -11,10 +11,10 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.credentials import clean_text, clean_uri, may_hold_by_form, uri_needs_a_look
 from ingest.errors import InputError, LakeError
 from ingest.eventlist import parse_event_list
-from ingest.redact import ANNOTATION, DEFAULT_RESOURCES, Redactor, load_or_create_key
+from ingest.redaction.credentials import clean_text, clean_uri, may_hold_by_form, uri_needs_a_look
+from ingest.redaction.redact import ANNOTATION, DEFAULT_RESOURCES, Redactor, load_or_create_key
 
 POSTS = Path(__file__).parents[1] / "cases" / "posts"
 SECRET = "c3VwZXItc2VjcmV0"

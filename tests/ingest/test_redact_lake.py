@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.decode import decode_events
-from ingest.drain import drain
-from ingest.files import ingest_files
-from ingest.follow import follow_files
 from ingest.lake import Lake
 from ingest.quarantine import read_quarantine
-from ingest.redact import ANNOTATION, KEY_BYTES, Redactor
-from ingest.segment import Batch, read_segment
+from ingest.redaction.redact import ANNOTATION, KEY_BYTES, Redactor
 from ingest.sink import Accepted, Sink, SinkLimits
-from ingest.snapshot import ingest_snapshot
-from ingest.spool import Spool, sealed_segments
+from ingest.sources.files import ingest_files
+from ingest.sources.follow import follow_files
+from ingest.sources.snapshot import ingest_snapshot
+from ingest.spooling.drain import drain
+from ingest.spooling.segment import Batch, read_segment
+from ingest.spooling.spool import Spool, sealed_segments
 from pipeline.history.event import Event
 from pipeline.history.outcome import outcome_of
 from tests.canaries import CANARY, CASES, EVENTS, ODD, PATHS, assert_clean, build, contents, raw

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ingest.errors import InputError
-from ingest.redact import ANNOTATION, KEY_BYTES, Redactor
-from ingest.redact_paths import LAST_APPLIED
+from ingest.redaction.paths import LAST_APPLIED
+from ingest.redaction.redact import ANNOTATION, KEY_BYTES, Redactor
 
 POD = {"spec": {"containers": [{"env": [{"name": "A", "value": "s3cret"}, {"name": "B"}]}, {}], "n": 12345678901234567890123}}
 PATH = "pods:spec.containers.env.value"

@@ -20,10 +20,10 @@ from ingest.apart import APART_BYTES, Apart, take_apart
 from ingest.eventlist import NotAnEventListError, TooMuchError, parse_event_list
 from ingest.flight import Flight
 from ingest.quarantine import read_quarantine
-from ingest.redact import ANNOTATION, Redactor
-from ingest.segment import Batch
+from ingest.redaction.redact import ANNOTATION, Redactor
 from ingest.sink import REFUSALS, Accepted, DigestWindow, Refused, Sink, SinkLimits, is_cluster_name
-from ingest.spool import Spool, read_segment, sealed_segments
+from ingest.spooling.segment import Batch
+from ingest.spooling.spool import Spool, read_segment, sealed_segments
 
 POSTS = Path(__file__).parents[1] / "cases" / "posts"
 

@@ -14,7 +14,7 @@ import zstandard
 
 from ingest.errors import InputError
 from ingest.lake import Lake
-from ingest.snapshot import SnapshotSummary, ingest_snapshot
+from ingest.sources.snapshot import SnapshotSummary, ingest_snapshot
 from queries import open_lake
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import LakeError
-from ingest.segment import Batch, Damage, Extent, encode_batch, read_segment, repair_segment, walk_segment
-from ingest.spool import Spool, SpoolWriteError, sealed_segments
+from ingest.spooling.segment import Batch, Damage, Extent, encode_batch, read_segment, repair_segment, walk_segment
+from ingest.spooling.spool import Spool, SpoolWriteError, sealed_segments
 
 LINES = st.lists(st.binary(min_size=1, max_size=200).filter(lambda line: b"\n" not in line), max_size=4)
 CLUSTERS = st.sampled_from(["lab-1", "prod.eu"])

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest import mark
 from ingest.quarantine import read_quarantine
-from ingest.segment import Batch, encode_batch, read_segment
-from ingest.spool import DisplacedError, Spool, sealed_segments
+from ingest.spooling import mark
+from ingest.spooling.segment import Batch, encode_batch, read_segment
+from ingest.spooling.spool import DisplacedError, Spool, sealed_segments
 
 
 def crash(spool: Spool) -> Path | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
-NAMES = ("01_look", "02_ask", "03_replay", "04_decide")
+NAMES = ("01_look", "02_ask", "03_replay", "04_decide", "05_definitions", "06_prove", "07_webhooks")
 OURS = ("ingest", "queries", "pipeline", "api")
 
 
@@ -26,7 +26,7 @@ def code(data: dict[str, Any]) -> list[dict[str, Any]]:
     return [cell for cell in data["cells"] if cell["cell_type"] == "code"]
 
 
-def test_there_are_four() -> None:
+def test_there_are_seven() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == list(NAMES)
 
 

@@ -17,9 +17,10 @@ import pytest
 
 from ingest.errors import InputError, LakeError
 from ingest.schema import EVENTS
-from queries import rows
+from queries import rows, templates
 from queries.catalog import LakeFiles, file_literal, install, parse_statement, statements
 from queries.lake import DIMENSIONS, LakeReader, rows_of, view_names
+from queries.templates import install_new
 
 DUCKDB_TYPES = {
     str: {"VARCHAR", "JSON"},
@@ -173,3 +174,30 @@ def test_an_unknown_dimension_or_view_is_an_input_error(reader: LakeReader) -> N
 def test_a_relation_with_other_columns_is_not_taken_for_rows(reader: LakeReader) -> None:
     with pytest.raises(LakeError, match="are not those of KnownPolicy"):
         rows_of(reader.denials(), rows.KnownPolicy)
+
+
+def described(connection: duckdb.DuckDBPyConnection) -> list[list[tuple[object, ...]]]:
+    """Every view, macro and column of a connection, with its text and comment."""
+    # DuckDB prints the columns of an EXCLUDE in any order.
+    words = "list_sort(regexp_split_to_array({}, '[ ,()]+'))"
+    queries = (
+        f"SELECT view_name, {words.format('sql')}, comment FROM duckdb_views() WHERE NOT internal ORDER BY 1",
+        f"SELECT function_name, {words.format('macro_definition')} FROM duckdb_functions() WHERE NOT internal ORDER BY 1",
+        "SELECT table_name, column_name, data_type, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL",
+    )
+    return [connection.execute(query).fetchall() for query in queries]
+
+
+def test_a_later_connection_has_the_same_views_without_their_cost() -> None:
+    connections = [duckdb.connect() for _ in range(4)]
+    install(connections[0], LakeFiles())
+    for connection in connections[1:3]:
+        install_new(connection, LakeFiles())
+    wanted = described(connections[0])
+    assert all(wanted)
+    assert [described(connection) for connection in connections[1:3]] == [wanted, wanted]
+    # A system may have cleaned the folder for temporary files.
+    for path in templates._templates.values():
+        path.unlink()
+    install_new(connections[3], LakeFiles())
+    assert described(connections[3]) == wanted

@@ -59,7 +59,7 @@ _numbers = count()
 
 
 def show(reader: LakeReader, folder: Path, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Let the reader's views show these events, of which some have no time of receipt."""
+    """Let the reader's views show these events. Some of them have no time of receipt."""
     rows = []
     for case in cases:
         row = event({name: value for name, value in case.items() if name != "timeless"})

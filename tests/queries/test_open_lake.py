@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from ingest.errors import LakeError
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.schema import OBJECTS
+from ingest.sources.files import ingest_files
 from queries import open_lake, rows_of
 from queries.rows import KnownPolicy
 

@@ -1,6 +1,6 @@
 """A second upper bound on the cost of an expression: from the longest list and the longest string of the data.
 
-The bound in `pipeline/cel/bounds.py` knows only the number of bytes. It is quick, but too high where loops are nested, as in
+The bound in `pipeline/cel/costs/bounds.py` knows only the number of bytes. It is quick, but too high where loops are nested, as in
 `containers.all(c, registries.exists(r, c.image.startsWith(r)))`. This bound looks at the data. It assumes that every loop over data
 runs over the longest list or map, and that every string is as long as the longest.
 """
@@ -25,7 +25,7 @@ _SCANNING_NAMES = """
     !_ -_ @in _%_ _*_ _+_ _-_ _/_ _==_ _!=_ _<_ _<=_ _>_ _>=_
     bool bytes double duration dyn int string timestamp type uint
     cidr ip quantity semver url isCIDR isCanonical isIP isQuantity isSemver isURL
-    charAt endsWith lowerAscii quote split startsWith substring trim upperAscii
+    charAt endsWith escapeKey lowerAscii quote split startsWith substring trim upperAscii
     size first last flatten reverse slice range
     named none of ofNonZeroValue unwrap unwrapOpt hasValue value or orValue
     getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds
@@ -170,7 +170,7 @@ def _call_extent(function: str, operands: Sequence[ast.Expr], extents: Sequence[
             return Extent((length * 2 + 1) * (entries + 1), 0)
         case "replace":
             return Extent(_replaced_length(operands, extents), 0)
-        case "quote":
+        case "quote" | "escapeKey":
             return Extent(2 * length + 2, 0)
         case "flatten":
             return Extent(length, entries**2)

@@ -20,19 +20,19 @@ POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding
 
 def policy_from_object(obj: Object, source: str) -> Policy:
     """A policy as the API server stored it (an audit log's responseObject, a snapshot): with defaults, but not validated again."""
-    return _policy(Fields(Document(obj, source)))
+    return policy_of_fields(Fields(Document(obj, source)))
 
 
 def binding_from_object(obj: Object, source: str) -> Binding:
     """A binding as the API server stored it."""
-    return _binding(Fields(Document(obj, source)))
+    return binding_of_fields(Fields(Document(obj, source)))
 
 
 def policy_from_document(document: Document) -> Policy:
     """A policy that a person wrote. Raises InputError for unknown fields and for everything that the API server would reject."""
     root = Fields(document)
-    _only_known(root, _POLICY_FIELDS)
-    policy = _policy(root)
+    only_known(root, _POLICY_FIELDS)
+    policy = policy_of_fields(root)
     validate_policy(policy, root)
     return policy
 
@@ -40,8 +40,8 @@ def policy_from_document(document: Document) -> Policy:
 def binding_from_document(document: Document) -> Binding:
     """A binding that a person wrote. Raises InputError for unknown fields and for everything that the API server would reject."""
     root = Fields(document)
-    _only_known(root, _BINDING_FIELDS)
-    binding = _binding(root)
+    only_known(root, _BINDING_FIELDS)
+    binding = binding_of_fields(root)
     validate_binding(binding, root)
     return binding
 
@@ -57,39 +57,50 @@ _MATCH: dict[str, object] = {
 _NAMED: dict[str, object] = {"name": None, "expression": None}
 _TOP: dict[str, object] = {"apiVersion": None, "kind": None, "metadata": None, "status": None}
 # Every field of the two types; None stands for a leaf, or for an object that other code reads.
+_SHARED: dict[str, object] = {
+    "paramKind": {"apiVersion": None, "kind": None},
+    "matchConstraints": _MATCH,
+    "failurePolicy": None,
+    "matchConditions": [_NAMED],
+    "variables": [_NAMED],
+}
+_BINDING_SHARED: dict[str, object] = {
+    "policyName": None,
+    "paramRef": dict.fromkeys(("name", "namespace", "selector", "parameterNotFoundAction")),
+    "matchResources": _MATCH,
+}
 _POLICY_FIELDS: dict[str, object] = _TOP | {
-    "spec": {
-        "paramKind": {"apiVersion": None, "kind": None},
-        "matchConstraints": _MATCH,
+    "spec": _SHARED
+    | {
         "validations": [dict.fromkeys(("expression", "message", "messageExpression", "reason"))],
-        "failurePolicy": None,
         "auditAnnotations": [{"key": None, "valueExpression": None}],
-        "matchConditions": [_NAMED],
-        "variables": [_NAMED],
     }
 }
-_BINDING_FIELDS: dict[str, object] = _TOP | {
-    "spec": {
-        "policyName": None,
-        "paramRef": dict.fromkeys(("name", "namespace", "selector", "parameterNotFoundAction")),
-        "matchResources": _MATCH,
-        "validationActions": None,
+_BINDING_FIELDS: dict[str, object] = _TOP | {"spec": _BINDING_SHARED | {"validationActions": None}}
+MUTATING_POLICY_FIELDS: dict[str, object] = _TOP | {
+    "spec": _SHARED
+    | {
+        "reinvocationPolicy": None,
+        "mutations": [{"patchType": None, "applyConfiguration": {"expression": None}, "jsonPatch": {"expression": None}}],
     }
 }
+MUTATING_BINDING_FIELDS: dict[str, object] = _TOP | {"spec": _BINDING_SHARED}
 
 
-def _only_known(fields: Fields, known: object) -> None:
+def only_known(fields: Fields, known: object) -> None:
+    """Raises InputError for the first field that a table of fields does not have."""
     assert isinstance(known, dict)
     fields.only(*known)
     for name, inner in known.items():
         if isinstance(inner, dict) and (nested := fields.object(name)):
-            _only_known(nested, inner)
+            only_known(nested, inner)
         elif isinstance(inner, list):
             for item in fields.objects(name):
-                _only_known(item, inner[0])
+                only_known(item, inner[0])
 
 
-def _policy(root: Fields) -> Policy:
+def policy_of_fields(root: Fields) -> Policy:
+    """The fields of a policy, with defaults. A mutating policy has the same but for validations and annotations."""
     metadata, spec = _metadata(root), root.object("spec")
     if spec is None:
         raise root.error(" is required", "spec")
@@ -108,7 +119,8 @@ def _policy(root: Fields) -> Policy:
     )
 
 
-def _binding(root: Fields) -> Binding:
+def binding_of_fields(root: Fields) -> Binding:
+    """The fields of a binding, with defaults. That of a mutating policy has the same but for actions."""
     metadata, spec = _metadata(root), root.object("spec")
     if spec is None:
         raise root.error(" is required", "spec")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
-from ...cel.sizes import BUILT_BYTES_MAX, Room
+from ...cel.costs.sizes import BUILT_BYTES_MAX, Room
 from ...cel.values import CelError, LazyMap
 from ...cel.values import Unknown as CelUnknown
 from ...matching import Match
@@ -196,7 +196,7 @@ def _evaluated(case: Case) -> Evaluation:
     if policy.defect:
         return Evaluation(Outcome(Decision.UNKNOWN, why=policy.defect))
     if policy.match_conditions:
-        unmatched = _match_conditions(case)
+        unmatched = match_conditions(case)
         if unmatched is not None:
             return unmatched
     outcomes: tuple[Outcome, ...] = ()
@@ -213,8 +213,8 @@ def _evaluated(case: Case) -> Evaluation:
     return policy.admitted if outcomes is policy.admitted.outcomes else Evaluation(None, outcomes)
 
 
-def _match_conditions(case: Case) -> Evaluation | None:
-    """The outcome if a match condition ends the evaluation, else None.
+def match_conditions(case: Case) -> Evaluation | None:
+    """The outcome of one policy if a match condition ends its evaluation, else None. Mutating policies have the same.
 
     Follows kubernetes/apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go.
     """

@@ -22,12 +22,14 @@ from ...request import (
     GroupVersionResource,
     Known,
     Object,
+    Operation,
     Unknown,
     UserInfo,
     worst,
 )
 from ...world import World
 from .conversions import convert
+from .invented import with_invented
 from .limits import Doubts, Limits, Measured, Together
 from .reads import MANAGED_FIELDS
 
@@ -52,13 +54,21 @@ class Inputs:
     """The values of one request, each made at most once. `authorize` is None where the authorization decisions are unknown.
 
     `managed_fields` says that an expression reads metadata.managedFields, which stored objects have and audit logs leave out.
+    `is_mutating`: mutating admission reads the values, before the server gives a new object its name and its uid.
     """
 
     def __init__(
-        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser | None = None, *, managed_fields: bool = False
+        self,
+        request: AdmissionRequest,
+        world: World,
+        authorize: AuthorizeUser | None = None,
+        *,
+        managed_fields: bool = False,
+        is_mutating: bool = False,
     ) -> None:
         self.request = request
         self._managed_fields = managed_fields
+        self._is_mutating = is_mutating
         self.world = world
         self._authorize = authorize or _nobody_knows
         self._plain: dict[str, Any] = {}
@@ -70,7 +80,7 @@ class Inputs:
 
     def of(self, request: AdmissionRequest) -> Inputs:
         """The values of another request, with the same state of the cluster and the same authorizer."""
-        return Inputs(request, self.world, self._authorize, managed_fields=self._managed_fields)
+        return Inputs(request, self.world, self._authorize, managed_fields=self._managed_fields, is_mutating=self._is_mutating)
 
     def plain(self, names: frozenset[str]) -> dict[str, Any]:
         """Values by name of a request that matched under its own kind; there may be more. Copy the mapping before adding."""
@@ -178,8 +188,10 @@ class Inputs:
         if isinstance(evidence, Unknown):
             return CelUnknown(f"{name}: {evidence.reason}")
         value = evidence.value
+        if name == "object" and self.request.operation is Operation.CREATE and not self._is_mutating:
+            value = self._once((name, "invented"), lambda: with_invented(evidence.value, self.request))
         if self._managed_fields:
-            value = self._once((name, MANAGED_FIELDS), lambda: with_managed_fields(name, evidence.value))
+            value = self._once((name, MANAGED_FIELDS), lambda: with_managed_fields(name, value))
         if match is None or match.conversion is Conversion.NONE:
             return value
         kind = match.matched_kind

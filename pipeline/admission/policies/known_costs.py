@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...cel import Program, ReadSet
-from ...cel.sizes import BUILT_BYTES_MAX, Room
+from ...cel.costs.sizes import BUILT_BYTES_MAX, Room
 
 _encode = msgspec.json.Encoder().encode
 # Above this size the cache is cleared, and costs are counted again.

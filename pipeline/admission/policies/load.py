@@ -51,13 +51,13 @@ def policy_set_of(manifests: Iterable[Document]) -> PolicySet:
         elif kind == BINDING:
             bindings.append(binding_from_document(item))
         else:
-            objects.append(_given(item))
-    _unique("ValidatingAdmissionPolicy", policies)
-    _unique("ValidatingAdmissionPolicyBinding", bindings)
+            objects.append(given_object(item))
+    check_unique("ValidatingAdmissionPolicy", policies)
+    check_unique("ValidatingAdmissionPolicyBinding", bindings)
     return PolicySet(tuple(policies), tuple(bindings), tuple(objects))
 
 
-def _given(document: Document) -> GivenObject:
+def given_object(document: Document) -> GivenObject:
     """An object given with policies. Raises InputError for a name or labels that no object can have: later code reads them."""
     metadata = Fields(document).object("metadata")
     if metadata is not None:
@@ -80,7 +80,8 @@ def _kind(document: Document) -> str | None:
     return kind
 
 
-def _unique(kind: str, named: Iterable[Policy | Binding]) -> None:
+def check_unique(kind: str, named: Iterable[Policy | Binding]) -> None:
+    """Raises InputError for the second of two objects of one name."""
     seen: dict[str, str] = {}
     for item in named:
         if item.name in seen:

@@ -133,7 +133,7 @@ class PolicySet:
             self._bindings_by_policy.setdefault(binding.policy_name, []).append(binding)
 
     def without_secrets(self) -> PolicySet:
-        """Without the Secrets that no policy takes for params: what is kept of a replay must hold no credential."""
+        """Without the Secrets that no policy takes as params: the kept files of a replay must hold no credential."""
         asked = {policy.param_kind.kind for policy in self.policies if policy.param_kind is not None}
         kept = tuple(given for given in self.objects if given.object.get("kind") != "Secret" or "Secret" in asked)
         return self if len(kept) == len(self.objects) else PolicySet(self.policies, self.bindings, kept, self.unreadable)

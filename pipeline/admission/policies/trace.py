@@ -13,9 +13,9 @@ from typing import Any
 
 from ...cel import CelError, CelMap, Duration, Finding, Opaque, Optional, Program, Timestamp, UInt, Value
 from ...cel import Unknown as CelUnknown
+from ...cel.evaluation.times import duration_text, timestamp_text
 from ...cel.explain import EVERY, Place
 from ...cel.library.authorizer import Authorizer, GroupCheck, PathCheck, ResourceCheck
-from ...cel.times import duration_text, timestamp_text
 from ...matching import Target
 from ...request import AdmissionRequest
 from ...world import World

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from ...cel import CompileError, Environment
-from ...cel.check import check
-from ...cel.schema_types import SchemaType, schema_type
+from ...cel.checking.check import check
+from ...cel.checking.schema_types import SchemaType, schema_type
 from ...cel.stack import on_fresh_stack
-from ...cel.syntax import parse
+from ...cel.syntax.parse import parse
 from ...cel.types import DYN, Type
 from ...matching import Rule
+from ...openapi import Schemas
 from ...request import GroupVersionKind, GroupVersionResource
 from .declarations import Declarations, scope_for
 from .model import Policy
-from .schemas import Schemas
 
 KINDS_MAX = 10  # of one rule; further kinds are not checked
 
@@ -56,6 +57,39 @@ def kinds_to_check(policy: Policy, schemas: Schemas) -> list[GroupVersionKind]:
         if len(found) == KINDS_MAX:
             break  # Upstream returns here, so that it skips later rules.
     return sorted((kind for kind in kinds if _root_type(kind, schemas) is not None), key=_order)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRule:
+    """A resource of a policy's rules, such as `apps/v1 deployments`. `outcome` is yes, no or unknown, and `why` its reason."""
+
+    resource: str
+    outcome: str
+    why: str = ""
+
+
+def checked_rules(policy: Policy, schemas: Schemas) -> tuple[CheckedRule, ...]:
+    """Which resources of the rules are checked. Resources that a described group does not have are left out."""
+    if policy.match_constraints is None:
+        return ()
+    kinds = kinds_to_check(policy, schemas)
+    found = [each for rule in policy.match_constraints.resource_rules for each in _outcomes(rule, kinds, schemas)]
+    return tuple(dict.fromkeys(found))
+
+
+def _outcomes(rule: Rule, kinds: list[GroupVersionKind], schemas: Schemas) -> Iterator[CheckedRule]:
+    for group, version, name in product(rule.api_groups, rule.api_versions, rule.resources):
+        shown = f"{group}/{version} {name}".removeprefix("/")
+        resource = GroupVersionResource(group, version, name)
+        if "*" in f"{group}{version}":
+            yield CheckedRule(shown, "no", "wildcard group or version")
+        elif set("*/") & set(name):
+            yield CheckedRule(shown, "no", "wildcard" if "*" in name else "subresource")
+        elif known := schemas.kinds_of(resource):
+            has_room = any(kind in kinds for kind in known)
+            yield (CheckedRule(shown, "yes") if has_room else CheckedRule(shown, "no", f"more than {KINDS_MAX} kinds"))
+        elif not schemas.describes(group, version):
+            yield CheckedRule(shown, "unknown", "no schema known")
 
 
 def _resources(rule: Rule) -> Iterator[GroupVersionResource]:

@@ -33,6 +33,29 @@ _RESERVED_WORDS = """
 
 def validate_policy(policy: Policy, root: Fields) -> None:
     """Raises InputError for the first rule that a policy breaks."""
+    spec = validate_shared(policy, root)
+    if not policy.validations and not policy.audit_annotations:
+        raise spec.error(" must have validations or auditAnnotations, or both")
+    _validations(spec)
+    _match_conditions(policy.match_conditions, spec)
+    _variables(policy.variables, spec)
+    _audit_annotations(policy, spec)
+
+
+def validate_mutating(policy: Policy, root: Fields) -> None:
+    """The same for the parts that a mutating policy shares with a validating one."""
+    spec = validate_shared(policy, root)
+    constraints = spec.object("matchConstraints")
+    assert constraints is not None
+    for rule in constraints.objects("resourceRules"):
+        if "DELETE" in rule.texts("operations"):
+            raise rule.error(" must be of *, CONNECT, CREATE, UPDATE, not 'DELETE'", "operations")
+    _match_conditions(policy.match_conditions, spec)
+    _variables(policy.variables, spec)
+
+
+def validate_shared(policy: Policy, root: Fields) -> Fields:
+    """Raises InputError for the first rule on the name, constraints and params that a policy breaks; returns its spec."""
     spec = root.object("spec")
     metadata = root.object("metadata")
     assert spec is not None
@@ -44,8 +67,6 @@ def validate_policy(policy: Policy, root: Fields) -> None:
     if not policy.match_constraints.resource_rules:
         raise constraints.error(" must have at least one rule", "resourceRules")
     _match_resources(policy.match_constraints, constraints)
-    if not policy.validations and not policy.audit_annotations:
-        raise spec.error(" must have validations or auditAnnotations, or both")
     if policy.param_kind is not None:
         kind = spec.object("paramKind")
         assert kind is not None
@@ -53,20 +74,14 @@ def validate_policy(policy: Policy, root: Fields) -> None:
             raise kind.error(f" must be of the form group/version or v1, not {policy.param_kind.api_version!r}", "apiVersion")
         if not _DNS_1035.fullmatch(policy.param_kind.kind.lower()):
             raise kind.error(f" must be the name of a kind, not {policy.param_kind.kind!r}", "kind")
-    _validations(spec)
-    _match_conditions(policy.match_conditions, spec)
-    _variables(policy.variables, spec)
-    _audit_annotations(policy, spec)
+    return spec
 
 
 def validate_binding(binding: Binding, root: Fields) -> None:
     """Raises InputError for the first rule that a binding breaks."""
+    validate_mutating_binding(binding, root)
     spec = root.object("spec")
-    metadata = root.object("metadata")
     assert spec is not None
-    assert metadata is not None
-    _subdomain(binding.name, metadata, "name")
-    _subdomain(binding.policy_name, spec, "policyName")
     actions = binding.validation_actions
     if not actions:
         raise spec.error(f" must have at least one of {', '.join(Action)}", "validationActions")
@@ -74,6 +89,16 @@ def validate_binding(binding: Binding, root: Fields) -> None:
         raise spec.error(" must not name an action twice", "validationActions")
     if Action.DENY in actions and Action.WARN in actions:
         raise spec.error(" must not have both Deny and Warn: a denial already carries the message", "validationActions")
+
+
+def validate_mutating_binding(binding: Binding, root: Fields) -> None:
+    """The same for a binding without actions, as that of a mutating policy is."""
+    spec = root.object("spec")
+    metadata = root.object("metadata")
+    assert spec is not None
+    assert metadata is not None
+    _subdomain(binding.name, metadata, "name")
+    _subdomain(binding.policy_name, spec, "policyName")
     reference = spec.object("paramRef")
     if binding.param_ref is not None and reference is not None:
         if bool(binding.param_ref.name) == (binding.param_ref.selector is not None):

@@ -5,7 +5,8 @@ Sources: cel-go interpreter/runtimecost.go and kubernetes/apiserver pkg/cel/libr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from math import ceil
 
 from ..values import CelMap, Value
@@ -47,17 +48,28 @@ def traverse(arguments: tuple[Value, ...], result: Value) -> int:
 
 def traversal(value: Value) -> int:
     """1 for each scalar in a tree of lists and maps; strings count a tenth of their bytes (not code points), rounded down."""
+    return _traversal(value, {})
+
+
+def _traversal(value: Value, known: dict[int, int]) -> int:
+    """`known` has the costs of lists and maps by identity: `[a, a]`, built again and again, has few values and many paths."""
     if isinstance(value, str):
         return int(len(value.encode(errors="surrogatepass")) * STRING_FACTOR)
     if isinstance(value, bytes):
         return int(len(value) * STRING_FACTOR)
+    if not isinstance(value, list | dict | CelMap):
+        return 1
+    found = known.get(id(value))
+    if found is None:
+        found = known[id(value)] = sum(_traversal(each, known) for each in _parts(value))
+    return found
+
+
+def _parts(value: list[Value] | dict[Value, Value] | CelMap) -> Iterable[Value]:
     if isinstance(value, list):
-        return sum(map(traversal, value))
-    if isinstance(value, dict):
-        return sum(traversal(key) + traversal(item) for key, item in value.items())
-    if isinstance(value, CelMap):
-        return sum(traversal(key) + traversal(item) for key, item in value.entries.values())
-    return 1
+        return value
+    entries = value.entries if isinstance(value, CelMap) else value
+    return chain(entries.keys(), entries.values())
 
 
 def search(arguments: tuple[Value, ...], result: Value) -> int:

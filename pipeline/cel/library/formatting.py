@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 
-from .. import times
-from ..sizes import check_printable, check_text
+from ..costs.sizes import check_printable, check_text
+from ..evaluation import times
 from ..types import DYN, STRING, Type, list_of
 from ..values import INT_MAX, CelError, CelMap, Duration, Timestamp, UInt, Value, runtime_type
 from .costs import scan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from ..equality import equal
+from ..evaluation.equality import equal
+from ..evaluation.operators import add, greater, less
 from ..functions import Function, Library
-from ..operators import add, greater, less
 from ..types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
 from ..values import CelError, Duration, UInt, Value, no_such_overload
 from .costs import traverse

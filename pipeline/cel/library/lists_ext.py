@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cmp_to_key
 
+from ..costs.sizes import TooLargeError, check_list
 from ..functions import Function, Library
-from ..sizes import TooLargeError, check_list
 from ..types import DYN, INT, list_of, parameter
 from ..values import CelError, Value, runtime_type
 from .costs import STRING_FACTOR, Cost, allocate, size

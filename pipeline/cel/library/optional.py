@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..costs.sizes import printed
 from ..functions import Function, Library, Overload
-from ..sizes import printed
 from ..types import BOOL, list_of, optional_of, parameter
 from ..values import NONE, CelError, CelMap, Duration, Optional, Timestamp, Value, no_such_overload
 from .costs import free

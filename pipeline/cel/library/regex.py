@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from ..costs.sizes import check_list
+from ..evaluation.patterns import span
 from ..functions import Library
-from ..patterns import span
-from ..sizes import check_list
 from ..types import INT, STRING, list_of
 from ..values import CelError
 from .costs import search

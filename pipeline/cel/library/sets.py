@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..costs.sizes import TooLargeError
 from ..functions import Library
-from ..sizes import TooLargeError
 from ..types import BOOL, list_of, parameter
 from ..values import Value
 from .costs import Cost, size

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..costs.sizes import check_list, check_text, printed
 from ..functions import Function, Library, Version
-from ..sizes import check_list, check_text, printed
 from ..types import INT, STRING, list_of
 from ..values import CelError, Value
 from .costs import scan, scan_result, traverse

@@ -1,4 +1,4 @@
--- one row per (policy, resource) of the last comparison with the record: requests of which the record says something
+-- one row per (policy, resource) of the last comparison with the record: how many recorded outcomes the replay reproduced
 SELECT
     c.policy,
     resource_label(nullif(r.api_group, ''), r.resource, r.subresource) AS resource,

@@ -1,6 +1,6 @@
--- one row per object of which a controller, or its absence, is known: (cluster, namespace, kind, name)
+-- one row per object whose controller is in a request: (cluster, namespace, kind, name); of several controllers the last one
 -- source: where that was read
--- metadata: of the object's last version; null where that is a request's own, which has it
+-- metadata: of the object's last version; null here, because the requests have it
 CREATE OR REPLACE TEMP TABLE controllers AS
 SELECT
     cluster, namespace, kind, name,
@@ -9,5 +9,5 @@ SELECT
     'ownerReferences' AS source,
     NULL::JSON AS metadata
 FROM subjects
-WHERE is_whole OR owner_kind IS NOT NULL
+WHERE owner_kind IS NOT NULL
 GROUP BY ALL

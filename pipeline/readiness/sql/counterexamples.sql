@@ -1,4 +1,5 @@
 -- one row per (policy, binding, unit, expression) with a would-be denial in `shown`: its latest request, with the recorded bodies
+-- $by_user: one row for each user
 -- expression_index: null where no single validation denied, such as an error of a match condition
 WITH denied AS (
     SELECT
@@ -25,7 +26,7 @@ SELECT
 FROM denied JOIN requests USING (cluster, audit_id, ts)
 QUALIFY row_number() OVER (
         PARTITION BY denied.policy, denied.binding, cluster, namespace, resource, expression_index,
-            workload(resource, name, recorded_object(response_object, request_object))
+            workload(resource, name, recorded_object(response_object, request_object)), CASE WHEN $by_user THEN user_name END
         ORDER BY ts DESC, audit_id
     ) = 1
 ORDER BY ts DESC, audit_id, denied.policy, denied.binding

@@ -1,5 +1,7 @@
--- one row per resource that policies may match: the writes that policies saw or may have seen, and how many came with a body to judge
--- A write that was refused before policies run tells nothing of them: a replay leaves it out, and the page about evidence too.
+-- one row per resource that policies may match: its writes, and how many of them have a body to judge
+--
+-- Only writes that policies saw or may have seen count. A write that was refused before policies says nothing about them, so a
+-- replay and the page about evidence leave it out.
 SELECT
     concat_ws('/', concat_ws('.', resource, nullif(api_group, '')), nullif(subresource, '')) AS resource,
     count(*) AS requests,

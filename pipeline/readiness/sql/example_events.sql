@@ -1,7 +1,8 @@
 -- one row per event that ends a request in `examples`, or is one of the last hundred writes of its object before it
 -- is_example: which of the two
--- Which events are meant is found in narrow columns, and from bodies only where a request does not name its object; what is compared
--- is carried through joins, and whole bodies must not be.
+--
+-- The query first finds the keys of these events, because joins must not carry whole bodies. It reads a body for this only if the
+-- request does not name its object.
 WITH finished AS NOT MATERIALIZED (
     FROM events WHERE stage = 'ResponseComplete'
 ),
@@ -20,7 +21,7 @@ unnamed AS MATERIALIZED (
 wanted AS MATERIALIZED (
     SELECT
         s.* EXCLUDE (name),
-        -- Of what is not a write, nothing is looked for but itself.
+        -- A request that is no write has no earlier writes of interest, so it needs no name.
         coalesce(s.name, u.name, '') AS name
     FROM shown AS s
     LEFT JOIN unnamed AS u ON u.cluster = s.cluster AND u.audit_id = s.audit_id AND u.ts = s.ts AND u.stage_ts = s.stage_ts
@@ -32,7 +33,7 @@ written AS NOT MATERIALIZED (
     UNION ALL
     FROM unnamed
 ),
--- What an object was just before is told by its last writes; of years of them a hundred are enough.
+-- The last writes of an object say how it was just before. A hundred of them are enough, even if the log covers years.
 earlier AS (
     SELECT e.cluster, e.audit_id, e.stage_ts
     FROM written AS e
@@ -57,7 +58,7 @@ SELECT
     e.code, e.status_reason, e.status_message, e.annotations, e.request_object, e.response_object, e.flags,
     (e.cluster, e.audit_id, e.ts) IN (SELECT cluster, audit_id, ts FROM shown) AS is_example
 FROM events AS e
--- Of a plain IN or a SEMI JOIN, DuckDB may hash the larger side, which is every event with its bodies.
+-- For a plain IN or a SEMI JOIN, DuckDB may hash the larger side, which is every event with its bodies.
 WHERE e.stage = 'ResponseComplete' AND list_position(['create', 'update', 'patch', 'delete'], e.verb) > 0
     AND coalesce((e.cluster, e.audit_id, e.stage_ts) IN (FROM meant), false)
 ORDER BY e.ts, e.stage_ts, e.audit_id

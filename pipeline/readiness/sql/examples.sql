@@ -1,7 +1,7 @@
 -- one row per step of the chain of controllers above each request in `examples`: (cluster, audit_id, ts, position)
 -- position: 0 is the object of the request itself; the namespace comes last, at -1
 -- step: as `Kind/name`
--- metadata: JSON of what was recorded of it last; null where nothing was
+-- metadata: JSON of its metadata as last recorded; null where none was
 WITH chains AS (
     SELECT s.cluster, s.audit_id, s.ts, s.namespace, s.user_agent, s.object -> '$.metadata' AS own, r.chain
     FROM examples AS e

@@ -3,7 +3,7 @@
 -- version_ts: when the last version was recorded
 -- written_ts: the last write of the object itself, that is of no subresource; null where none is recorded
 -- writer, writer_groups: who wrote it then; null likewise
--- object: JSON of the last version; null where it changed afterwards in a way that nobody recorded, then `unknown` says how
+-- object: JSON of the last version; null where it changed afterwards and the log does not show how (`unknown` says why)
 --
 -- An object that is being deleted is left out: it will not be written again on purpose. A write of its status that was recorded without
 -- a body leaves the last version standing, with a status that may be older.

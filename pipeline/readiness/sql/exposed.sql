@@ -1,19 +1,19 @@
--- one row per kind of request in `judged`: alike in all that an exemption can tell apart
+-- one row per kind of request in `judged`: the requests that no exemption can tell apart
 -- outcome: as in `outcomes`: deny, unknown or admit
 -- namespace: as admission sees it: a request for a Namespace carries its own name
 -- name: null where the request has none (deletecollection), or it was not recorded
 -- chain: the object and its controllers up to the root owner, as in `roots`; the last of them is the unit that rates are computed on
--- generate_name: what the server made the name of the object from, empty where a client named it, or where it is not told
+-- generate_name: what the server made the name of the object from; empty where a client named it, or where it is not recorded
 -- labels: JSON of the object's labels; null where this request does not hold the object
--- is_configuration: denied by an error of the configuration, before match conditions are asked
--- is_behind: see exposed_behind; true throughout in a plain run
--- is_later: from the later half of the time that the policy's requests span
+-- is_configuration: denied by an error of the configuration, before match conditions are evaluated
+-- is_behind: see exposed_behind; always true in a plain run
+-- is_later: the request lies in the later half of the time that the policy's requests span
 WITH described AS (
     SELECT
         s.cluster, s.audit_id, s.ts, s.user_name, s.user_groups, s.api_group,
         s.plain_resource AS resource,
         s.subresource,
-        -- Of a Namespace whose name is to be generated there is no namespace yet, either.
+        -- A Namespace whose name the server still has to generate has no namespace yet.
         CASE WHEN s.kind = 'Namespace' AND coalesce(s.api_group, '') = '' AND r.name IS NULL THEN '' ELSE s.namespace END AS namespace,
         -- A generated name stands in the response, or in the words of the refusal.
         CASE

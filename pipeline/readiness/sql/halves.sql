@@ -1,5 +1,5 @@
--- one row per (policy, binding): units judged and denied in the earlier and the later half of the time that its requests span
--- a unit that was judged in both halves counts in both
+-- one row per (policy, binding): units judged and denied in each half of the time that its requests span
+-- A unit that was judged in both halves counts in both.
 WITH spans AS (
     SELECT policy, binding, min(ts) + (max(ts) - min(ts)) / 2 AS middle FROM outcomes GROUP BY ALL
 ),

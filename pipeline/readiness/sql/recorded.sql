@@ -1,4 +1,4 @@
--- one row per (policy, binding) of which the cluster recorded a failure or a denial
+-- one row per (policy, binding) with a failure or a denial that the cluster recorded
 WITH failed AS (
     SELECT policy, binding, count(*) AS failures, min(ts) AS first_ts, max(ts) AS last_ts,
         list(DISTINCT namespace) AS namespaces, list(DISTINCT user_name) AS users

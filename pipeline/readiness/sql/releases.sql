@@ -1,5 +1,7 @@
 -- one row per (policy, binding): releases of units in judged requests, and steps from one to the next
--- Controllers repeat what their owner says, with additions of their own, so a unit has as many releases as its most telling resource.
+--
+-- Controllers copy the template of their owner and add to it. So a unit has as many releases as the one of its resources that has
+-- the most.
 WITH by_resource AS (
     SELECT policy, binding, cluster, namespace, unit, resource, count(DISTINCT release) AS releases
     FROM outcomes

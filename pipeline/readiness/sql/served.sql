@@ -1,4 +1,4 @@
--- one row per (cluster, api_group, api_version, resource, kind) of which an object was written or listed
+-- one row per (cluster, api_group, api_version, resource, kind) with an object that was written or listed
 WITH listed AS (
     SELECT DISTINCT
         cluster,
@@ -8,7 +8,7 @@ WITH listed AS (
     FROM objects
     WHERE $until IS NULL OR observed_ts < $until
 ),
--- A snapshot names kinds; the resource of a custom one is told by its definition or by any write.
+-- A snapshot names only kinds. The resource of a custom kind comes from its definition, or from any write.
 defined AS (
     SELECT DISTINCT
         object ->> '$.spec.group' AS api_group, object ->> '$.spec.names.kind' AS kind, object ->> '$.spec.names.plural' AS resource

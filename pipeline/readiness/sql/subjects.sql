@@ -1,7 +1,7 @@
 -- one row per request that some policy matched: (cluster, audit_id, ts), with what it is about and who sent it
 -- kind, name: of the object that the request names, whatever its subresource
 -- owner_kind, owner_name: of the object's controller, where the recorded body is the object and has one
--- is_whole: whether the recorded body is the object, so that without an owner it is known to have none
+-- is_whole: whether the recorded body is the object, so that it shows the controller if there is one
 -- object: the recorded body
 -- is_finalizing: a write to an object that is being deleted
 CREATE OR REPLACE TEMP TABLE subjects AS
@@ -29,7 +29,7 @@ read AS (
         ) AS name
     FROM described
 ),
--- A custom resource's kind is told by any of its bodies; the built-in ones are in a table.
+-- Any body of a custom resource shows its kind. The built-in kinds are in a table.
 custom AS (
     SELECT api_group, resource, max(body_kind) AS kind
     FROM read

@@ -1,8 +1,8 @@
--- one row per object in `existing` with a pod template of which (policy, binding) judged no Pod since the object was last written
+-- one row per object in `existing` whose pod template made no Pod that (policy, binding) judged since the object was last written
 -- maker: the user that was last recorded to create Pods for this kind of owner; null where none was
 --
--- What a controller of the same list makes is left out: its own template comes from there. So are Jobs that are finished and
--- ReplicaSets that are scaled down.
+-- Objects that a controller makes from another object of this list are left out, because they have its template. So are finished
+-- Jobs and ReplicaSets without replicas.
 WITH makers AS (
     SELECT owner_kind, arg_max(user_name, ts) AS maker, arg_max(user_groups, ts) AS maker_groups
     FROM subjects

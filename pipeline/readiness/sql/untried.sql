@@ -1,5 +1,6 @@
 -- one row per object in `existing` that (policy, binding) did not judge in the window
--- A Namespace exists in none, and requests for it name itself.
+--
+-- A Namespace is in no namespace, but requests for it have its own name as their namespace.
 SELECT e.* EXCLUDE (home), coalesce(r.unit, e.kind || '/' || e.name) AS unit
 FROM (SELECT *, CASE WHEN api_group = '' AND kind = 'Namespace' THEN name ELSE namespace END AS home FROM existing) AS e
 LEFT JOIN roots AS r ON r.cluster = e.cluster AND r.namespace = e.home AND r.kind = e.kind AND r.name = e.name

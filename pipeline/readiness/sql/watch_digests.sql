@@ -1,4 +1,4 @@
--- one row per stretch of time with finished requests: how many, and a digest of which, whatever files they lie in
+-- one row per stretch of time with finished requests: how many, and a digest of their keys that does not depend on files
 SELECT
     time_bucket(to_microseconds($stretch_us), ts) AS stretch,
     count(*) || '-' || bit_xor(hash(cluster, audit_id, stage, stage_ts)) AS digest

@@ -1,5 +1,6 @@
 -- one row per (request, policy, key): the value of an audit annotation as recorded and as replayed
--- The server joins the values of several bindings and params with `, `, in an order that is not defined.
+--
+-- The server joins the values of several bindings and params with `, ` in an undefined order.
 WITH passes AS (
     SELECT
         cluster, audit_id, ts, pass, policy, entry.key AS key,
@@ -7,7 +8,7 @@ WITH passes AS (
     FROM (SELECT cluster, audit_id, ts, pass, policy, unnest(map_entries(audit_annotations)) AS entry FROM read_parquet($verdicts))
     GROUP BY ALL
 ),
--- Of a request with several passes the record keeps the values of the first, whichever object that was about.
+-- For a request with several passes the record keeps the values of the first pass, for any of its objects.
 predicted AS (
     SELECT cluster, audit_id, ts, policy, key, list(parts) AS by_pass
     FROM passes

@@ -1,11 +1,11 @@
--- one row per (request, policy, binding) of a replay of what was in force: what the log recorded of it, and whether that agrees
+-- one row per (request, policy, binding) of a replay of the policies in force: the recorded outcome, and whether the replay agrees
 -- result: agreed, disagreed, unknown (the replay does not say), silent (the log cannot have recorded it)
 -- about: what the result rests on
 -- recorded: deny, failure, none or unknown (the log cannot have recorded it); replayed: the same of the replay
 --
--- A cluster reports one denial per request. Up to 1.36 it also records one failure per request, so what is not recorded of a request
--- with another failure says nothing; bindings with neither Deny nor Audit leave no trace at all. The authorizer leaves an annotation
--- on every request: where it is not there, annotations were not kept, and failures leave no trace either.
+-- A cluster reports one denial per request. Up to 1.36 it also records one failure per request: if it recorded one, the lack of
+-- another says nothing. A binding without Deny and Audit leaves no trace. The authorizer leaves an annotation on every request.
+-- A request without it lost its annotations, and so its failures leave no trace.
 CREATE OR REPLACE TEMP TABLE compared AS
 WITH predicted AS (
     SELECT
@@ -27,18 +27,18 @@ WITH predicted AS (
     )
     GROUP BY cluster, audit_id, ts, policy, binding
 ),
--- A request with several passes has several verdicts of one policy; the record does not say of which pass it speaks, so any may agree.
+-- A request with several passes has several verdicts of one policy. The record does not name the pass, so any verdict may agree.
 recorded AS (
     SELECT
         writes.cluster, writes.audit_id, writes.ts,
         writes.ran, writes.outcome,
-        -- Whether what is not recorded of a binding with Audit did not happen.
+        -- Whether a failure that is not recorded did not happen, for a binding with Audit.
         map_contains(writes.annotations, 'authorization.k8s.io/decision') AND (len(writes.vap_failures) = 0 OR $records_all) AS tells,
         writes.vap_failures,
         denials.policy AS denied_by_policy, denials.binding AS denied_by_binding, denials.message AS denied_message
     FROM admission_writes AS writes LEFT JOIN denials
         ON denials.cluster = writes.cluster AND denials.audit_id = writes.audit_id AND denials.ts = writes.ts AND denials.denier = 'vap'
-    -- Of policies that were asked, and whose answer is not known, nothing is recorded to compare.
+    -- If policies ran and their answer is unknown, there is no recorded outcome to compare.
     WHERE writes.policies IN ('admitted', 'denied')
 ),
 joined AS (

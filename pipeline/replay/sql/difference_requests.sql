@@ -1,5 +1,7 @@
--- one row per policy that either run judged: requests by how the two runs differ, whatever binding or expression it is by
--- A policy denies a request if any binding, param, expression or pass of it does; it is unknown if none does and one could not be judged.
+-- one row per policy that either run judged: requests by how the two runs differ
+--
+-- A policy denies a request if any binding, param, expression or pass of it does. The request is unknown if none of them denies it
+-- and one is unknown.
 WITH requests AS (
     SELECT
         run, cluster, audit_id, ts, policy,

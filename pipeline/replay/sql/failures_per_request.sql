@@ -1,6 +1,6 @@
--- one row: what the compared requests tell of how many failures the server wrote of each
+-- one row: how many failures the server recorded for each of the compared requests
 -- several: requests with more than one recorded failure
--- missing: requests with one recorded failure of which another is replayed and not recorded
+-- missing: requests with one recorded failure, for which the replay finds another
 WITH asked AS (
     SELECT cluster, audit_id, ts, bool_or(about = 'a failure is replayed and not recorded') AS lacks
     FROM compared

@@ -1,13 +1,15 @@
--- one row per recorded write of an object in `asked`; and per deletecollection where such an object was, for each of the partitions
--- that hold one. A deletecollection that was refused halfway has deleted some objects before.
--- asked_name: the name in `asked`, a slash for a deletecollection
--- In no order, for to sort whole bodies takes longer than to find them, and in one scan for both; no name of an object holds a slash.
+-- one row per recorded write of an object in `asked`, and per deletecollection in the place of such an object
+-- partition: a deletecollection has a row for each partition with an object in its place
+-- asked_name: the name in `asked`; for a deletecollection a slash, which no name contains
+--
+-- A deletecollection that was refused halfway deleted some objects before. One scan finds both kinds of rows. They have no order,
+-- because sorting whole bodies takes longer than finding them.
 WITH looked_for AS (
     SELECT cluster, resource, place, name, partition FROM asked
     UNION
     SELECT cluster, resource, place, '/', partition FROM asked
 )
--- Who wrote says nothing about what was written, and annotations only whether a refusal came halfway and a body was cut.
+-- The user of a write does not matter here. Annotations matter only for a refusal halfway and for a truncated body.
 SELECT
     looked_for.partition, looked_for.name AS asked_name, events.cluster, audit_id, stage, level, ts, stage_ts, verb, request_uri, NULL AS user_agent,
     NULL AS user_name, NULL AS user_uid, []::VARCHAR[] AS user_groups, NULL AS user_extra, NULL AS impersonated_user,

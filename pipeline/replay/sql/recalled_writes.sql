@@ -1,6 +1,7 @@
 -- one row per recorded write of one object until a moment, and per deletecollection that may have reached it; the newest of them
--- A pod is also written by `bindings`, a resource of its own. Only where the request does not name its object is it told from the body,
--- and most bodies are not candidates because they do not hold the name at all.
+--
+-- `bindings`, a resource of its own, also writes a Pod. If the request does not name its object, the body does. Most bodies do not
+-- contain the name at all, so they are no candidates.
 WITH finished AS NOT MATERIALIZED (
     FROM events
     WHERE stage = 'ResponseComplete' AND cluster = $cluster AND stage_ts <= $until

@@ -1,4 +1,4 @@
--- one row per verdict of a run, and one per (request, pass) as a whole where the stage has none of its own (policy is null there)
+-- one row per verdict of a run; if the stage has no verdict on requests as a whole, also one per (request, pass), without a policy
 -- rule_ref: the place of the rule that decided, as FILE#KIND/NAME/PATH, or without a file; null for a request as a whole
 -- recorded: what this stage made of the request, as far as the log says: admit, deny or unknown
 -- flip: how the verdict on the request as a whole differs from that
@@ -17,7 +17,7 @@ told AS (
         decision = 'unknown' AND (binding IS NULL OR list_contains(actions, 'Deny')) AS may_reject
     FROM verdicts
 ),
--- Policies that the run does not name go on to deny, unless its policies replace all others.
+-- Policies that the run does not name still deny, unless its policies replace all others.
 kept AS (
     SELECT DISTINCT cluster, audit_id, ts
     FROM denials
@@ -41,7 +41,7 @@ whole AS (
 judged AS (
     SELECT
         whole.*,
-        -- A policy that the run does not name denied it then: the record says so.
+        -- The record says that a policy denied it that the run does not name.
         CASE WHEN is_denied THEN coalesce(evidence_of_denial, 'recorded') ELSE coalesce(evidence_of_others, 'exact') END AS evidence,
         CASE WHEN is_denied THEN 'deny' WHEN is_unknown THEN 'unknown' ELSE 'admit' END AS decision,
         CASE policies WHEN 'admitted' THEN 'admit' WHEN 'denied' THEN 'deny' ELSE 'unknown' END AS recorded
@@ -89,7 +89,7 @@ following AS (
 )
 SELECT
     rows.* REPLACE (coalesce(sources.file || '#', '') || rule_ref AS rule_ref),
-    NULL::VARCHAR AS object,
+    json_extract_string(detail, '$.object') AS object,
     created_by AS cascade_of
 FROM rows
     LEFT JOIN following USING (cluster, audit_id, ts)

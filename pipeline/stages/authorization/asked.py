@@ -121,20 +121,14 @@ def register_moments(reader: LakeReader, moments: Mapping[str, Iterable[datetime
         pa.array([row[1] for row in rows], pa.timestamp("us", "UTC")),
         pa.array([row[2] for row in rows], pa.int64()),
     ]
-    _register(reader, "rbac_moments", columns, ["rbac_cluster", "since", "epoch"])
+    reader.put_table("rbac_moments", pa.Table.from_arrays(columns, names=["rbac_cluster", "since", "epoch"]))
 
 
 def register_settled(reader: LakeReader, settled: Iterable[tuple[str, str]]) -> None:
     """Make the reasons that stand at any time known to the reader's SQL, by cluster, as a table `settled_reasons`."""
     rows = list(settled)
     columns: list[pa.Array[Any]] = [pa.array([row[place] for row in rows], pa.string()) for place in (0, 1)]
-    _register(reader, "settled_reasons", columns, ["cluster", "reason"])
-
-
-def _register(reader: LakeReader, name: str, columns: list[pa.Array[Any]], names: list[str]) -> None:
-    reader.connection.register(f"given_{name}", pa.Table.from_arrays(columns, names=names))
-    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM given_{name}")
-    reader.connection.unregister(f"given_{name}")
+    reader.put_table("settled_reasons", pa.Table.from_arrays(columns, names=["cluster", "reason"]))
 
 
 def _rows(reader: LakeReader, query: str) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,7 @@ server names any one of several allowing bindings, so its reason must be one of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -175,11 +175,23 @@ def _request(
     possible: frozenset[str | None] = frozenset([found.reason])
     if found.allowed is not None and found.reason is None:
         possible = authorize(at, ask.user, ask.asked).reasons
-    is_other = found.allowed is not None and reason not in possible and None not in possible
+    is_other = found.allowed is not None and not _is_among(reason, possible) and None not in possible
     if is_other and others.may_allow(ask.user):
         is_other = False  # the other authorizer has reasons of its own
     why = found.reason if found.reason is not None else " or ".join(sorted(filter(None, possible)))
     return _compared(need, ask, recorded, replayed, recorded is replayed and is_other, reason, why)
+
+
+def _is_among(reason: str, possible: Collection[str | None]) -> bool:
+    """Whether one of the possible reasons was recorded.
+
+    Where no authorizer has an opinion, the server joins their reasons, one a line. From 1.37, a line begins with the authorizer's
+    name and a colon: kubernetes/apiserver pkg/authorization/union/union.go.
+    """
+    if reason in possible:
+        return True
+    lines = reason.split("\n")
+    return any(each and any(line == each or line.endswith(f": {each}") for line in lines) for each in possible)
 
 
 def _further(event: Event, need: Need, recorded: Decided, at: RbacAt, others: OtherAuthorizers) -> Compared:

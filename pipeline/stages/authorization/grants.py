@@ -49,12 +49,17 @@ def grant_need(event: Event, asked: Attributes, versions: Versions) -> Need | No
         if isinstance(write.old_object, Unknown):
             return Need(NeedKind.GRANT, why_unknown=f"whether it changed anything but ownership: {write.old_object.reason}")
         old = write.old_object.value or {}
-        if _content(new) == _content(old):
+        if changes_only_ownership(new, old):
             return None
     try:
         return (_role if event.resource.resource in ROLES else _binding)(event, asked, new, old)
     except InputError as error:
         return Need(NeedKind.GRANT, why_unknown=str(error))
+
+
+def changes_only_ownership(new: Object, old: Object) -> bool:
+    """Whether an update changes nothing but what the garbage collector changes. Follows IsOnlyMutatingGCFields of helpers.go."""
+    return _content(new) == _content(old)
 
 
 def _content(value: Object) -> dict[str, Any]:

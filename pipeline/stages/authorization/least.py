@@ -52,9 +52,9 @@ _AUTHENTICATED = "system:authenticated"
 class LeastOptions:
     """How wide the roles are.
 
-    `names_max`: a rule with more names than these is for every name. `expands_verbs` adds the verbs that clients use together.
-    `collapses_namespaces` grants what was used in more than one namespace in all of them. `counts_on_defaults` leaves out what
-    Kubernetes lets every authenticated user do.
+    `names_max`: a rule with more names than this number is for every name. `expands_verbs` adds the verbs that clients use
+    together. `collapses_namespaces` grants rights in all namespaces if they were used in more than one. `counts_on_defaults`
+    leaves out the rights that Kubernetes gives to every authenticated user.
     """
 
     names_max: int = 5

@@ -43,6 +43,7 @@ def lint(proposal: Proposal, ground: ClusterRbac | None = None) -> Iterator[Find
 
 
 def _of_rule(rule: Rule, is_namespaced: bool) -> Iterator[str]:
+    yield from _rejected(rule)
     for group in rule.groups:
         if "/" in group:
             bare = group.partition("/")[0]
@@ -56,8 +57,18 @@ def _of_rule(rule: Rule, is_namespaced: bool) -> Iterator[str]:
         yield from _of_resource(resource)
     if rule.urls and is_namespaced:
         yield "nonResourceURLs in a Role: only a ClusterRole with a ClusterRoleBinding can allow a path"
-    if rule.urls and (rule.resources or rule.groups):
+    if rule.urls and (rule.resources or rule.groups or rule.names):
         yield "nonResourceURLs with resources: an API server rejects such a rule"
+
+
+def _rejected(rule: Rule) -> Iterator[str]:
+    """Missing parts. Follows kubernetes pkg/apis/rbac/validation/validation.go."""
+    parts = {"verbs": rule.verbs}
+    if not rule.urls:
+        parts |= {"apiGroups": rule.groups, "resources": rule.resources}
+    for name, values in parts.items():
+        if not values:
+            yield f"a rule without {name}: it matches nothing, and an API server rejects it"
 
 
 def _of_resource(resource: str) -> Iterator[str]:
@@ -83,13 +94,17 @@ def _of_binding(binding: Binding, proposal: Proposal, ground: ClusterRbac | None
         yield f"roleRef has the kind {binding.role_kind!r}, wanted Role or ClusterRole"
     elif binding.role_kind == "Role" and not binding.namespace:
         yield "a ClusterRoleBinding refers to a Role: it can refer to a ClusterRole only"
+    elif not binding.role_name:
+        yield "roleRef has no name: the binding grants nothing, and an API server rejects it"
     elif _dangles(binding, proposal, ground):
         yield f"roleRef names the {binding.role_kind} {binding.role_name!r}, which does not exist: the binding grants nothing"
     for subject in binding.subjects:
+        if not subject.name:
+            yield "a subject has no name: it matches no user, and an API server rejects it"
         if subject.kind not in _SUBJECTS:
-            yield f"a subject has the kind {subject.kind!r}, wanted User, Group or ServiceAccount: it matches nobody"
+            yield f"a subject has the kind {subject.kind!r}, wanted User, Group or ServiceAccount: it matches no user"
         elif subject.kind == "ServiceAccount" and not (subject.namespace or binding.namespace):
-            yield f"the ServiceAccount {subject.name!r} has no namespace, which a ClusterRoleBinding needs: it matches nobody"
+            yield f"the ServiceAccount {subject.name!r} has no namespace, which a ClusterRoleBinding needs: it matches no user"
         elif subject.kind == "ServiceAccount" and ":" in subject.name:
             yield f"the ServiceAccount {subject.name!r} is named as a user: give its name and its namespace"
 

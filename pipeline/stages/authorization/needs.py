@@ -36,7 +36,9 @@ class NeedKind(StrEnum):
     REQUEST = "request"  # the request itself
     CREATE = "create"  # an update or a patch that creates its object
     CONNECT = "connect"  # from 1.35, exec, attach and port-forward over WebSocket
+    UNSAFE_DELETE = "unsafe-delete"  # to delete an object that the server cannot read
     GRANT = "grant"  # to write a role or a binding
+    PARAM = "param"  # to name params in an admission policy or its binding
     SIGNER = "signer"  # to approve or sign a certificate, or to attest a trust bundle
 
     def precedes(self, other: NeedKind) -> bool:
@@ -74,8 +76,9 @@ class Need:
 
     Each reading holds the ways to the permission, and one of them is enough. More than one reading means that the log does not tell
     which questions the server asked. Where no way is allowed, the grants may be: all of them have to hold. `why_unknown` says why
-    the log does not show what the server asked; empty if it does. `user` is the user whom the questions are about; only the
-    request's own permission has none.
+    the log does not show what the server asked; empty if it does. `why_readings_differ` says it where several readings are left.
+    `refusal` is the server's message if the permission is missing; without it, the authorizer's reason is.
+    `user` is the user whom the questions are about; only the request's own permission has none.
     """
 
     kind: NeedKind
@@ -83,6 +86,8 @@ class Need:
     grants: tuple[Grant, ...] = ()
     why_unknown: str = ""
     user: UserInfo | None = None
+    refusal: str = ""
+    why_readings_differ: str = "the log does not tell which groups the request asked for"
 
 
 class Met(NamedTuple):
@@ -106,7 +111,9 @@ def meet(need: Need, objects: RbacObjects, others: OtherAuthorizers) -> Met:
     found = [_met_ways(ways, objects, others) for ways in need.readings]
     first = found[0]
     if any(each.allowed != first.allowed for each in found):
-        return Met(None, "the log does not tell which groups the request asked for", first.ask)
+        return Met(None, need.why_readings_differ, first.ask)
+    if first.allowed is False and need.refusal:
+        return first._replace(reason=need.refusal)
     if first.allowed or not need.grants:
         return first
     for grant in need.grants:

@@ -134,6 +134,22 @@ class Proposal:
             (*self.document, *other.document),
         )
 
+    def without(self, before: Proposal) -> Proposal:
+        """This proposal, where every object that only `before` names grants nothing."""
+        own = {(part["kind"], part["namespace"], part["name"]) for part in self.document}
+        gone = [part for part in before.document if (part["kind"], part["namespace"], part["name"]) not in own]
+        if not gone:
+            return self
+        empty = (
+            {
+                "kind": part["kind"],
+                "metadata": {"name": part["name"], "namespace": part["namespace"]},
+                **({"roleRef": part["roleRef"], "subjects": []} if part["kind"] in BINDINGS else {"rules": []}),
+            }
+            for part in gone
+        )
+        return self.joined(Proposal.from_objects((each, "removed") for each in empty))
+
     def over(self, ground: ClusterRbac) -> Overlay:
         """The proposal over the objects of a cluster at a moment."""
         return Overlay(self, ground)

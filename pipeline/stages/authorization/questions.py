@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import re2
 
@@ -14,30 +14,35 @@ from queries.reach_rules import DECISION, DENIAL_PREFIX
 from ...authorization.attributes import recorded_attributes
 from ...authorization.covering import NO_AGGREGATION
 from ...cel.library.authorizer import Attributes
-from ...history.event import Event, Row, decode_json, effective_user
+from ...history.event import Event, Row, effective_user
 from ...history.versions import Versions
 from ...request import UserInfo
 from .grants import grant_need, is_grant
 from .impersonation import impersonation_ways, wanted_users
 from .needs import Ask, Need, NeedKind
+from .param_rights import is_refused as is_param_refused
+from .param_rights import param_need
+from .signers import signer_need
 
 # From here on, opening a connection by WebSocket needs `create` (AuthorizePodWebsocketUpgradeCreatePermission, on by default).
 CONNECTS_SINCE = (1, 35)
 _CONNECTS = ("attach", "exec", "portforward")
-_CERTIFICATES = "certificates.k8s.io"
-_APPROVAL = "approval"
+# A delete with ignoreStoreReadErrorWithClusterBreakingPotential needs this verb, too. The server marks such a request in its event,
+# unless the feature is off, and then it does not ask: kubernetes/apiserver pkg/endpoints/handlers/delete.go.
+_UNSAFE_VERB = "unsafe-delete-ignore-read-errors"
+_UNSAFE_MARK = "apiserver.k8s.io/unsafe-delete-ignore-read-error"
 
 # The server's words for a permission that it asked for and that no rule gave, though the request itself was allowed.
 _REFUSALS = (
     (NeedKind.GRANT, r'user "(?:[^"\\]|\\.)*" \(groups=\[.*\]\) is attempting to grant RBAC permissions not currently held:'),
     (NeedKind.GRANT, re.escape(NO_AGGREGATION) + r"\z"),
+    (NeedKind.UNSAFE_DELETE, f'not permitted to do "{_UNSAFE_VERB}", reason: '),
     (NeedKind.SIGNER, r'user not permitted to (?:approve|sign|attest) .*signerName "'),
     (NeedKind.CREATE, r'User "(?:[^"\\]|\\.)*" cannot create '),
 )
 _REFUSED = tuple((kind, re2.compile(f"(?s){DENIAL_PREFIX}{words}")) for kind, words in _REFUSALS)
 _NOT_IMPERSONATED = re2.compile(f'{DENIAL_PREFIX}User "(?:[^"\\\\]|\\\\.)*" cannot impersonate')
 _NOT_CONNECTED = re2.compile(r'^pods "[^"]*" is forbidden: (?:\z|RBAC: )')
-_SIGNER = re2.compile(r'signerName "((?:[^"\\]|\\.)*)"')
 
 
 class Identity(NamedTuple):
@@ -62,6 +67,8 @@ def refusal_of(event: Event) -> NeedKind | None:
         return NeedKind.REQUEST
     if event.code == 401 and not decision:
         return NeedKind.AUTHENTICATION
+    if is_param_refused(event):
+        return NeedKind.PARAM
     if event.code != 403:
         return None
     if not decision:
@@ -120,30 +127,12 @@ def _further(
         yield Need(NeedKind.CREATE, (((Ask(user, asked._replace(verb="create")),),),), user=user)
     if _connects(event, kubernetes_version):
         yield Need(NeedKind.CONNECT, (((Ask(user, asked._replace(verb="create")),),),), user=user)
+    if _UNSAFE_MARK in event.annotations and event.verb == "delete" and not event.subresource:
+        ways = ((Ask(user, asked._replace(verb=_UNSAFE_VERB)),),)
+        yield Need(NeedKind.UNSAFE_DELETE, (ways,), user=user)
     if is_grant(event):
         need = grant_need(event, asked, versions)
         if need is not None:
             yield replace(need, user=user)
-    if (asked.group, asked.resource, asked.subresource) == (_CERTIFICATES, "certificatesigningrequests", _APPROVAL):
-        yield _signer(event, user, "approve")
-
-
-def _signer(event: Event, user: UserInfo, verb: str) -> Need:
-    """The permission for the signer of a certificate (kubernetes pkg/certauthorization): by name, or for a whole domain."""
-    name = _signer_name(event)
-    if not name:
-        return Need(NeedKind.SIGNER, why_unknown="the signer of the certificate is not recorded", user=user)
-    domain = name.partition("/")[0]
-    ways = tuple((Ask(user, Attributes(verb, "", _CERTIFICATES, "signers", "", "", each)),) for each in (name, f"{domain}/*"))
-    return Need(NeedKind.SIGNER, (ways,), user=user)
-
-
-def _signer_name(event: Event) -> str:
-    if found := _SIGNER.search(event.message):
-        return str(found.group(1))
-    for raw in (event.response_raw, event.request_raw):
-        value: Any = decode_json(raw) if raw is not None else None
-        spec = value.get("spec") if isinstance(value, dict) else None
-        if isinstance(spec, dict) and spec.get("signerName"):
-            return str(spec["signerName"])
-    return ""
+    further = param_need(event, asked, versions), signer_need(event, asked, is_refused=refused is NeedKind.SIGNER)
+    yield from (replace(need, user=user) for need in further if need is not None)

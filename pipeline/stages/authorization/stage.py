@@ -15,6 +15,7 @@ from ...authorization.attributes import recorded_attributes
 from ...authorization.documents import BINDINGS, ROLES
 from ...authorization.rbac import quoted
 from ...authorization.recorded import GROUP
+from ...cel.library.authorizer import Attributes
 from ...history.event import Event, Row
 from ...history.versions import Versions
 from ...history.world import LogHistory
@@ -32,6 +33,7 @@ from .judging import Judged, judge, recorded_of, settles
 from .needs import NeedKind
 from .overlay import NoRbac, Overlay, Proposal
 from .questions import identity_of, needs_of
+from .readiness import RoleReadiness
 
 NAME = "authorization"
 # The evidence of an unknown.
@@ -51,6 +53,7 @@ class AuthorizationVerdict(NamedTuple):
         judged = self.judged
         denied = judged.allowed is False
         is_unknown = judged.flip is Flip.UNKNOWN
+        is_invalid = judged.need is NeedKind.PARAM
         detail = {"asked": self.asked, "need": str(judged.need), "reason": judged.reason, "recorded_reason": judged.recorded.reason}
         return VerdictRow(
             policy=NAME,
@@ -61,8 +64,8 @@ class AuthorizationVerdict(NamedTuple):
             decision="unknown" if judged.allowed is None else "deny" if denied else "admit",
             effect="deny" if denied else None,
             message=refusal(judged) if denied else None,
-            reason="Forbidden" if denied else None,
-            code=403 if denied else None,
+            reason=("Invalid" if is_invalid else "Forbidden") if denied else None,
+            code=(422 if is_invalid else 403) if denied else None,
             why=judged.reason if is_unknown else None,
             evidence=INSUFFICIENT if is_unknown else str(Grade.EXACT if judged.is_recorded else Grade.INFERRED),
             actions=["Deny"],
@@ -78,17 +81,22 @@ class AuthorizationVerdict(NamedTuple):
 
 def refusal(judged: Judged) -> str:
     """The server's words for a refusal (kubernetes/apiserver pkg/endpoints/handlers/responsewriters/errors.go)."""
-    if judged.need in (NeedKind.GRANT, NeedKind.SIGNER) or judged.ask is None:
+    if judged.need in (NeedKind.GRANT, NeedKind.PARAM, NeedKind.SIGNER) or judged.ask is None:
         return judged.reason
     user, asked = judged.ask
+    return forbidden(user.username, asked, judged.reason)
+
+
+def forbidden(username: str, asked: Attributes, reason: str) -> str:
+    """The server's words for a request that no authorizer allows."""
     if not asked.is_resource_request:
-        words = f"User {quoted(user.username)} cannot {asked.verb} path {quoted(asked.path)}"
+        words = f"User {quoted(username)} cannot {asked.verb} path {quoted(asked.path)}"
     else:
         resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
         place = f"in the namespace {quoted(asked.namespace)}" if asked.namespace else "at the cluster scope"
         what = f"resource {quoted(resource)} in API group {quoted(asked.group)}"
-        words = f"User {quoted(user.username)} cannot {asked.verb} {what} {place}"
-    return f"{words}: {judged.reason}" if judged.reason else words
+        words = f"User {quoted(username)} cannot {asked.verb} {what} {place}"
+    return f"{words}: {reason}" if reason else words
 
 
 class Authorization(GroupedStage[Proposal]):
@@ -96,6 +104,7 @@ class Authorization(GroupedStage[Proposal]):
 
     name = NAME
     kinds = frozenset(Kind(GROUP, kind) for kind in (*ROLES, *BINDINGS))
+    readiness = RoleReadiness(NAME)
 
     def read(self, documents: Sequence[Document]) -> Proposal:
         """See stage.Stage."""

@@ -1,7 +1,6 @@
 """A JSON value as rules see it: texts with a format become times, durations or bytes, and fields get their CEL names.
 
-Follows kubernetes/apiserver pkg/cel/common/valuesunstructured.go. A list of type set or map is a plain list here. Upstream compares
-these without their order.
+Follows kubernetes/apiserver pkg/cel/common/valuesunstructured.go. Lists of type set or map compare without their order.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ import binascii
 from base64 import urlsafe_b64decode
 from typing import Any, Final
 
-from ...cel.schema_types import escape
-from ...cel.times import parse_timestamp
-from ...cel.values import CelError, Duration, Timestamp, Unknown, Value
+from ...cel.checking.schema_types import escape
+from ...cel.evaluation.times import parse_timestamp
+from ...cel.syntax.builder import RESERVED
+from ...cel.values import CelError, Duration, MapList, SetList, Timestamp, Unknown, Value
 from .formats import duration_of
 from .props import Props
 
@@ -77,7 +77,13 @@ def _converted(value: Any, schema: Props) -> Value:
             return _object(value, schema)
         case "array":
             items = schema.items
-            return value if items is None else [cel_value(item, items) for item in value]
+            found = value if items is None else [cel_value(item, items) for item in value]
+            match schema.list_type:
+                case "set":
+                    return SetList(found)
+                case "map":
+                    return MapList(found, tuple(escape(name) or name for name in schema.list_map_keys))
+            return found
         case "string":
             return _text(value, schema.format) if schema.format in _CHANGED_TEXTS else value
         case "number":
@@ -90,7 +96,11 @@ def _object(value: dict[str, Any], schema: Props) -> Value:
         made: dict[str, Any] = {}
         for name, item in value.items():
             below = schema.properties.get(name)
+            if item is None:
+                continue  # To a rule, a field that is null is absent.
             made[(escape(name) or name) if below is not None else name] = item if below is None else cel_value(item, below)
+            if below is not None and name in RESERVED:
+                made[name] = made[f"__{name}__"]  # Rules may write a reserved word either way.
         return made
     values = schema.values
     return value if values is None else {name: cel_value(item, values) for name, item in value.items()}

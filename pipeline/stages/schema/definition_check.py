@@ -17,31 +17,24 @@ from .field_errors import (
     FieldError,
     GoText,
     child,
-    duplicate,
     forbidden,
     go_json,
     index,
     invalid,
     joined,
-    not_supported,
     required,
-    too_many,
 )
-from .field_paths import FieldPathError, field_path
 from .formats import Version as KubernetesVersion
 from .go_struct import schema_fields, schema_struct
 from .keywords import TotalCost, keyword_errors
 from .props import Props
 from .structural import NotConvertibleError, convertible, incomplete_within, structural_errors
+from .version_check import column_errors, deprecation_errors, one_of, scale_errors, selectable_errors
 
 _AT_ROOT: Final = (
     "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems "
     "UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations"
 )
-_SELECTABLE_MAX: Final = 8
-_DEPRECATION_LENGTH_MAX: Final = 256
-_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _APPROVAL: Final = "api-approved.kubernetes.io"
 _PRESERVE: Final = "spec.preserveUnknownFields"
 
@@ -72,7 +65,7 @@ def _spec(definition: Definition, kubernetes_version: KubernetesVersion) -> Iter
         yield invalid("spec.group", definition.group, ",".join(problems))
     elif "." not in definition.group:
         yield invalid("spec.group", definition.group, "should be a domain with at least one dot")
-    yield from _one_of("spec.scope", definition.scope, ("Cluster", "Namespaced"))
+    yield from one_of("spec.scope", definition.scope, ("Cluster", "Namespaced"))
     versions = definition.versions
     shares = _Shared(definition)
     if shares.schema is None:
@@ -91,11 +84,11 @@ def _spec(definition: Definition, kubernetes_version: KubernetesVersion) -> Iter
         has_status = any(each.has_status for each in versions)
         yield from schema_errors(shares.schema, "spec.validation", has_status, kubernetes_version)
     if shares.subresources is not None:
-        yield from _scale(shares.subresources.scale, "spec.subresources")
+        yield from scale_errors(shares.subresources.scale, "spec.subresources")
     for number, column in enumerate(shares.columns or ()):
-        yield from _column(column, index("spec.additionalPrinterColumns", number))
+        yield from column_errors(column, index("spec.additionalPrinterColumns", number))
     if shares.selectable_fields:
-        yield from _selectable(shares.selectable_fields, shares.schema, "spec", "spec")
+        yield from selectable_errors(shares.selectable_fields, shares.schema, "spec", "spec")
     yield from _conversion(definition.conversion)
 
 
@@ -125,36 +118,20 @@ def _version(version: Version, path: str, shares: _Shared, kubernetes_version: K
         yield invalid(child(path, "name"), version.name, ",".join(problems))
     warning = version.deprecation_warning
     if warning is not None:
-        yield from _deprecation(version.deprecated, warning, child(path, "deprecationWarning"))
+        yield from deprecation_errors(version.deprecated, warning, child(path, "deprecationWarning"))
     if version.schema is not None and shares.schema is None:
         yield from schema_errors(version.schema, child(path, "schema"), version.has_status, kubernetes_version)
     if shares.subresources is None:
-        yield from _scale(version.scale, child(path, "subresources"))
+        yield from scale_errors(version.scale, child(path, "subresources"))
     if shares.columns is None:
         for number, column in enumerate(version.columns):
-            yield from _column(column, index(child(path, "additionalPrinterColumns"), number))
+            yield from column_errors(column, index(child(path, "additionalPrinterColumns"), number))
     if version.selectable_fields and not shares.selectable_fields:
         if shares.schema is not None or version.schema is None:
             detail = "may only be set when `version.schema.openAPIV3Schema` is not included"
             yield invalid(child(path, "selectableFields"), "", detail)
         else:
-            yield from _selectable(version.selectable_fields, version.schema, path, path)
-
-
-def _deprecation(is_deprecated: bool, warning: str, path: str) -> Iterator[FieldError]:
-    if not is_deprecated:
-        yield invalid(path, warning, "can only be set for deprecated versions")
-        return
-    if len(warning.encode()) > _DEPRECATION_LENGTH_MAX:
-        yield invalid(path, warning, f"must be <= {_DEPRECATION_LENGTH_MAX} characters long")
-    if not warning:
-        yield invalid(path, warning, "must not be an empty string")
-    for number, letter in enumerate(warning):
-        if not letter.isprintable():
-            where = len(warning[:number].encode())
-            detail = f"must only contain printable UTF-8 characters; non-printable character found at index {where}"
-            yield invalid(path, warning, detail)
-            return
+            yield from selectable_errors(version.selectable_fields, version.schema, path, path)
 
 
 def schema_errors(schema: Props, path: str, has_status: bool, kubernetes_version: KubernetesVersion) -> list[FieldError]:
@@ -249,92 +226,12 @@ def _names(definition: Definition) -> Iterator[FieldError]:
         yield invalid("spec.names.listKind", definition.list_kind, "kind and listKind may not be the same")
 
 
-def _scale(scale: ScalePaths | None, path: str) -> Iterator[FieldError]:
-    if scale is None:
-        return
-    below = child(path, "scale")
-    for name, value, prefix in (
-        ("specReplicasPath", scale.spec_replicas, ".spec"),
-        ("statusReplicasPath", scale.status_replicas, ".status"),
-    ):
-        where = child(below, name)
-        if not value:
-            yield required(where)
-        elif problem := _json_path(value, where):
-            yield problem
-        elif not value.startswith(f"{prefix}."):
-            yield invalid(where, value, f"should be a json path under {prefix}")
-    selector, where = scale.label_selector, child(below, "labelSelectorPath")
-    if selector:
-        if problem := _json_path(selector, where):
-            yield problem
-        elif not selector.startswith((".spec.", ".status.")):
-            yield invalid(where, selector, "should be a json path under either .spec or .status")
-
-
-def _json_path(value: str, path: str) -> FieldError | None:
-    return None if value.startswith(".") else invalid(path, value, "must be a simple json path starting with .")
-
-
-def _column(column: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    types, formats = f"must be one of {','.join(_COLUMN_TYPES)}", f"must be one of {','.join(_COLUMN_FORMATS)}"
-    if not column.get("name"):
-        yield required(child(path, "name"))
-    if not column.get("type"):
-        yield required(child(path, "type"), types)
-    elif column["type"] not in _COLUMN_TYPES:
-        yield invalid(child(path, "type"), column["type"], types)
-    if column.get("format") and column["format"] not in _COLUMN_FORMATS:
-        yield invalid(child(path, "format"), column["format"], formats)
-    where = child(path, "JSONPath")
-    if not column.get("jsonPath"):
-        yield required(where)
-    elif problem := _json_path(column["jsonPath"], where):
-        yield problem
-
-
-def _selectable(fields: tuple[str, ...], schema: Props | None, path: str, schema_path: str) -> Iterator[FieldError]:
-    if schema is None:
-        yield invalid(child(path, "selectableFields"), "", "may only be set when validations.schema is included")
-        return
-    unique: set[str] = set()
-    for number, text in enumerate(fields):
-        where = child(index(child(path, "selectableFields"), number), "jsonPath")
-        if not text:
-            yield required(where)
-            continue
-        try:
-            found, leaf = field_path(text, schema, allows_brackets=False)
-        except FieldPathError as problem:
-            yield invalid(where, text, f"is an invalid path: {problem}")
-            continue
-        if found.split(".")[0] == "metadata":
-            yield invalid(where, text, "must not point to fields in metadata")
-        if leaf is None or leaf.type not in ("string", "boolean", "integer"):
-            detail = (
-                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed."
-            )
-            yield invalid(where, text, detail)
-        if found in unique:
-            yield duplicate(where, text)
-        unique.add(found)
-    if len(unique) > _SELECTABLE_MAX:
-        yield too_many(child(path, "selectableFields"), len(unique), _SELECTABLE_MAX)
-
-
-def _one_of(path: str, value: str, accepted: tuple[str, ...]) -> Iterator[FieldError]:
-    if not value:
-        yield required(path)
-    elif value not in accepted:
-        yield not_supported(path, value, accepted)
-
-
 def _conversion(conversion: Mapping[str, Any]) -> Iterator[FieldError]:
     if not conversion:
         return
     path = "spec.conversion"
     strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
-    yield from _one_of(child(path, "strategy"), strategy, ("None", "Webhook"))
+    yield from one_of(child(path, "strategy"), strategy, ("None", "Webhook"))
     config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
     if strategy != "Webhook":
         detail = "should not be set when strategy is not set to Webhook"

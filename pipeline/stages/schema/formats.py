@@ -12,9 +12,9 @@ from email.utils import parseaddr
 
 import re2
 
+from ...cel.evaluation.times import parse_duration
 from ...cel.library.formats import is_date
 from ...cel.library.url import UrlError, parse_request_uri
-from ...cel.times import parse_duration
 from ...cel.values import Duration
 
 Version = tuple[int, int]

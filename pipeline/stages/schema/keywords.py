@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ...cel.schema_types import SchemaType, escape
+from ...cel.checking.schema_types import SchemaType, escape
 from .field_errors import FieldError, GoText, child, forbidden, index, internal, invalid, key, not_supported, required
 from .field_paths import FieldPathError, field_path
 from .formats import Version

@@ -6,15 +6,17 @@ Follows apiextensions-apiserver pkg/apiserver/schema/objectmeta and apimachinery
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
+from ...cel.evaluation.times import parse_timestamp, timestamp_text
 from ...cel.library.formats import RULES, dns_1035_label, dns_label, dns_subdomain
-from ...cel.times import parse_timestamp, timestamp_text
 from ...cel.values import CelError, Timestamp
 from .field_errors import FieldError, child, forbidden, index, invalid, key, required
 from .props import Props
 
 _GO = "ObjectMeta"
+_KNOWN_MAX: Final = 4096  # Labels and namespaces come again and again.
 _TEXT, _INTEGER, _TIME, _TEXTS, _LABELS, _FLAG = "string", "int64", "time", "[]string", "map[string]string", "bool"
 _OWNER: Final = {"apiVersion": _TEXT, "kind": _TEXT, "name": _TEXT, "uid": _TEXT, "controller": _FLAG, "blockOwnerDeletion": _FLAG}
 _MANAGED: Final = {
@@ -77,6 +79,9 @@ def _struct(
     kept: dict[str, Any] = {}
     for name, value in raw.items():
         kind = fields.get(name)
+        if kind is _TEXT and value.__class__ is str and value:
+            kept[name] = value  # The usual case, first.
+            continue
         if kind is None:
             unknown.append(child(path, name))
             continue
@@ -86,7 +91,8 @@ def _struct(
             if not drops_malformed:
                 raise
             continue
-        if found not in (None, "", [], {}, 0) or (kind is _FLAG and found is not None) or (found == "" and go != _GO):
+        is_pointer = kind is _FLAG or name == "deletionGracePeriodSeconds"  # Go leaves out a zero, but not a pointer to one.
+        if found not in (None, "", [], {}, 0) or (is_pointer and found is not None) or (found == "" and go != _GO):
             kept[name] = found
     return kept
 
@@ -257,7 +263,7 @@ def metadata_errors(
     if is_namespaced and not namespace:
         yield required(child(path, "namespace"))
     elif is_namespaced:
-        for problem in dns_label(namespace):
+        for problem in _namespace(namespace):
             yield invalid(child(path, "namespace"), namespace, problem)
     elif namespace:
         yield forbidden(child(path, "namespace"), "not allowed on this type")
@@ -273,20 +279,35 @@ def metadata_errors(
             where = child(index(child(path, "managedFields"), number), "operation")
             yield invalid(where, entry.get("operation", ""), "must be `Apply` or `Update`")
     for finalizer in metadata.get("finalizers") or ():
-        for problem in RULES.qualified_name(finalizer):
+        for problem in _qualified(finalizer):
             yield invalid(child(path, "finalizers"), finalizer, problem)
 
 
 def _map_errors(metadata: dict[str, Any], path: str) -> Iterator[FieldError]:
     for name, value in (metadata.get("labels") or {}).items():
-        for problem in RULES.qualified_name(name):
+        for problem in _qualified(name):
             yield invalid(child(path, "labels"), name, problem)
-        for problem in RULES.label_value(value):
+        for problem in _label_value(value):
             yield invalid(child(path, "labels"), value, problem)
     annotations = metadata.get("annotations") or {}
     for name in annotations:
-        for problem in RULES.qualified_name(name.lower()):
+        for problem in _qualified(name.lower()):
             yield invalid(child(path, "annotations"), name, problem)
+
+
+@lru_cache(_KNOWN_MAX)
+def _qualified(name: str) -> tuple[str, ...]:
+    return tuple(RULES.qualified_name(name))
+
+
+@lru_cache(_KNOWN_MAX)
+def _label_value(value: str) -> tuple[str, ...]:
+    return tuple(RULES.label_value(value))
+
+
+@lru_cache(_KNOWN_MAX)
+def _namespace(name: str) -> tuple[str, ...]:
+    return tuple(dns_label(name))
 
 
 def _path_segment(name: str) -> list[str]:

@@ -125,11 +125,9 @@ class _RuleRun:
                 continue
             if each.program is None or (each.uses_old_self and old is None and not each.rule.optional_old_self):
                 continue
-            if each.compares_lists and (_has_unordered(value, schema) or _has_unordered(old, schema)):
+            if each.compares_lists and (_has_odd_set(value, schema) or _has_odd_set(old, schema)):
                 where = path or "the root"
-                self.outcome.unknown.append(
-                    f"a rule at {where} compares lists whose order does not count: Hindcast cannot do that yet"
-                )
+                self.outcome.unknown.append(f"a rule at {where} compares sets of objects or lists: Hindcast cannot do that yet")
                 continue
             if problem:
                 self.failed(each, problem, schema.type, path)
@@ -213,14 +211,14 @@ class _RuleRun:
         return result
 
 
-def _has_unordered(value: Any, schema: Props | None) -> bool:
-    """Whether a value holds a list of type set or map with several items, which upstream compares without order."""
+def _has_odd_set(value: Any, schema: Props | None) -> bool:
+    """Whether a value holds a list of type set whose items are no scalars. API servers before 1.37 may fail on its comparison."""
     if isinstance(value, list):
-        if schema is not None and schema.list_type in ("set", "map") and len(value) > 1:
+        if schema is not None and schema.list_type == "set" and len(value) > 1 and isinstance(value[0], dict | list):
             return True
-        return schema is not None and any(_has_unordered(item, schema.items) for item in value)
+        return schema is not None and any(_has_odd_set(item, schema.items) for item in value)
     if isinstance(value, dict) and schema is not None:
-        return any(_has_unordered(item, schema.properties.get(name) or schema.values) for name, item in value.items())
+        return any(_has_odd_set(item, schema.properties.get(name) or schema.values) for name, item in value.items())
     return False
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...cel import ast
-from ...cel.check import check
+from ...cel.checking.check import check
+from ...cel.checking.schema_types import REQUEST_BYTES_MAX, SchemaType, escape, schema_type
+from ...cel.costs.estimate import Path, estimate, schema_sizes
+from ...cel.costs.ranges import Range
 from ...cel.environment import Environment
 from ...cel.errors import CompileError, ProgramError
-from ...cel.estimate import Path, estimate, schema_sizes
 from ...cel.program import Program
-from ...cel.ranges import Range
-from ...cel.schema_types import REQUEST_BYTES_MAX, SchemaType, escape, schema_type
 from ...cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, TYPE, UINT, Type, optional_of
 from .field_paths import FieldPathError, field_path
 from .formats import Version

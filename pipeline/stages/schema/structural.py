@@ -1,7 +1,7 @@
 """Whether a schema is structural, in the API server's words.
 
-Follows apiextensions-apiserver pkg/apiserver/schema/{convert,validation,complete}.go. A schema has a core, which says what there
-is, and value validations, which say what is allowed. Below a junctor (allOf, anyOf, oneOf, not) only value validations may stand.
+Follows apiextensions-apiserver pkg/apiserver/schema/{convert,validation,complete}.go. A schema has a core, which lists the fields,
+and value validations, which restrict their values. Below a junctor (allOf, anyOf, oneOf, not) only value validations may stand.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
-from ...cel.patterns import compiled
+from ...cel.evaluation.patterns import compiled
 from ...cel.values import CelError
 from .field_errors import FieldError, child, forbidden, index, invalid, key, required
 from .props import Props

@@ -7,7 +7,7 @@ status_strategy.go and validator.go (preparation and validation).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from .formats import Version as KubernetesVersion
 from .metadata import MetadataError, coerce, embedded_errors, metadata_errors, object_meta
 from .props import Props
 from .pruning import drop_nulls, prune, set_defaults, without_unknown_defaults
+from .quick import Check, never, tidy_check
 from .rule_run import run_rules
 from .rules import compile_rules
 from .uniqueness import duplicates
@@ -26,7 +27,10 @@ from .values import Validator
 NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 )
+_CONTAINERS: Final = frozenset((dict, list))
 _INT32_MAX: Final = 2**31 - 1
+# The feature gate CRDValidationRatcheting is on by default from here on (apiextensions-apiserver pkg/features/kube_features.go).
+_RATCHETS_SINCE: Final = (1, 30)
 
 
 class Operation(StrEnum):
@@ -53,13 +57,15 @@ class Decoded:
 class Written:
     """The outcome of a write. With errors it is refused with 422; `undecided` says which rules could not be evaluated.
 
-    `warnings` are the errors that were ratcheted with a warning. `value` is the object after preparation.
+    `warnings` are the errors that were ratcheted with a warning, and `ratcheted` those without one: they do not count, because the
+    value did not change. `value` is the object after preparation.
     """
 
     value: dict[str, Any]
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[FieldError, ...] = ()
     undecided: tuple[str, ...] = ()
+    ratcheted: tuple[FieldError, ...] = ()
 
     def message(self, kind: ObjectKind) -> str:
         """The message of the refusal."""
@@ -84,6 +90,8 @@ class ObjectKind:
     status_validator: Validator | None = field(default=None)
     has_embedded: bool = True
     has_unique_lists: bool = True
+    is_tidy: Check = never
+    ratchets: bool = True
 
     @property
     def api_version(self) -> str:
@@ -108,8 +116,10 @@ def object_kind(definition: Definition, version: Version, kubernetes_version: Ku
         has_status=version.has_status,
         scale=version.scale,
         status_validator=None if status is None else Validator(status, kubernetes_version),
+        is_tidy=tidy_check(schema),
         has_embedded=any(node.is_embedded_resource for node in schema.nodes()),
         has_unique_lists=any(node.list_type in ("set", "map") for node in schema.nodes()),
+        ratchets=kubernetes_version >= _RATCHETS_SINCE,
     )
 
 
@@ -134,25 +144,26 @@ def decode(kind: ObjectKind, raw: dict[str, Any], is_stored: bool = False) -> De
             raise UndecodableError(str(problem)) from None
         unknown += [f"metadata.{each}" for each in in_metadata]
     kept = {name: value[name] for name in ("apiVersion", "kind") if isinstance(value.get(name), str)}
-    if kind.prunes:
+    is_tidy = kind.is_tidy(value)
+    if kind.prunes and not is_tidy:
         unknown += prune(value, kind.schema)
         drop_nulls(value, kind.schema)
-    if kind.has_embedded and (refused := coerce(value, kind.schema, "", unknown, is_stored)) is not None:
+    if kind.has_embedded and not is_tidy and (refused := coerce(value, kind.schema, "", unknown, is_stored)) is not None:
         raise UndecodableError(str(refused))
     value.update(kept)
     if meta is not None:
         value["metadata"] = meta
-    set_defaults(value, kind.schema)
+    if not is_tidy:
+        set_defaults(value, kind.schema)
     return Decoded(value, tuple(sorted(unknown)))
 
 
 def _copied(value: Any) -> Any:
     """A copy of a JSON value; `copy.deepcopy` takes several times as long."""
-    if isinstance(value, dict):
-        return {name: _copied(item) if isinstance(item, dict | list) else item for name, item in value.items()}
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return value
+    kind = value.__class__
+    if kind is dict:
+        return {name: _copied(item) if item.__class__ in _CONTAINERS else item for name, item in value.items()}
+    return [_copied(item) if item.__class__ in _CONTAINERS else item for item in value] if kind is list else value
 
 
 def write(kind: ObjectKind, operation: Operation, new: dict[str, Any], old: dict[str, Any] | None = None) -> Written:
@@ -162,20 +173,37 @@ def write(kind: ObjectKind, operation: Operation, new: dict[str, Any], old: dict
     value = _prepared_status(new, old) if operation is Operation.STATUS else _prepared(kind, new, old)
     if errors := list(_type_errors(kind, value)):
         return Written(value, tuple(errors))
-    pair = Correlated(value, old, kind.schema)
+    pair = Correlated(value, old, kind.schema) if kind.ratchets else None
     found = list(_update_metadata_errors(kind, value, old))
+    ratcheted: list[FieldError] = []
     if operation is Operation.STATUS:
         if "status" in value and kind.status_validator is not None:
-            found += kind.status_validator.errors(value["status"], "status", pair.key("status"))
+            below = None if pair is None else pair.key("status")
+            found += _unless_unchanged(kind.status_validator, value["status"], "status", below, ratcheted)
         found += _scale_status_errors(value, kind.scale)
     else:
-        found += kind.validator.errors(value, "", pair)
+        found += _unless_unchanged(kind.validator, value, "", pair, ratcheted)
         found += _scale_spec_errors(value, kind.scale)
         found += _scale_status_errors(value, kind.scale)
         found += embedded_errors(value, kind.schema) if kind.has_embedded else ()
-    if kind.has_unique_lists and next(duplicates(old, kind.schema), None) is None:
-        found += duplicates(value, kind.schema)
-    return _with_rules(kind, value, found, old, pair)
+    if kind.has_unique_lists and (repeated := list(duplicates(value, kind.schema))):
+        was_valid = next(duplicates(old, kind.schema), None) is None
+        (found if was_valid else ratcheted).extend(repeated)
+    written = _with_rules(kind, value, found, old, pair)
+    return replace(written, ratcheted=tuple(ratcheted)) if ratcheted else written
+
+
+def _unless_unchanged(
+    validator: Validator, value: Any, path: str, pair: Correlated | None, ratcheted: list[FieldError]
+) -> Sequence[FieldError]:
+    """The errors of a value that count; those that do not, because their value did not change, go to `ratcheted`."""
+    every = list(validator.errors(value, path))
+    if pair is None or not every:
+        return every
+    found = list(validator.errors(value, path, pair))
+    counted = set(found)
+    ratcheted += [each for each in every if each not in counted]
+    return found
 
 
 def _created(kind: ObjectKind, new: dict[str, Any]) -> Written:

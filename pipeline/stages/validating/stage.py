@@ -14,7 +14,14 @@ from ...admission.policies.verdict import STAGE
 from ...manifests.documents import Document
 from ...replay import ReplayPlan, plan_replay, run_replay
 from ...runs import RunKind, RunSummary
+from ..readiness import StageReadiness, StageWords
 from ..stage import Asked, Kind, Progress
+
+
+class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
+    """The words for policies. pipeline/readiness judges them further than those of other stages: see its build.py."""
+
+    words = StageWords("policies", "Policy readiness", "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding")
 
 
 class Validating:
@@ -22,6 +29,7 @@ class Validating:
 
     name = STAGE
     kinds = frozenset({Kind(GROUP, POLICY), Kind(GROUP, BINDING)})
+    readiness = PolicyReadiness()
 
     def read(self, documents: Sequence[Document]) -> PolicySet:
         """See stage.Stage."""

@@ -100,8 +100,11 @@ def _configuration(root: Fields) -> Configuration:
     if metadata is None:
         raise root.error(" is required", "metadata")
     version = _VERSIONS.get(root.text("apiVersion", f"{GROUP}/v1"), _VERSIONS[f"{GROUP}/v1"])
+    phase = _KINDS.get(root.text("kind"))
+    if phase is None:
+        raise root.error(f" must be one of {', '.join(_KINDS)}, not {root.text('kind')!r}", "kind")
     hooks = tuple(_webhook(each, version) for each in root.objects("webhooks"))
-    return Configuration(metadata.text("name"), _KINDS[root.text("kind")], hooks, root.where())
+    return Configuration(metadata.text("name"), phase, hooks, root.where(), root.value)
 
 
 def _webhook(fields: Fields, version: _Version) -> Webhook:

@@ -7,7 +7,7 @@ pkg/admission/configuration/mutating_webhook_manager.go: by name; the webhooks o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from queries.reach_rules import EXEMPT_CONFIGURATION, EXEMPT_REVIEWS
 from ...admission.policies.compile import CompiledPolicy, compile_policy
 from ...admission.policies.model import FailurePolicy, NamedExpression, Policy
 from ...matching import Matcher, MatchResources, Target
-from ...request import GroupVersionResource
+from ...request import GroupVersionResource, Object
 
 GROUP = "admissionregistration.k8s.io"
 # Up to 1.36 webhooks receive reviews; later versions never send these (kubernetes pkg/features/kube_features.go,
@@ -54,12 +54,13 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration. `written` is its manifest."""
 
     name: str
     phase: Phase
     webhooks: tuple[Webhook, ...]
     source: str = ""
+    written: Object = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -101,9 +102,14 @@ class CompiledWebhook:
         """The place of the webhook, as `KIND/CONFIGURATION/WEBHOOK`."""
         return f"{self.phase.kind}/{self.configuration}/{self.webhook.name}"
 
+    @cached_property
+    def looks_inside(self) -> bool:
+        """Whether objects, users or options decide, whatever the resource is."""
+        return bool(self.webhook.match_conditions) or self.selects_objects
+
     def reads_record(self, target: Target) -> bool:
         """Whether the decision on a request with this target depends on its objects, its user or its options."""
-        if self.webhook.match_conditions or self.selects_objects:
+        if self.looks_inside:
             return True
         namespaces = self.webhook.criteria.namespace_selector
         return bool(namespaces and namespaces.requirements) and target.resource.resource == "namespaces"
@@ -115,19 +121,34 @@ class Chain:
     def __init__(self, configurations: Sequence[Configuration], version: tuple[int, int] = (1, 36)) -> None:
         ordered = sorted(configurations, key=lambda each: each.name)
         self.version = version
+        self.configurations = tuple(ordered)
         self.webhooks = tuple(
             CompiledWebhook(each, position, version) for each in ordered for position in range(len(each.webhooks))
         )
-        self._places = {(hook.phase, hook.configuration, hook.webhook.name): hook.place for hook in self.webhooks}
+        self._named = {(hook.phase, hook.configuration, hook.webhook.name): hook for hook in self.webhooks}
+        self._words = {(hook.phase, hook.configuration, _unplaced(hook.webhook)) for hook in self.webhooks}
         self._by_target: dict[Target, tuple[CompiledWebhook, ...]] = {}
 
     def place_of(self, phase: Phase, configuration: str, webhook: str) -> Place | None:
         """The place of a webhook; None if it is not of this chain."""
-        return self._places.get((phase, configuration, webhook))
+        found = self.named(phase, configuration, webhook)
+        return found.place if found else None
+
+    def named(self, phase: Phase, configuration: str, webhook: str) -> CompiledWebhook | None:
+        """The webhook of this name; None if it is not of this chain."""
+        return self._named.get((phase, configuration, webhook))
+
+    def has_named(self, phase: Phase, webhook: str) -> bool:
+        """Whether some configuration has a webhook of this name; names are unique in one configuration only."""
+        return any((hook.phase, hook.webhook.name) == (phase, webhook) for hook in self.webhooks)
 
     def has(self, phase: Phase, configuration: str) -> bool:
         """Whether some webhook is of this configuration."""
         return any((hook.phase, hook.configuration) == (phase, configuration) for hook in self.webhooks)
+
+    def holds(self, hook: CompiledWebhook) -> bool:
+        """Whether a webhook of another chain is registered here in the same words."""
+        return (hook.phase, hook.configuration, _unplaced(hook.webhook)) in self._words
 
     def candidates(self, target: Target) -> tuple[CompiledWebhook, ...]:
         """The webhooks whose rules may match a target."""
@@ -138,6 +159,12 @@ class Chain:
             able = () if never else (hook for hook in self.webhooks if hook.webhook.criteria.resource_rules)
             found = self._by_target[target] = tuple(hook for hook in able if hook.matcher.is_candidate(target))
         return found
+
+
+def _unplaced(webhook: Webhook) -> str:
+    """A webhook as text, without the places in files, which do not change its meaning."""
+    conditions = tuple((each.name, each.expression) for each in webhook.match_conditions)
+    return repr(replace(webhook, source="", match_conditions=())) + repr(conditions)
 
 
 def is_never_sent(resource: GroupVersionResource, version: tuple[int, int]) -> bool:

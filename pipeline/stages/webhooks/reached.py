@@ -88,7 +88,13 @@ class Arrival:
         if place is None:
             return Reached(Unknown(f"webhook {last.webhook} refused it, and it is not known whether that stands before this one"))
         reached = _up_to(hook.place, place, last.webhook)
-        if reached.answer is True or last.webhook in (self._trace.denied_by, self._trace.failed, self._trace.no_dry_run):
+        # A patch that did not fit ended the request: then the last webhook ended it, though the message does not name it.
+        was_last = answer is Answer.DENIED and self._reach.outcome == "error"
+        if (
+            reached.answer is True
+            or was_last
+            or last.webhook in (self._trace.denied_by, self._trace.failed, self._trace.no_dry_run)
+        ):
             return reached
         return Reached(Unknown(f"whether it reached webhooks after {last.webhook}: {self._reach.why}"))
 

@@ -17,11 +17,18 @@ _NEW = "it is not known whether given webhooks that were not called then would h
 
 
 def second_round(
-    chain: Chain, hook: CompiledWebhook, called: Iterable[CompiledWebhook], trace: Trace, passed: bool | None, changes_again: bool
+    chain: Chain,
+    hook: CompiledWebhook,
+    called: Iterable[CompiledWebhook],
+    trace: Trace,
+    passed: bool | None,
+    changes_again: bool,
+    was_in_force: bool = False,
 ) -> bool | Unknown:
     """Whether a webhook with IfNeeded that was called in the first round is due in the second, if it matches there.
 
     `called` are the given webhooks of the first round. `passed`: all of mutating admission ended without a refusal (None: unknown).
+    `was_in_force`: the same webhook was registered then, so that the log shows each of its calls.
     """
     places = [(attempt, _place(chain, attempt)) for attempt in trace.attempts]
     has_second = any(attempt.round == 1 for attempt in trace.attempts)
@@ -40,11 +47,21 @@ def second_round(
     if new and trace.attempts == ():
         return Unknown(_NEW)
     if not _changed(places, 0):
-        return Unknown("built-in plugins or policies may have changed the object") if changes_again and has_second else False
+        if not (changes_again and has_second):
+            return False
+        return (
+            _was_called_again(hook, trace) if was_in_force else Unknown("built-in plugins or policies may have changed the object")
+        )
     earlier = [attempt for attempt, place in places if attempt.round == 1 and place is not None and place < hook.place]
     if any(attempt.mutated for attempt in earlier):
         return _before_refusal(hook, places, passed)
-    return Unknown("built-in plugins may have changed the object in the second round") if changes_again else False
+    if not changes_again:
+        return False
+    return (
+        _was_called_again(hook, trace)
+        if was_in_force
+        else Unknown("built-in plugins may have changed the object in the second round")
+    )
 
 
 def _before_refusal(hook: CompiledWebhook, places: list[tuple[Attempt, Place | None]], passed: bool | None) -> bool | Unknown:
@@ -55,6 +72,12 @@ def _before_refusal(hook: CompiledWebhook, places: list[tuple[Attempt, Place | N
     if seconds and hook.place <= max(seconds):
         return True
     return Unknown("whether the second round came to it") if passed is None else False
+
+
+def _was_called_again(hook: CompiledWebhook, trace: Trace) -> bool:
+    """Every attempt leaves an annotation, so the record of a registered webhook decides where the rules do not."""
+    name = (hook.configuration, hook.webhook.name)
+    return any(attempt.round == 1 and (attempt.configuration, attempt.webhook) == name for attempt in trace.attempts)
 
 
 def _changed(places: list[tuple[Attempt, Place | None]], round_number: int) -> bool:

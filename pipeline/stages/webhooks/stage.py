@@ -5,31 +5,42 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from queries import LakeReader
 
+from ...admission.policies.model import FailurePolicy
 from ...authorization import OtherAuthorizers
 from ...manifests.documents import Document
 from ...matching import Conversion
 from ...request import Unknown
 from ..authorization.stage import other_authorizers
-from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
+from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
+from ..in_force import GivenChain
 from ..stage import Asked, Kind
 from ..verdict import Flip, Row, Verdict
 from .calling import Call, Called
 from .decode import configurations_of
 from .model import GROUP, Chain, Configuration, Phase
-from .recorded import GivenChain
+from .readiness import WebhookReadiness
 from .sql import statement
-from .trace import Trace, trace_of
-from .walk import Walk, register
+from .trace import Trace
+from .walk import Walk
 
 NAME = "webhooks"
-Rules = tuple[Configuration, ...]
+
+
+class AsRecorded(Enum):
+    """In place of configurations: each request meets those that the log shows in force at its time."""
+
+    RULES = "as recorded"
+
+
+Rules: TypeAlias = tuple[Configuration, ...] | AsRecorded
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,6 +59,7 @@ class Webhooks(GroupedStage[Rules]):
 
     name = NAME
     kinds = frozenset(Kind(GROUP, phase.kind) for phase in Phase)
+    readiness = WebhookReadiness()
 
     def read(self, documents: Sequence[Document]) -> Rules:
         """See stage.Stage."""
@@ -59,17 +71,16 @@ class Webhooks(GroupedStage[Rules]):
 
     def describe(self, rules: Rules) -> Any:
         """See GroupedStage."""
-        return [_plain(each) for each in rules]
+        return rules.value if isinstance(rules, AsRecorded) else as_json(rules)
 
     def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
         """See GroupedStage."""
-        chain = Chain(rules, asked.kubernetes_version)
-        walk = Walk(reader, asked.window, GivenChain(chain), asked.kubernetes_version)
+        walk = Walk(reader, asked.window, _chains(rules, asked.kubernetes_version), asked.kubernetes_version)
         counts: Counter[tuple[str, str]] = Counter()
         for item in walk.classes:
-            hooks = {hook for target in item.targets() for hook in chain.candidates(target)}
+            hooks = {hook for chain in walk.chains.every for target in item.targets() for hook in chain.candidates(target)}
             counts.update(dict.fromkeys(((hook.configuration, hook.webhook.name) for hook in hooks), item.requests))
-        names = ((hook.configuration, hook.webhook.name) for hook in chain.webhooks)
+        names = dict.fromkeys((hook.configuration, hook.webhook.name) for chain in walk.chains.every for hook in chain.webhooks)
         found = [PlannedGroup(configuration, name, (), counts[configuration, name]) for configuration, name in names]
         return found, walk.requests, walk.excluded
 
@@ -80,22 +91,19 @@ class Webhooks(GroupedStage[Rules]):
     def passes(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> str:
         """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
         answers = self._answers[id(reader)] = _Answers()
-        chain = Chain(plan.rules, plan.kubernetes_version)
-        walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
+        chains = _chains(plan.rules, plan.kubernetes_version)
+        walk = Walk(reader, plan.window, chains, plan.kubernetes_version, dict(plan.other_authorizers))
         plain = [
             (each.number, answers.number(each.calls, each.subject.trace, each.subject.reach.outcome != "allowed"))
             for each in walk.plain()
         ]
         columns: list[pa.Array[Any]] = [pa.array([row[at] for row in plain], pa.int64()) for at in (0, 1)]
-        register(reader, "webhooks_answers", pa.Table.from_arrays(columns, names=["number", "answer"]))
-        judged = [
-            (*each[:5], answers.number(each.calls, trace_of(each.event.annotations, each.event.message), each.event.code >= 400))
-            for each in walk.by_record()
-        ]
+        reader.put_table("webhooks_answers", pa.Table.from_arrays(columns, names=["number", "answer"]))
+        judged = [(*each[:5], answers.number(each.calls, each.trace, each.event.code >= 400)) for each in walk.by_record()]
         kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
         columns = [pa.array([row[at] for row in judged], kind) for at, kind in enumerate(kinds)]
         names = ["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"]
-        register(reader, "webhooks_passes", pa.Table.from_arrays(columns, names=names))
+        reader.put_table("webhooks_passes", pa.Table.from_arrays(columns, names=names))
         return statement("passes")
 
     def judge(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> Judge:
@@ -107,10 +115,15 @@ class Webhooks(GroupedStage[Rules]):
 _TIME = pa.timestamp("us", "UTC")
 
 
+def _chains(rules: Rules, version: tuple[int, int]) -> GivenChain[Chain] | None:
+    return None if isinstance(rules, AsRecorded) else GivenChain(Chain(rules, version))
+
+
 class _Answers:
     """The distinct answers to requests, by number: many requests get equal verdicts."""
 
     def __init__(self) -> None:
+        self._by_call: dict[tuple[Hashable, ...], WebhookVerdict] = {}
         self._verdicts: dict[str, WebhookVerdict] = {}
         self._numbers: dict[tuple[int, ...], int] = {}
         self._answers: list[tuple[WebhookVerdict, ...]] = []
@@ -130,15 +143,24 @@ class _Answers:
         return self._answers[number]
 
     def _verdict(self, call: Call, trace: Trace, was_refused: bool) -> WebhookVerdict:
-        row = _row(call, trace, was_refused)
-        return self._verdicts.setdefault(repr(row), WebhookVerdict(row))
+        hook = call.hook
+        recorded = trace.of(hook.phase, hook.configuration, hook.webhook.name) or ("admitted" if call.has_admitted else None)
+        if call.is_namesake and hook.phase is Phase.VALIDATING:
+            recorded = None  # a refusal names the webhook alone, and was that of another configuration
+        # The place of a webhook is quicker to hash than the webhook.
+        told = trace.would_deny.get(hook.webhook.name, "")
+        key = (hook.phase, hook.place, hook.webhook.name, *call[1:], recorded, told, was_refused)
+        found = self._by_call.get(key)
+        if found is None:
+            row = _row(call, recorded, told, was_refused)
+            found = self._by_call[key] = self._verdicts.setdefault(repr(row), WebhookVerdict(row))
+        return found
 
 
-def _row(call: Call, trace: Trace, was_refused: bool) -> Row:
+def _row(call: Call, recorded: str | None, told: str, was_refused: bool) -> Row:
     hook = call.hook
-    recorded = trace.of(hook.phase, hook.configuration, hook.webhook.name)
-    rejects = call.decision is Called.ERROR and call.code is not None
-    effect = None if call.decision is not Called.ERROR else "deny" if rejects else "admit"
+    denial = _denial(call, recorded, told, was_refused)
+    effect = "deny" if denial else "admit" if call.decision is Called.ERROR else None
     return Row(
         policy=hook.configuration,
         binding=hook.webhook.name,
@@ -147,51 +169,74 @@ def _row(call: Call, trace: Trace, was_refused: bool) -> Row:
         expression_index=None,
         decision=str(call.decision),
         effect=effect,
-        message=call.message or None,
+        message=denial.message or None if denial else None,
         reason=None,
-        code=call.code,
+        code=denial.code if denial else None,
         why=call.why or None,
         evidence=str(call.evidence),
         actions=[],
         audit_annotations=[],
-        bypasses_actions=rejects,
+        bypasses_actions=bool(denial),
         stage=NAME,
         rule_ref=hook.rule_ref,
         recorded=recorded,
-        flip=_flip(call, recorded, was_refused),
-        detail=json.dumps(_detail(call), sort_keys=True),
+        flip=_flip(call, recorded, bool(denial), was_refused),
+        detail=json.dumps(_detail(call, recorded, was_refused), sort_keys=True),
     )
 
 
-def _flip(call: Call, recorded: str | None, was_refused: bool) -> str | None:
-    """How the call differs from the record; None where the record cannot tell, because an admitting webhook may leave no trace."""
-    match call.decision:
-        case Called.UNKNOWN:
-            return str(Flip.UNKNOWN)
-        case Called.CALLED if recorded:
-            return str(Flip.SAME)
-        case Called.ERROR if call.code is not None:
-            return str(Flip.STILL_DENIED if was_refused else Flip.NEWLY_DENIED)
+class _Denial(NamedTuple):
+    """How a request ends because of a webhook, in the words of the server. `code` is None where only the webhook knows it."""
+
+    message: str
+    code: int | None
+
+
+def _denial(call: Call, recorded: str | None, told: str, was_refused: bool) -> _Denial | None:
+    """The end of a request that it did not have in the record, or that comes without a call; None without one.
+
+    A call that failed open is refused under failurePolicy Fail. A webhook that noted that it would deny is taken at its word.
+    """
+    hook = call.hook
+    if call.decision is Called.ERROR and call.code is not None:
+        return _Denial(call.message, call.code)
+    if call.decision is not Called.CALLED or was_refused:
+        return None
+    if recorded == "failed open" and hook.webhook.failure_policy is FailurePolicy.FAIL:
+        return _Denial(f'Internal error occurred: failed calling webhook "{hook.webhook.name}"', 500)
+    if recorded == "would deny":
+        return _Denial(f'admission webhook "{hook.webhook.name}" denied the request: {told}', None)
     return None
 
 
-def _detail(call: Call) -> dict[str, Any]:
+def _flip(call: Call, recorded: str | None, is_denied: bool, was_refused: bool) -> str | None:
+    """How the call differs from the record; None where the record cannot tell, because an admitting webhook may leave no trace."""
+    if is_denied:
+        return str(Flip.STILL_DENIED if was_refused else Flip.NEWLY_DENIED)
+    match call.decision:
+        case Called.UNKNOWN:
+            return str(Flip.UNKNOWN)
+        case Called.CALLED if recorded == "failed closed" and call.hook.webhook.failure_policy is FailurePolicy.IGNORE:
+            return str(Flip.NEWLY_ALLOWED)
+        case Called.CALLED if recorded:
+            return str(Flip.SAME)
+        case Called.NOMATCH if recorded in ("denied", "failed closed"):
+            return str(Flip.NEWLY_ALLOWED)
+    return None
+
+
+def _detail(call: Call, recorded: str | None, was_refused: bool) -> dict[str, Any]:
     """What only this stage has: the phase, the calls, and under which resource a rule found the request."""
     second = call.second
     detail: dict[str, Any] = {"phase": str(call.hook.phase)}
+    if was_refused:
+        detail["refused"] = True
     if call.decision is Called.CALLED:
         detail["calls"] = 2 if second is True else 1
+        if recorded is None and call.unanswered:
+            detail["unanswered"] = call.unanswered
     if isinstance(second, Unknown):
         detail["second_round"] = f"unknown: {second.reason}"
     if call.conversion is not Conversion.NONE and call.resource is not None:
         detail["sent_as"] = f"{call.resource.resource}.{call.resource.version}.{call.resource.group}".rstrip(".")
     return detail
-
-
-def _plain(value: Any) -> Any:
-    """A configuration as JSON values, without its places in files, which do not change its meaning."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value) if each.name != "source"}
-    if isinstance(value, (list, tuple, frozenset, set)):
-        return [_plain(item) for item in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
-    return value

@@ -1,15 +1,18 @@
-"""What the record of a request shows of webhooks.
+"""The traces of webhooks in the record of a request.
 
-The API server writes an annotation for every attempt to call a mutating webhook, for every applied patch and for every call that
-failed open (kubernetes/apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go). A validating webhook that
-admits leaves nothing. A denial or failure that ended the request is in the message of the answer.
+The API server annotates every attempt to call a mutating webhook, every applied patch, and every call that failed open. (See
+kubernetes/apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.) A validating webhook that admits leaves
+no trace. A denial or failure that ended the request is in the message of the answer.
+
+A server that shall not deny yet may allow a request, and note its message in its audit annotation `would-deny`. The API server
+stores this annotation as `WEBHOOK/would-deny`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +22,7 @@ _PATCH = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+
 _FAILED_OPEN = re.compile(r"^failed-open\.(mutation|validating)\.webhook\.admission\.k8s\.io/round_\d+_index_\d+$")
 _DENIED = re.compile(r'^admission webhook "([^"]*)" denied the request')
 _FAILED = re.compile(r'^Internal error occurred: failed calling webhook "([^"]*)"')
+WOULD_DENY = "would-deny"
 _NO_DRY_RUN = re.compile(r'^admission webhook "([^"]*)" does not support dry run')
 
 
@@ -54,9 +58,11 @@ class Trace:
     failed: str = ""
     no_dry_run: str = ""
     message: str = ""
+    would_deny: Mapping[str, str] = field(default_factory=dict)  # the noted message, by webhook
 
     def of(self, phase: str, configuration: str, webhook: str) -> str | None:
-        """What the record says of one webhook: `denied`, `failed closed`, `failed open`, `called`, or None without a trace."""
+        """What the record says of one webhook: `denied`, `failed closed`, `failed open`, `would deny`, `called`, or None without a
+        trace."""
         attempted = any((each.configuration, each.webhook) == (configuration, webhook) for each in self.attempts)
         # Names of webhooks are unique in a configuration only; the attempts say in which phase the named one is.
         is_mutating = any(each.webhook == webhook for each in self.attempts)
@@ -69,6 +75,8 @@ class Trace:
             return None
         if (phase, webhook) in self.failed_open:
             return "failed open"
+        if webhook in self.would_deny and (attempted or (phase == "validating" and not is_mutating)):
+            return "would deny"
         if phase == "mutating":
             return "called" if attempted else None
         return "called" if webhook in self.prefixes else None
@@ -78,11 +86,15 @@ def trace_of(annotations: Mapping[str, str], message: str) -> Trace:
     """The trace in the annotations and the message of an answer."""
     failed_open = set()
     prefixes = set()
+    would_deny = {}
     for key, value in annotations.items():
         if found := _FAILED_OPEN.match(key):
             failed_open.add(("mutating" if found[1] == "mutation" else "validating", value))
         else:
-            prefixes.add(key.partition("/")[0])
+            prefix, _, own = key.partition("/")
+            prefixes.add(prefix)
+            if own == WOULD_DENY:
+                would_deny[prefix] = value
     return Trace(
         attempts=tuple(sorted(_attempts(annotations))),
         patches=tuple(sorted(_patches(annotations), key=lambda patch: patch[:2])),
@@ -92,6 +104,7 @@ def trace_of(annotations: Mapping[str, str], message: str) -> Trace:
         failed=_named(_FAILED, message),
         no_dry_run=_named(_NO_DRY_RUN, message),
         message=message,
+        would_deny=would_deny,
     )
 
 

@@ -15,34 +15,41 @@ import msgspec
 import pyarrow as pa
 
 from queries import LakeReader
-from queries.reach import Answer, Answered, reach_of
+from queries.reach import Answer, Answered, Reach, reach_of
+from queries.reach_rules import DECISION, FAILURE
 
+from ...admission.policies.model import ParamKind
 from ...admission.policies.verdict import INSUFFICIENT
 from ...authorization import OtherAuthorizers, RecordedRbac
 from ...cel.stack import on_fresh_stack
 from ...history.event import Event
 from ...history.fitness import unfit_body
+from ...history.in_force import CHANGE_DELAY
 from ...history.outcome import Admission, reach_of_event
 from ...history.reconstruct import NotReplayed, attempted_requests
 from ...history.versions import LogVersions
 from ...history.world import LogHistory
 from ...matching import Target
 from ...matching.equivalence import BUILT_IN_GROUPS
-from ...replay.earlier import EarlierVersions, asked_of, asked_table
+from ...replay.earlier import EarlierVersions
 from ...replay.past import BATCH_ROWS, load_history, rows_of
 from ...replay.plan import RequestClass
-from ...replay.sql import statement as replay_statement
-from ...replay.worker import WAITING_BYTES_MAX
+from ...replay.waiting import with_history
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, GroupVersionResource, Known, Operation, Unknown, UserInfo
 from ...runs.window import Window
-from .calling import Call, Called, Subject, calls_of
-from .recorded import KINDS, Chains, RecordedChains
+from ...world import World
+from ..in_force import Chains
+from .calling import Call, Called, Remembered, Subject, calls_of
+from .halted import halted, halted_in_history
+from .model import Chain
+from .recorded import CONFIGURATION_DELAY, KINDS, RecordedChains
 from .sql import statement
-from .trace import trace_of
+from .trace import Trace, trace_of
 
-Passes: TypeAlias = list[tuple[int, Sequence[Call]]]
+Passes: TypeAlias = list[tuple[int, Trace, Sequence[Call]]]
 _UNREAD: Passes = []
+_API_SERVICE = ParamKind("apiregistration.k8s.io/v1", "APIService")
 _NOT_READ: Unknown = Unknown("no webhook reads it")
 _IN_FLIGHT = "a webhook configuration was changed just before, and either version may have been in force"
 # What built-in plugins or mutating policies may change in the second round, after a webhook changed it.
@@ -68,6 +75,7 @@ class Pass(NamedTuple):
     stage_ts: datetime
     number: int
     event: Event
+    trace: Trace
     calls: Sequence[Call]
 
 
@@ -78,21 +86,25 @@ class Walk:
         self,
         reader: LakeReader,
         window: Window,
-        chains: Chains | None = None,
+        chains: Chains[Chain] | None = None,
         version: tuple[int, int] = (1, 36),
         others: Mapping[str, OtherAuthorizers] | None = None,
     ) -> None:
         """Without `chains` requests meet the webhooks that the log shows in force."""
         self._reader = reader
         self.window = window
-        self._history: LogHistory = load_history(reader, () if chains else KINDS, window)
-        self.chains: Chains = chains or RecordedChains(self._history, version)
-        self._worlds = Worlds(self._history)
+        self._history: LogHistory = load_history(reader, (*KINDS, _API_SERVICE), window)
+        self._in_force = RecordedChains(self._history, version)
+        self.chains: Chains[Chain] = chains or self._in_force
+        self._worlds = Worlds(self._history, (CHANGE_DELAY, CONFIGURATION_DELAY))
         self._rbac = RecordedRbac(self._history, others)
         reader.connection.execute(statement("asked"), window.parameters)
+        self._remembered: dict[int, Remembered] = {}
+        self._reaches: dict[tuple[object, ...], Reach] = {}
         self.classes: list[RequestClass] = []
         self.excluded: dict[str, int] = {}
         self._choose()
+        self._deletions = frozenset(reader.connection.execute(statement("deletions"), {"until": window.until}).fetchall())
         self._has_mutating_policies = bool(
             reader.connection.execute(statement("mutating_policies"), {"until": window.until}).fetchall()[0][0]
         )
@@ -123,12 +135,16 @@ class Walk:
         ]  # fmt: skip
         kinds = [pa.string()] * 7 + [pa.bool_()] * 3
         arrays = [pa.array([row[at] for row in chosen], kind) for at, kind in enumerate(kinds)]
-        register(self._reader, "webhooks_classes", pa.Table.from_arrays(arrays, names=columns))
+        self._reader.put_table("webhooks_classes", pa.Table.from_arrays(arrays, names=columns))
 
     @property
     def requests(self) -> int:
         """How many requests some webhook is for."""
         return sum(item.requests for item in self.classes)
+
+    def world(self, cluster: str, ts: datetime) -> World:
+        """The objects that webhooks look up, as of a moment."""
+        return self._worlds.at(cluster, ts)
 
     def plain(self) -> Iterator[Plain]:
         """The questions of the table `webhooks_questions`, with the calls that each of their requests meets.
@@ -139,7 +155,7 @@ class Walk:
         epochs = [
             epoch for batch in asked.to_batches() for epoch in self._worlds.epochs(batch.column("cluster"), batch.column("ts"))
         ]
-        register(self._reader, "webhooks_epochs", asked.append_column("epoch", pa.array(epochs, pa.int64())))
+        self._reader.put_table("webhooks_epochs", asked.append_column("epoch", pa.array(epochs, pa.int64())))
         self._reader.connection.execute(statement("plain"))
         self._reader.connection.execute(statement("questions"))
         for batch in self._reader.sql("FROM webhooks_questions").to_arrow_reader(BATCH_ROWS):
@@ -149,57 +165,52 @@ class Walk:
 
     def by_record(self) -> Iterator[Pass]:
         """The passes of the requests whose own record decides, in the order of arrival."""
-        with self._reader.session() as past:
-            earlier = EarlierVersions(self, past, self._history)
-            held: list[pa.RecordBatch] = []
-            size = 0
-            for batch in self._reader.sql(statement("records")).to_arrow_reader(BATCH_ROWS):
-                held.append(batch)
-                size += batch.nbytes
-                if size > WAITING_BYTES_MAX:
-                    yield from self._judge(held, earlier, past)
-                    held, size = [], 0
-            yield from self._judge(held, earlier, past)
-
-    def _judge(self, held: Sequence[pa.RecordBatch], earlier: EarlierVersions, past: LakeReader) -> Iterator[Pass]:
-        if not held:
-            return
-        asked = asked_table(row for batch in held for row in asked_of(batch))
-        past.connection.register("asked", asked)
-        writes = past.sql(replay_statement("past_writes"), {"until": earlier.until}).to_arrow_reader(BATCH_ROWS)
-        versions = earlier.of(held, writes)
-        past.connection.unregister("asked")
-        for batch in held:
-            for row in rows_of(batch):
-                event = Event.from_row(row)
-                judge: Callable[[], Passes] = partial(self._passes, event, versions)
-                for number, calls in on_fresh_stack(judge, _UNREAD):
-                    if calls:
-                        yield Pass(event.cluster, event.audit_id, event.ts, event.stage_ts, number, event, calls)
+        earlier = partial(EarlierVersions, self, history=self._history)
+        for _, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
+            judge: Callable[[], Passes] = partial(self._passes, event, versions)
+            for number, trace, calls in on_fresh_stack(judge, _UNREAD):
+                if calls:
+                    yield Pass(event.cluster, event.audit_id, event.ts, event.stage_ts, number, event, trace, calls)
 
     def _passes(self, event: Event, versions: LogVersions) -> Passes:
         try:
             found = attempted_requests(event, versions, self._history)
+            trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
+            reach = self._reach(event, trace, versions)
             if isinstance(found, NotReplayed):
-                return [(0, self._unknown(event, found))]
-            return [(each.pass_index, self._calls(each, event)) for each in found]
+                return [(0, trace, self._unknown(event, found, reach))]
+            return [(each.pass_index, trace, self._calls(each, event, trace, reach)) for each in found]
         except (AttributeError, TypeError, KeyError, IndexError, ValueError):
             if not (problem := unfit_body(event)):
                 raise
-            return [(0, self._unknown(event, NotReplayed(problem, Admission.UNKNOWN)))]
+            return [(0, Trace(), self._unknown(event, NotReplayed(problem, Admission.UNKNOWN), reach_of_event(event)))]
 
-    def _calls(self, request: AdmissionRequest, event: Event) -> Sequence[Call]:
-        trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
-        subject = Subject(request, trace, reach_of_event(event), event, self._changes_again(request.resource))
+    def _reach(self, event: Event, trace: Trace, versions: LogVersions) -> Reach:
+        if event.code >= 400:
+            return halted_in_history(reach_of_event(event), event, trace, versions, self._deletions)
+        if event.verb == "deletecollection":
+            return reach_of_event(event)
+        # The rules for other successful requests read these fields alone.
+        told = (FAILURE in event.annotations, event.annotations.get(DECISION))
+        key = (event.verb, event.resource, event.subresource, event.code, event.reason, event.message, told)
+        found = self._reaches.get(key)
+        if found is None:
+            found = self._reaches[key] = reach_of_event(event)
+        return found
+
+    def _calls(self, request: AdmissionRequest, event: Event, trace: Trace, reach: Reach) -> Sequence[Call]:
+        subject = Subject(
+            request, trace, reach, event, self._changes_again(request.resource), self._chain_at(event.cluster, event.ts)
+        )
         calls = self._of_chains(subject)
         why = self._why_elsewhere(event)
         return [Call(call.hook, Called.UNKNOWN, why, INSUFFICIENT) for call in calls] if why else calls
 
     def _why_elsewhere(self, event: Event) -> str:
-        """Why another API server may have served a request; empty if this one did. The other one asks no webhook of this one.
+        """Why another API server may have served a request; empty if this one did.
 
         The API server records the bodies of what it serves itself, and passes on others unread (kube-aggregator
-        pkg/apiserver/handler_proxy.go).
+        pkg/apiserver/handler_proxy.go). The other server may ask the same webhooks, and its log is its own.
         """
         resource = event.resource
         if resource.group in BUILT_IN_GROUPS or event.request_raw is not None or event.response_raw is not None:
@@ -209,6 +220,9 @@ class Walk:
         found = world.param("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", name)
         if isinstance(found, Known) and found.value:
             return ""
+        service = world.param(_API_SERVICE.api_version, _API_SERVICE.kind, "", f"{resource.version}.{resource.group}")
+        if isinstance(service, Known) and service.value and service.value.get("spec", {}).get("service"):
+            return f"another API server serves {name}, and its log shows whether it asks webhooks"
         return f"no definition of {name} is recorded: another API server may serve it"
 
     def _of_chains(self, subject: Subject) -> Sequence[Call]:
@@ -218,7 +232,8 @@ class Walk:
             return ()
         world = self._worlds.at(request.cluster, request.ts)
         authorize = partial(self._rbac.authorize, request.cluster, request.ts)
-        found = [calls_of(chain, subject, world, authorize) for chain in chains]
+        remembered = self._remembered.setdefault(id(world), {})  # the worlds stay
+        found = [calls_of(chain, subject, world, authorize, remembered) for chain in chains]
         return found[0] if len(found) == 1 else _agreed(found)
 
     def _plain_subject(self, question: Mapping[str, Any], ts: datetime) -> Subject:
@@ -253,11 +268,14 @@ class Walk:
             marks,
         )
         trace = trace_of(marks, question["message"])
-        return Subject(request, trace, reach_of(answered), None, self._changes_again(resource))
+        told, is_settled = halted(reach_of(answered), answered.verb, answered.code, answered.message, trace)
+        reach = told if is_settled else reach_of(answered)
+        in_force = self._chain_at(request.cluster, ts)
+        return Subject(request, trace, reach, None, self._changes_again(resource), in_force)
 
-    def _unknown(self, event: Event, why: NotReplayed) -> Sequence[Call]:
-        """What is unknown of a request that could not be reconstructed; nothing if it came to no admission."""
-        if why.admission is Admission.NOT_REACHED or reach_of_event(event).at("mutating") is Answer.NOT_REACHED:
+    def _unknown(self, event: Event, why: NotReplayed, reach: Reach) -> Sequence[Call]:
+        """Unknown calls of a request that could not be reconstructed; no calls if it came to no admission."""
+        if why.admission is Admission.NOT_REACHED or reach.at("mutating") is Answer.NOT_REACHED:
             return ()
         chains = self.chains.at(event.cluster, event.ts)
         operation = "DELETE" if event.verb.startswith("delete") else "CREATE" if event.verb == "create" else "UPDATE"
@@ -265,16 +283,13 @@ class Walk:
         hooks = [] if isinstance(chains, Unknown) else chains[0].candidates(target)
         return [Call(hook, Called.UNKNOWN, why.reason, INSUFFICIENT) for hook in hooks]
 
+    def _chain_at(self, cluster: str, ts: datetime) -> Chain | None:
+        """The webhooks that the log shows at a moment, where it is sure of them."""
+        found = self._in_force.at(cluster, ts)
+        return found[0] if not isinstance(found, Unknown) and len(found) == 1 else None
+
     def _changes_again(self, resource: GroupVersionResource) -> bool:
         return self._has_mutating_policies or (resource.group, resource.resource) in _CHANGED_BY_PLUGINS
-
-
-def register(reader: LakeReader, name: str, table: pa.Table) -> None:
-    """Make a table known to the SQL of a reader, as a temporary table."""
-    connection = reader.connection
-    connection.register(f"given_{name}", table)
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS FROM given_{name}")
-    connection.unregister(f"given_{name}")
 
 
 def _agreed(found: Sequence[Sequence[Call]]) -> list[Call]:

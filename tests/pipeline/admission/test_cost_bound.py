@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pipeline.admission.policies.cost_bound import CostBound, Extent, UnpricedError, extent_of, is_bounded
 from pipeline.admission.policies.limits import Measured
 from pipeline.cel import DYN, Environment, ast
-from pipeline.cel.versions import NEWEST, OLDEST, release
+from pipeline.cel.minors import NEWEST, OLDEST
+from pipeline.cel.versions import release
 
 ENVIRONMENT = Environment((1, 36), {"object": DYN})
 EXPRESSIONS = (

@@ -67,10 +67,11 @@ def test_what_would_end_the_process_or_fill_the_memory_is_refused() -> None:
 
 def test_json_as_kubectl_takes_it() -> None:
     policy = {**yaml.safe_load(PLAIN), "metadata": {"name": "plain", "labels": {"mood": "\U0001f600"}}}
-    param = '{\n\t"apiVersion": "v1", "kind": "ConfigMap", "data": {"half": "\\ud800", "one": 1.0, "big": 92233720368547758070}}'
+    numbers = '"one": 1.0, "low": -1234567890123456789, "big": 92233720368547758070'
+    param = f'{{\n\t"apiVersion": "v1", "kind": "ConfigMap", "data": {{"half": "\\ud800", {numbers}}}}}'
     found = parse_policy_set([("p.json", "\n".join((json.dumps(policy), param)))])
     assert [policy.name for policy in found.policies] == ["plain"]
-    assert found.objects[0].object["data"] == {"half": "\ufffd", "one": 1, "big": 9.223372036854776e19}
+    assert found.objects[0].object["data"] == {"half": "\ufffd", "one": 1, "low": -1234567890123456789, "big": 9.223372036854776e19}
     assert found.objects[0].source == "p.json:2"
     with pytest.raises(InputError, match=r"p.json:1: key 'kind' is there twice"):
         parse_policy_set([("p.json", '{"kind": "A",\t"kind": "\\ud83d\\ude00"}')])

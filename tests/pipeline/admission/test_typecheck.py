@@ -12,8 +12,8 @@ import yaml
 
 from pipeline.admission.policies.load import parse_policy_set
 from pipeline.admission.policies.model import Policy
-from pipeline.admission.policies.schemas import Schemas
 from pipeline.admission.policies.typecheck import KINDS_MAX, expression_warnings, kinds_to_check
+from pipeline.openapi import Schemas
 from pipeline.request import GroupVersionKind
 
 CASES = Path(__file__).parents[2] / "cases" / "typecheck"

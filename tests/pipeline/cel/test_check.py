@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.cel import CompileError, Environment, Program
+from pipeline.cel.checking.unify import Bindings
+from pipeline.cel.minors import NEWEST, OLDEST
 from pipeline.cel.types import (
     BOOL,
     DYN,
@@ -24,8 +26,7 @@ from pipeline.cel.types import (
     optional_of,
     parameter,
 )
-from pipeline.cel.unify import Bindings
-from pipeline.cel.versions import NEWEST, OLDEST, release
+from pipeline.cel.versions import release
 
 CASES = Path(__file__).parents[2] / "cases" / "cel" / "check"
 PERSON = ObjectType("Person", {"name": STRING, "age": INT, "born": TIMESTAMP, "tags": map_of(STRING, STRING), "__namespace__": INT})

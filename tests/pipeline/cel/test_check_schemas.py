@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cel import CompileError, Environment
-from pipeline.cel.schema_types import REQUEST_BYTES_MAX, escape, resolved, schema_type
+from pipeline.cel.checking.schema_types import REQUEST_BYTES_MAX, escape, resolved, schema_type
 
 CASES = Path(__file__).parents[2] / "cases" / "cel" / "check" / "schemas.yaml"
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.cel import CelError, Environment
-from pipeline.cel.check import check
-from pipeline.cel.estimate import Path as DataPath
-from pipeline.cel.estimate import estimate, schema_sizes
-from pipeline.cel.ranges import LARGEST, UNKNOWN, Range, exactly
-from pipeline.cel.schema_types import schema_type
-from pipeline.cel.syntax import parse
+from pipeline.cel.checking.check import check
+from pipeline.cel.checking.schema_types import schema_type
+from pipeline.cel.costs.estimate import Path as DataPath
+from pipeline.cel.costs.estimate import estimate, schema_sizes
+from pipeline.cel.costs.ranges import LARGEST, UNKNOWN, Range, exactly
+from pipeline.cel.syntax.parse import parse
 from pipeline.cel.types import Type
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "cel" / "check" / "estimates.yaml").read_text())

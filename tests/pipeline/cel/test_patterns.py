@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.cel.patterns import compiled, matches
+from pipeline.cel.evaluation.patterns import compiled, matches
 from pipeline.cel.values import CelError
 
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline.cel import CompileError, Environment
-from pipeline.cel.automaton import adaptive_decisions, build_automaton
-from pipeline.cel.error_grammar import rules
-from pipeline.cel.syntax_errors import LENGTH_MAX, syntax_errors
-from pipeline.cel.tokens import Vocabulary
+from pipeline.cel.syntax.automaton import adaptive_decisions, build_automaton
+from pipeline.cel.syntax.error_grammar import rules
+from pipeline.cel.syntax.errors import LENGTH_MAX, syntax_errors
+from pipeline.cel.syntax.tokens import Vocabulary
 
 WRONG = yaml.safe_load((Path(__file__).parents[2] / "cases" / "cel" / "syntax_errors.yaml").read_text(encoding="utf-8"))
 NEWEST = Environment((1, 37))

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from ingest.retention import expire_objects
+from ingest.sources.files import ingest_files
 from pipeline.derived.facts import FileFacts, LakeFacts, facts_of
 from queries import LakeReader, open_lake
 from tests.recording import START, recorded
@@ -24,7 +24,7 @@ LATER_TS = START.timestamp() + 10 * 86_400
 
 
 def events() -> list[dict[str, Any]]:
-    """Writes of some objects, one in each minute, two of which were refused."""
+    """Writes of some objects, one in each minute. Two of them were refused."""
     found = []
     for number in range(20):
         obj = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": f"settings-{number % 4}", "namespace": "shop"}}

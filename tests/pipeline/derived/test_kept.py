@@ -20,10 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
+from ingest.redaction.redact import Redactor
 from ingest.retention import expire, expire_objects
+from ingest.sources.files import ingest_files
 from pipeline import Window, plan_replay, run_replay
 from pipeline.admission.policies import PolicySet, load_policy_set
 from pipeline.derived import kept
@@ -184,7 +185,7 @@ def test_an_interrupted_compaction_changes_nothing(tmp_path: Path) -> None:
     assert orphan.exists()
 
 
-def test_late_events_make_it_again(tmp_path: Path) -> None:
+def test_late_events_renew_their_objects(tmp_path: Path) -> None:
     events = cluster_of(3).events
     lakes = arrive(tmp_path, [events[20:], events[:20]])
     first = replay(next(lakes).path)
@@ -195,6 +196,52 @@ def test_late_events_make_it_again(tmp_path: Path) -> None:
     assert kept_files(lake.path) != before
     assert len(kept_files(lake.path)) == 1
     assert without_kept(lake.path) == (found, verdicts(lake.path, found))
+
+
+def test_events_of_one_object_leave_the_kept_requests_of_others(tmp_path: Path) -> None:
+    events = cluster_of(1).events
+    late = [event for event in events if event["objectRef"].get("name") == "web-1"][-2:]
+    assert late
+    lakes = arrive(tmp_path, [[event for event in events if event not in late], late])
+    replay(next(lakes).path)
+    (file,) = kept_files(tmp_path / "lake")
+    spoil(file)
+    lake = next(lakes)
+    spoiled = replay(lake.path)
+    (renewed,) = kept_files(lake.path)
+    rows = pq.read_table(renewed, columns=["name", "reason"]).to_pylist()
+    assert {row["reason"] for row in rows if row["name"] != "web-1"} <= {"spoiled", None}
+    assert "spoiled" not in {row["reason"] for row in rows if row["name"] == "web-1"}
+    assert dict(spoiled.not_evaluated)["spoiled"] > 0
+
+
+def test_a_late_deletion_of_a_collection_renews_all_objects_of_the_namespace(tmp_path: Path) -> None:
+    events = cluster_of(2).events
+    sweep = {**events[10], "auditID": "sweep", "verb": "deletecollection", "requestObject": None, "responseObject": None}
+    sweep["objectRef"] = {name: value for name, value in events[10]["objectRef"].items() if name != "name"}
+    sweep["responseStatus"] = {"metadata": {}, "code": 200}
+    lakes = arrive(tmp_path, [events, [sweep]])
+    replay(next(lakes).path)
+    (file,) = kept_files(tmp_path / "lake")
+    spoil(file)
+    lake = next(lakes)
+    found = replay(lake.path)
+    assert without_kept(lake.path) == (found, verdicts(lake.path, found))
+
+
+def test_a_changed_redaction_rule_makes_nothing_stale(tmp_path: Path) -> None:
+    events = cluster_of(6).events
+    lake, logs = Lake.create(tmp_path / "lake"), [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
+    redactors = [None, Redactor(paths=["deployments.apps:spec.replicas"])]
+    for log, part, redactor in zip(logs, (events[:18], events[18:]), redactors, strict=True):
+        log.write_text("".join(json.dumps(event) + "\n" for event in part))
+        ingest_files(lake, [log], "lab", 0.0, redactor)
+        found = replay(lake.path)
+        rows = verdicts(lake.path, found)
+        again = replay(lake.path)
+        assert (again, verdicts(lake.path, again)) == (found, rows)
+    assert without_kept(lake.path) == (found, rows)
+    lake.close()
 
 
 @pytest.mark.parametrize("damage", ["torn", "changed", "empty"])
@@ -215,12 +262,12 @@ def test_another_format_does_not_count(lake: Lake, monkeypatch: pytest.MonkeyPat
     before = kept_files(lake.path)
     spoil(before[0])
     monkeypatch.setattr(kept, "FORMAT", kept.FORMAT + 1)
-    kept._code.cache_clear()
+    kept.code_digest.cache_clear()
     try:
         found = replay(lake.path)
     finally:
         monkeypatch.undo()
-        kept._code.cache_clear()
+        kept.code_digest.cache_clear()
     assert (found, verdicts(lake.path, found)) == (expected, rows)
     (after,) = kept_files(lake.path)
     assert after.parent != before[0].parent

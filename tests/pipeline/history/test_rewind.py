@@ -250,7 +250,7 @@ def test_a_deletecollection_that_was_refused_halfway_took_what_is_no_longer_list
     failed = {"verb": "deletecollection", "code": 422, "status_reason": "Invalid", "status_message": refusal}
     events = [write(10, "a", response=config("a", 10, "one", born=10)), write(50, None, **failed)]
     history = LogHistory.from_rows(events, listed(200, config("b", 3, "two")))
-    assert "what was deleted before the snapshot of 2026-01-01T12:03:20Z is not recorded" in values_at(history, 20)
+    assert "deletions before the snapshot of 2026-01-01T12:03:20Z are not recorded" in values_at(history, 20)
     assert values_at(history, 60) == values_at(history, 250) == {"b": "two"}
     # Where the namespace was created in the log, so was all that it held.
     place = {"resource": "namespaces", "namespace": "shop", "name": "shop", "request_uri": "/api/v1/namespaces"}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ingest.decode import decode_events
-from ingest.envelopes import expand
+from ingest.sources.envelopes import expand
 from pipeline.admission.policies.inputs import request_value
 from pipeline.authorization import GivenRbac, OtherAuthorizers, recorded_attributes
 from pipeline.authorization.authorizer import answer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readiness.bounds import upper_bound
+from pipeline.readiness.counting.bounds import upper_bound
 
 
 def test_no_failure_in_n_trials_has_a_closed_form() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pipeline.admission.policies import load_policy_set
 from pipeline.readiness import verdicts_of
 from pipeline.readiness.build import build_report
-from pipeline.readiness.fidelity import recorded_agreement
+from pipeline.readiness.counting.fidelity import recorded_agreement
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from api.commands.replay import unpaired
 from ingest.lake import Lake
-from ingest.snapshot import ingest_snapshot
+from ingest.sources.snapshot import ingest_snapshot
 from pipeline.admission.policies import PolicySet, parse_policy_set
 from pipeline.admission.policies.decode import BINDING, POLICY
 from pipeline.readiness import verdicts_of
-from pipeline.readiness.against import Base
+from pipeline.readiness.against import PolicyBase
 from pipeline.readiness.build import build_report
 from pipeline.readiness.change import Fate
-from pipeline.readiness.manifests import to_yaml
+from pipeline.readiness.exempting.manifests import to_yaml
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
@@ -91,7 +91,7 @@ def compared(
         ran = run_replay(old, lake)
         plan = plan_replay(reader, policies_of(new))
         summary = run_replay(plan, lake)
-        found = Base(old, ran, verdicts_of(lake, ran), renamed or {})
+        found = PolicyBase(old, ran, verdicts_of(lake, ran), renamed or {})
         return build_report(reader, lake, plan, summary, {}, RULES, base=found)
     finally:
         reader.close()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.readiness.clients import acting_tool, applying_tool, identity_of
+from pipeline.readiness.counting.clients import acting_tool, applying_tool, identity_of
 from pipeline.readiness.model import Identity
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readiness.cover import cheapest_cover
+from pipeline.readiness.exempting.cover import cheapest_cover
 
 SETS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 2**7 - 1)), max_size=9)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
+from ingest.sources.files import ingest_files
 from pipeline.admission.policies import parse_policy_set
 from pipeline.readiness.build import build_report
-from pipeline.readiness.decision import decide_report
-from pipeline.readiness.manifests import Manifests, to_yaml
+from pipeline.readiness.exempting.decision import decide_report
+from pipeline.readiness.exempting.manifests import Manifests, to_yaml
 from pipeline.readiness.model import NamespaceCount, PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rollout import DENY, WARN, plan_rollout, ready_namespaces

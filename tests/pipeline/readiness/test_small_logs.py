@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ingest.lake import Lake
-from ingest.snapshot import ingest_snapshot
+from ingest.sources.snapshot import ingest_snapshot
 from pipeline.admission.policies import parse_policy_set
-from pipeline.readiness.bounds import upper_bound
 from pipeline.readiness.build import build_report
+from pipeline.readiness.counting.bounds import upper_bound
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window, plan_replay, run_replay
@@ -256,6 +256,31 @@ def test_a_chain_ends_where_the_log_does(assess: Assess) -> None:
     assert sorted(owner.unit for owner in entry.owners) == ["Deployment/b", "ReplicaSet/a-77"]
 
 
+@pytest.mark.parametrize("is_listed", [False, True])
+@pytest.mark.parametrize("verb", ["patch", "delete"])
+def test_an_orphan_belongs_to_its_last_controller_whenever_the_replay_begins(assess: Assess, verb: str, is_listed: bool) -> None:
+    """A Pod has no controller any more after its Job was deleted; the bodies before that, or a snapshot, still name the Job."""
+    job = owned("Job", "report", "batch/v1")
+    log = Log()
+    log.write("create", workload("Job", "report", "bad"))
+    if not is_listed:
+        for number in range(3):
+            log.write("create", pod(f"report-{number}", job))
+    log.write("delete", workload("Job", "report", "bad"))
+    orphans = [pod(f"report-{number}", None) for number in range(3)]
+    for orphan in orphans:
+        log.write("patch", orphan, user="system:serviceaccount:kube-system:generic-garbage-collector")
+    begins = len(log.lines)
+    for orphan in orphans:
+        log.write(verb, orphan, **({"answer": {"kind": "Status", "apiVersion": "v1", "metadata": {}}} if verb == "delete" else {}))
+    listed = [pod(f"report-{number}", job) for number in range(3)] if is_listed else None
+    text = policy("pods", "", "object != null && object.spec.containers[0].image != 'bad'", "[UPDATE, DELETE]")
+    for since in (None, begins):
+        entry = assess(log, text, listed, since=since)
+        assert entry.exposure.units_judged == 1
+        assert {owner.unit for owner in entry.owners} == {"Job/report"}
+
+
 def test_critical_subjects_come_first_and_by_the_rules(assess: Assess) -> None:
     log = Log()
     for user, namespace in (
@@ -306,7 +331,7 @@ def test_a_namespace_is_one_unit_and_was_tried_whatever_its_requests_name(assess
     entry = assess(log, policy("namespaces", "", "has(object.metadata.labels)"))
     assert (entry.exposure.requests_judged, entry.exposure.units_judged, entry.exposure.namespaces) == (2, 1, 1)
     assert [(owner.unit, owner.requests) for owner in entry.owners] == [("Namespace/pay", 2)]
-    # The one that nobody wrote is all that exists without having been tried.
+    # Only the Namespace without a recorded write was not tried.
     assert [each.name for each in entry.latent.violations] == ["shop"]
 
 

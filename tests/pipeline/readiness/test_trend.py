@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readiness.trend import fisher_exact, trend_of
+from pipeline.readiness.counting.trend import fisher_exact, trend_of
 
 SMALL = st.integers(0, 30)
 

@@ -1,4 +1,4 @@
-"""Each rule decides on its own, and its reason names the figure and what was wanted."""
+"""Each rule decides on its own, and its reason names the figure and the wanted one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ingest.errors import InputError
-from pipeline.readiness.measures import Exemption, ExemptionKind
+from pipeline.readiness.counting.trend import trend_of
+from pipeline.readiness.exempting.measures import Exemption, ExemptionKind
 from pipeline.readiness.model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.trend import trend_of
 from pipeline.readiness.verdict import decide, span, with_exemptions
 
 RULES = ReadinessRules()
@@ -53,12 +53,12 @@ def test_one_denied_workload_decides_against_it_even_on_thin_evidence() -> None:
         (
             CLEAN,
             Fidelity(compared=100, agreed=98),
-            "the replay agrees with 98 of 100 recorded outcomes on this policy's resources (98.0%), 99% wanted",
+            "the replay agrees with 98 of 100 recorded outcomes on these resources (98.0%), 99% wanted",
         ),
         (
             CLEAN,
             Fidelity(compared=1000, agreed=998, own_compared=10, own_agreed=8),
-            "the replay agrees with 8 of 10 recorded outcomes of this policy (80.0%), 99% wanted",
+            "the replay agrees with 8 of 10 recorded outcomes of its own (80.0%), 99% wanted",
         ),
         (replace(CLEAN, weekdays=4), AGREED, "only 4 weekdays with judged requests, 5 wanted"),
     ],
@@ -153,7 +153,14 @@ def test_rules_come_from_a_file_and_bad_ones_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("days", "words"),
-    [(18.04, "18.0 days"), (1.0, "1.0 days"), (0.5, "12.0 hours"), (4.6 / 1440, "4.6 minutes"), (0.0, "0.0 minutes")],
+    [
+        (18.04, "18.0 days"),
+        (1.0, "1.0 days"),
+        (0.5, "12.0 hours"),
+        (4.6 / 1440, "4.6 minutes"),
+        (12 / 86_400, "12 seconds"),
+        (0.0, "0 seconds"),
+    ],
 )
-def test_a_short_span_is_in_hours_or_minutes(days: float, words: str) -> None:
+def test_a_short_span_is_in_hours_minutes_or_seconds(days: float, words: str) -> None:
     assert span(days) == words

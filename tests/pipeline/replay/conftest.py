@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ingest.files import ingest_files
 from ingest.lake import Lake
+from ingest.sources.files import ingest_files
 from pipeline.admission.policies import PolicySet, load_policy_set
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What the server answered tells of policies whose inputs nobody recorded."""
+"""The answer of the server decides about policies with inputs that were not recorded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from ingest.decode import decode_events
-from ingest.redact import Redactor
+from ingest.redaction.redact import Redactor
 from ingest.schema import EVENTS
-from ingest.server_words import server_words
+from ingest.server.words import server_words
 from pipeline.admission.policies import PolicySet, binding_from_object, compile_set, evaluate_request, policy_from_object
 from pipeline.admission.policies.verdict import PolicyVerdict
 from pipeline.history import Event, LogHistory, LogVersions, admission_requests

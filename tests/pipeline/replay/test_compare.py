@@ -1,4 +1,4 @@
-"""A replay of what was bound at the time is compared with what the log recorded of it."""
+"""A replay of the policies in force at the time is compared with the recorded outcomes."""
 
 from __future__ import annotations
 

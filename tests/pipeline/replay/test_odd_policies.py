@@ -100,10 +100,10 @@ def test_a_run_with_a_defect_names_the_policy_and_is_no_success(
     assert run(command) == 0
     (kept,) = (tmp_path / "lake" / "runs").glob("*/summary.json")
     summary = json.loads(kept.read_text())
-    summary["defects"] = [{"policy": "limit", "why": f"{DEFECT}: ValueError: x (pipeline/cel/bounds.py:1)", "requests": 3}]
+    summary["defects"] = [{"policy": "limit", "why": f"{DEFECT}: ValueError: x (pipeline/cel/costs/bounds.py:1)", "requests": 3}]
     kept.write_text(json.dumps(summary))
     capsys.readouterr()
     assert run(command) == EXIT_IN_PART
     shown = capsys.readouterr()
-    assert f"policy limit could not be judged in 3 requests: {DEFECT}: ValueError: x (pipeline/cel/bounds.py:1)" in shown.err
+    assert f"policy limit could not be judged in 3 requests: {DEFECT}: ValueError: x (pipeline/cel/costs/bounds.py:1)" in shown.err
     assert "limit" in shown.out

@@ -25,7 +25,7 @@ from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, compact, remove_retired
 from pipeline import Window, plan_replay, run_replay
 from pipeline.admission.policies import PolicySet, parse_policy_set
-from pipeline.replay import VERDICTS, ReplayPlan, worker
+from pipeline.replay import VERDICTS, ReplayPlan, waiting, worker
 from pipeline.runs import RunStore
 from queries import open_lake
 
@@ -202,7 +202,7 @@ def test_how_much_is_held_at_a_time_changes_nothing(lake: Path, policies: Policy
     first = files(folder)
     shutil.rmtree(folder)
     monkeypatch.setattr(worker, "BATCH_ROWS", 2)
-    monkeypatch.setattr(worker, "WAITING_BYTES_MAX", 0)
+    monkeypatch.setattr(waiting, "WAITING_BYTES_MAX", 0)
     run_replay(plan, lake)
     assert files(folder) == first
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.readiness.figures import queries
-from pipeline.readiness.measures import Exemption, ExemptionKind, RolloutStep
+from pipeline.readiness.counting.figures import queries
+from pipeline.readiness.exempting.measures import Exemption, ExemptionKind, RolloutStep
 from pipeline.readiness.model import (
     Counterexample,
     CriticalKind,

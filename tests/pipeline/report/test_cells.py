@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.output import Column, Format, Table, render
+from api.printing.output import Column, Format, Table, render
 from pipeline.report.cells import spreadsheet_column, spreadsheet_text, visible
 
 HOSTILE = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "-", "--help"]

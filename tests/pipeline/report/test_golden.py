@@ -20,7 +20,7 @@ from markupsafe import escape
 
 from pipeline import RunSummary, load_policy_set, plan_replay, run_replay
 from pipeline.readiness import outcomes_of, readiness, verdicts_of
-from pipeline.readiness.figures import FIGURES
+from pipeline.readiness.counting.figures import FIGURES
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.sql import rows_of

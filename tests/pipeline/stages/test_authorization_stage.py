@@ -82,17 +82,23 @@ BY_ALL = 'RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "see" to User
 SEE = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
 
 
+# Ann reads pods, by a binding to a role. The log begins with the cluster: its first roles are created in it.
+ANN_READS = [
+    written(-2, "ClusterRole", "cluster-admin", {"rules": []}),
+    written(-1, "ClusterRoleBinding", "cluster-admin", binding_of("cluster-admin", "root")),
+    written(1, "ClusterRole", "see", SEE),
+    written(2, "ClusterRoleBinding", "all", binding_of("see", "ann")),
+    *(event(number, "ann", "get", PODS, BY_ALL) for number in range(10, 14)),
+]
+
+
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     """Ann reads pods, and bob tries. The log begins with the cluster: its first roles are created in it."""
     return take_in(
         tmp_path / "lake",
         [
-            written(-2, "ClusterRole", "cluster-admin", {"rules": []}),
-            written(-1, "ClusterRoleBinding", "cluster-admin", binding_of("cluster-admin", "root")),
-            written(1, "ClusterRole", "see", SEE),
-            written(2, "ClusterRoleBinding", "all", binding_of("see", "ann")),
-            *(event(number, "ann", "get", PODS, BY_ALL) for number in range(10, 14)),
+            *ANN_READS,
             event(14, "bob", "get", PODS, None),
             event(
                 15,
@@ -201,6 +207,23 @@ def test_a_decision_or_a_reason_that_the_roles_do_not_give_is_a_disagreement(tmp
     ]
 
 
+@pytest.mark.parametrize(
+    ("reason", "agrees"),
+    [
+        ('RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found', True),
+        ('no rule for bob\nRBAC: clusterrole.rbac.authorization.k8s.io "gone" not found', True),  # joined, up to 1.36
+        ('webhook: no rule\nrbac: RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found', True),  # since 1.37
+        ('no rule for bob\nRBAC: clusterrole.rbac.authorization.k8s.io "other" not found', False),
+    ],
+)
+def test_one_of_the_joined_reasons_is_that_of_rbac(tmp_path: Path, reason: str, agrees: bool) -> None:
+    forbidden = event(10, "bob", "get", PODS, None)
+    annotations = {**forbidden["annotations"], "authorization.k8s.io/reason": reason}
+    lost = written(3, "ClusterRoleBinding", "lost", binding_of("gone", "bob"))
+    found = agreement(tmp_path, [lost, {**forbidden, "annotations": annotations}])
+    assert [each.has_other_reason for each in found.disagreements() if each.need == "request"] == [True] * (not agrees)
+
+
 def test_recorded_access_reviews_are_compared(tmp_path: Path) -> None:
     asked = {"verb": "get", "resource": "pods", "namespace": "shop"}
     reviews = []
@@ -251,3 +274,20 @@ def test_a_manifest_that_is_no_role_is_named(tmp_path: Path) -> None:
     text = f"apiVersion: {RBAC}/v1\nkind: ClusterRole\nmetadata: [1]\n"
     with pytest.raises(InputError, match=r"roles\.yaml:1: metadata must be an object, not list"):
         assign(manifests_of([("roles.yaml", text)]))
+
+
+def test_the_mark_of_an_unsafe_delete_is_read_from_the_log(tmp_path: Path) -> None:
+    mark = {"apiserver.k8s.io/unsafe-delete-ignore-read-error": ""}
+    reads = event(11, "ann", "delete", PODS, BY_ALL)
+    lake = take_in(
+        tmp_path / "lake",
+        [event(10, "ann", "delete", PODS, BY_ALL), {**reads, "annotations": {**reads["annotations"], **mark}}],
+    )
+    may_delete = {"rules": [{**SEE["rules"][0], "verbs": ["delete"]}]}
+    files = [
+        {"kind": "ClusterRole", "metadata": {"name": "see"}, **may_delete},
+        {"kind": "ClusterRoleBinding", "metadata": {"name": "all"}, **binding_of("see", "ann")},
+    ]
+    rows = {row["audit_id"]: row for row in judged(lake, files, only=True)}
+    assert {number: row["flip"] for number, row in rows.items()} == {"id-10": "same", "id-11": "newly-denied"}
+    assert json.loads(rows["id-11"]["detail"])["need"] == "unsafe-delete"

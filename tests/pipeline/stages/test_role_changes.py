@@ -57,7 +57,7 @@ def row_of(request: dict[str, Any]) -> Row:
         "name": request.get("name", info.name),
         "code": request.get("code", 403 if recorded == "forbid" else 200),
         "status_message": request.get("message", ""),
-        "annotations": {**decision, "authorization.k8s.io/reason": reason},
+        "annotations": {**decision, "authorization.k8s.io/reason": reason, **request.get("annotations", {})},
         "flags": [],
         **bodies,
     }

@@ -20,12 +20,12 @@ from pipeline.manifests.files import manifests_of
 from pipeline.request import Unknown
 from pipeline.runs import RunKind, RunStore
 from pipeline.runs.window import Window
+from pipeline.stages.in_force import GivenChain
 from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.stage import Asked
 from pipeline.stages.webhooks import Call, Called, Chain, Configuration, Phase, configurations_of, trace_of
 from pipeline.stages.webhooks.decode import configuration_from_object
 from pipeline.stages.webhooks.interception import interception, reasons
-from pipeline.stages.webhooks.recorded import GivenChain
 from pipeline.stages.webhooks.walk import Walk
 from queries import LakeReader, open_lake
 from tests.recording import START, take_in
@@ -88,6 +88,8 @@ def event_of(case: Mapping[str, Any], index: int) -> dict[str, Any]:
     resource, _, subresource = path.partition("/")
     namespace, _, name = target.partition("/")
     at = start_of(case) + index * STEP
+    if told.get("crosses"):
+        at -= STEP - timedelta(milliseconds=1)  # it began before the request before it was answered
     api_version = f"{group}/{version}".lstrip("/")
     body = object_of(api_version, resource, namespace, name, told.get("labels", {}))
     answer = object_of(api_version, resource, namespace, name, told.get("response_labels", told.get("labels", {})))
@@ -244,7 +246,8 @@ def test_a_run_keeps_the_verdict_of_every_webhook(stories: Path, reader: LakeRea
     )
     assert called == created
     assert {each.decision for each in reasons(reader, verdicts)} == {"unreached", "unknown"}
-    assert summary.evaluated == plan.requests > created
+    # A refused patch is planned as a possible creation; the history of its object may show that the object existed.
+    assert plan.requests >= summary.evaluated > created
     before = verdicts.read_bytes()
     WEBHOOKS.run(plan, stories, kind=RunKind.REPLAY)
     assert verdicts.read_bytes() == before

@@ -1,6 +1,7 @@
 -- one row per request of a window: (cluster, audit_id, ts), with everything that decides which permissions it needed
 -- uri: without the options that authorizers do not see
--- own: names the event whose bodies decide: writes of roles and bindings, and approvals of certificates; empty for all others
+-- own: names the event whose bodies decide: writes of roles, bindings, admission policies, certificates and trust bundles; or whose
+-- other annotations do: unsafe deletes; else empty
 --
 -- Controllers repeat themselves, so that few rows differ in all columns but the first ones.
 CREATE OR REPLACE TEMP TABLE asked AS
@@ -62,7 +63,11 @@ SELECT
     CASE WHEN code = 403 AND decision <> 'forbid' THEN coalesce(status_message, '') ELSE '' END AS message,
     CASE
         WHEN api_group = 'rbac.authorization.k8s.io' AND verb IN ('create', 'update', 'patch')
-            OR api_group = 'certificates.k8s.io' AND subresource = 'approval'
+            OR api_group = 'certificates.k8s.io' AND (subresource IN ('approval', 'status') OR resource = 'clustertrustbundles')
+                AND verb IN ('create', 'update', 'patch')
+            OR api_group = 'admissionregistration.k8s.io' AND contains(resource, 'admissionpolic') AND coalesce(subresource, '') = ''
+                AND verb IN ('create', 'update', 'patch')
+            OR verb = 'delete' AND annotations['apiserver.k8s.io/unsafe-delete-ignore-read-error'] IS NOT NULL
         THEN audit_id || ' ' || epoch_us(stage_ts)
         ELSE ''
     END AS own

@@ -1,5 +1,5 @@
 -- one row per request of a window that admission is for: (cluster, audit_id, ts), with what the calls of webhooks depend on
--- operation: a refused update or patch counts as UPDATE, though the object may not have existed; the column `refused` marks it
+-- operation: a refused update or patch counts as UPDATE, though the object may not have existed; the column `refused` marks it, and refused deletions
 -- marks: JSON of the annotations that show calls of webhooks, without those of authorizers, plugins and latencies
 -- message: of refusals only
 CREATE OR REPLACE TEMP TABLE webhooks_asked AS
@@ -22,7 +22,7 @@ SELECT
             )
     ))))::VARCHAR AS marks,
     coalesce(dry_run, false) AS dry_run,
-    verb IN ('update', 'patch') AND code >= 400 AS refused
+    verb IN ('update', 'patch', 'delete') AND code >= 400 AS refused
 FROM reach
 WHERE operation IS NOT NULL AND way <> 'empty' AND stage = 'ResponseComplete'
     AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)

@@ -1,11 +1,11 @@
 -- one row per (phase, configuration, webhook) that left a trace: what it did, from annotations and refusals alone
 -- configuration: null for validating webhooks, whose traces do not name it
--- requests: with any trace; attempts: calls that were tried, with the second round; second: of them those of the second round
+-- requests: with any trace; attempts: calls that were tried, in both rounds; second: those of the second round
 -- mutated: attempts that changed the object; patches, operations: applied patches, and the operations in them
 -- denied, failed_closed: requests that it refused, or that ended because it could not be called
 -- failed_open: calls that failed, and that failurePolicy Ignore let pass; annotated: requests with annotations of its own
 --
--- A mutating webhook that is named in a refusal has left an attempt in the same request; a validating webhook has not.
+-- If a refusal names a mutating webhook, the same request has its attempt. A validating webhook leaves no attempt.
 WITH chosen AS (
     SELECT cluster, audit_id, ts, annotations, code, status_message
     FROM requests
@@ -47,7 +47,7 @@ refused AS (
         status_message, '^(Internal error occurred: failed calling webhook "|admission webhook "[^"]*" denied the request)'
     )
 ),
--- The configuration of a mutating webhook, where a trace that names the webhook alone stands beside its attempt.
+-- A trace that names only a mutating webhook gets its configuration from an attempt of the same request.
 placed AS (
     SELECT DISTINCT cluster, audit_id, ts, webhook, configuration FROM attempts
 ),

@@ -1,0 +1,1 @@
+"""Who may write and who may read: names, tokens and certificates."""

@@ -1,0 +1,1 @@
+"""Parts that commands share, and steps too large for the file of their command."""

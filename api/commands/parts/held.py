@@ -1,0 +1,82 @@
+"""The content of a lake after an ingest: clusters, times, and audit levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from api.printing.output import Column, Table
+from queries import LakeReader
+
+# The levels in the order of audit.k8s.io/v1, the least first; `with_object` counts writes with a body that policies can be asked
+# about.
+LEVELS = ("Metadata", "Request", "RequestResponse")
+_HELD = """
+    SELECT cluster, count(*) AS events, min(ts) AS first_ts, max(ts) AS last_ts,
+        count(*) FILTER (level = 'Metadata'), count(*) FILTER (level = 'Request'), count(*) FILTER (level = 'RequestResponse'),
+        count(*) FILTER (verb IN ('create', 'update', 'patch', 'delete')),
+        count(*) FILTER (verb IN ('create', 'update', 'patch', 'delete') AND level <> 'Metadata')
+    FROM events
+    GROUP BY cluster
+    ORDER BY cluster
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The events of one cluster; `levels` counts them in the order of LEVELS, `writes_with_bodies` counts those above Metadata."""
+
+    cluster: str
+    events: int
+    first_ts: datetime | None
+    last_ts: datetime | None
+    levels: tuple[int, ...]
+    writes: int
+    writes_with_bodies: int
+
+    @property
+    def warning(self) -> str:
+        """Why no policy can be judged by these events, with the remedy; empty where some can."""
+        if not self.writes:
+            return (
+                f"cluster {self.cluster}: no write (create, update, patch or delete) was recorded, so no policy meets a request; "
+                "let the audit policy record writes: `hindcast init` prints one that fits"
+            )
+        if not self.writes_with_bodies:
+            return (
+                f"cluster {self.cluster}: all {self.writes:,} writes are at level Metadata, so no object is known and policies "
+                "that read objects cannot be judged; record writes at level RequestResponse: `hindcast init` prints such an audit "
+                "policy"
+            )
+        return ""
+
+
+def held_in(reader: LakeReader) -> tuple[Held, ...]:
+    """One row per cluster with events."""
+    rows = reader.connection.execute(_HELD).fetchall()
+    return tuple(
+        Held(cluster, events, first, last, tuple(levels), writes, with_bodies)
+        for cluster, events, first, last, *levels, writes, with_bodies in rows
+    )
+
+
+def held_table(found: Sequence[Held]) -> Table:
+    """Time, and the share of each level, per cluster; the notes warn of policies and writes that cannot be judged."""
+    columns = [Column("cluster"), Column("events", number=True), Column("first_ts", "FIRST"), Column("last_ts", "LAST")]
+    columns += [Column("levels")]
+    rows = [[each.cluster, each.events, each.first_ts, each.last_ts, list(_shares(each))] for each in found]
+    return Table("lake", columns, rows, "The lake now holds", [each.warning for each in found if each.warning])
+
+
+def _shares(each: Held) -> Iterator[str]:
+    for level, count in zip(LEVELS, each.levels, strict=True):
+        if count:
+            yield f"{level} {_percent(count, each.events)}"
+
+
+def _percent(count: int, total: int) -> str:
+    """Rounded, but never to 0 or 100 % unless that is exact."""
+    if count == total:
+        return "100 %"
+    return f"{min(max(round(100 * count / total), 1), 99)} %"

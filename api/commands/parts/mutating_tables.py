@@ -1,0 +1,57 @@
+"""The tables about mutating policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from api.printing.output import Column, Table
+from pipeline.runs import RunSummary
+from pipeline.runs.flips import Flipped
+from pipeline.stages.mutating.summary import Told
+
+from .replay_tables import flips_tables
+
+_COUNTS = {
+    "changed": "",
+    "unchanged": "",
+    "ignored": "ERROR IGNORED",
+    "denied": "",
+    "unknown": "",
+    "nomatch": "NO MATCH",
+    "unsettled": "NOT IDEMPOTENT",
+    "ordered": "ORDER DECIDES",
+    "lost": "LOST ON REAPPLY",
+}
+_WIDE = ("nomatch", "lost")
+_NOTES = (
+    "the given policies replace those of then: each request enters with the object that the client sent",
+    "built-in plugins that come before mutating policies change pods, and the log does not record that",
+)
+
+
+def mutating_tables(summary: RunSummary, told: Told, flips: Sequence[Flipped]) -> list[Table]:
+    """What each policy makes of its requests, what it changes, and why it does not; then the requests against the record."""
+    counts = [Column(name, heading, number=True, wide=name in _WIDE) for name, heading in _COUNTS.items()]
+    columns = [Column("policy", may_shorten=True), Column("binding", wide=True), *counts]
+    title = f"Run {summary.run_id}, stage mutating: {summary.evaluated:,} requests replayed"
+    rows = [[getattr(each, column.key) for column in columns] for each in told.policies]
+    changed = [
+        Column("policy", may_shorten=True), Column("op"), Column("path"), Column("requests", number=True),
+        Column("before", wide=True, prose=True), Column("after", prose=True), Column("example", "AUDIT ID", wide=True),
+    ]  # fmt: skip
+    why = [
+        Column("policy", may_shorten=True), Column("outcome"), Column("requests", number=True), Column("why", prose=True),
+        Column("example", "AUDIT ID", wide=True),
+    ]  # fmt: skip
+    tables = [Table("policies", columns, rows, title, _NOTES)]
+    if told.paths:
+        cells = [[getattr(each, column.key) for column in changed] for each in told.paths]
+        notes = ("after: the value in the latest of these requests",)
+        tables.append(Table("changes", changed, cells, "What each policy changes", notes))
+    if told.reasons:
+        cells = [[getattr(each, column.key) for column in why] for each in told.reasons]
+        tables.append(Table("reasons", why, cells, "Requests that a policy refuses, fails on, or leaves unknown"))
+    against, *others = flips_tables("mutating", summary, flips)
+    note = ("changed: the object that was stored differs from the one that these policies would have left",)
+    tables.append(Table("flips", against.columns, against.rows, "Requests against the record", note))
+    return [*tables, *(each for each in others if each.name != "unknown")]

@@ -1,0 +1,96 @@
+"""`hindcast policy check`: the type-check warnings that a cluster would write into the status of policies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from api.context import Context
+from api.printing.output import Column, Format, Table, render
+from ingest.errors import InputError
+from pipeline.admission.policies import PolicySet
+from pipeline.admission.policies.typecheck import CheckedRule, ExpressionWarning, checked_rules, expression_warnings
+from pipeline.manifests.files import text_of
+from pipeline.openapi import Schemas, built_in_documents
+
+from ..policies import checked_policies, read_texts
+
+_CRD = "CustomResourceDefinition"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyWarning:
+    """One warning, and the policy that it is about."""
+
+    policy: str
+    source: str
+    warning: ExpressionWarning
+
+
+def check(
+    own: Context, paths: list[Path] | None, openapi: Iterable[Path], version: tuple[int, int], form: Format, limit: int | None
+) -> int:
+    """Print the warnings of the policies in the files, and which kinds they were checked for."""
+    given = checked_policies(own, read_texts(paths), version)
+    schemas = schemas_of(given, openapi)
+    found = [
+        PolicyWarning(policy.name, policy.source, warning)
+        for policy in given.policies
+        for warning in expression_warnings(policy, schemas, version)
+    ]
+    rules = [(policy.name, rule) for policy in given.policies for rule in checked_rules(policy, schemas)]
+    render([warnings_table(found, len(given.policies)), kinds_table(rules)], form, limit=limit)
+    return 0
+
+
+def schemas_of(given: PolicySet, openapi: Iterable[Path]) -> Schemas:
+    """The schemas of built-in kinds, of the given OpenAPI documents, and of the definitions among the given files."""
+    definitions = [each.object for each in given.objects if each.object.get("kind") == _CRD]
+    return Schemas(definitions, [*built_in_documents(), *map(_document, openapi)])
+
+
+def _document(path: Path) -> dict[str, Any]:
+    hint = "give the answer of: kubectl get --raw /openapi/v3/apis/GROUP/VERSION"
+    try:
+        value = json.loads(text_of(path.read_bytes(), str(path)))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: found {error.msg.lower()}, wanted JSON", hint) from None
+    schemas = value.get("components", {}).get("schemas") if isinstance(value, dict) else None
+    if not isinstance(schemas, dict):
+        raise InputError(f"{path}: found no components.schemas, wanted an OpenAPI v3 document", hint)
+    return dict(value)
+
+
+def warnings_table(found: Sequence[PolicyWarning], policies: int) -> Table:
+    """One row per expression with a warning; the text is that of the status."""
+    columns = [Column("policy"), Column("field_ref", "FIELD"), Column("warning"), Column("where", wide=True)]
+    rows = [[each.policy, each.warning.field_ref, each.warning.warning, each.source] for each in found]
+    warned = len({each.policy for each in found})
+    notes = [
+        f"{policies} policies, {warned} of them with a warning",
+        "these are the texts of status.typeChecking.expressionWarnings; no API server reads them",
+        "an expression with a warning may work for the objects that it meets, for example because it tests the kind first",
+    ]
+    return Table("warnings", columns, rows, "Type-check warnings", notes)
+
+
+def kinds_table(rules: Sequence[tuple[str, CheckedRule]]) -> Table:
+    """One row per policy and resource that was not checked, and why."""
+    columns = [Column("policy", may_shorten=True), Column("resource", may_shorten=True), Column("checked"), Column("why")]
+    rows = [[policy, rule.resource, rule.outcome, rule.why] for policy, rule in rules if rule.outcome != "yes"]
+    unknown = sum(rule.outcome == "unknown" for _, rule in rules)
+    notes = [
+        f"{len(rules) - len(rows)} resources of rules were checked",
+        "no: a cluster does not check it either; unknown: Hindcast has no schema of it, and the cluster may have one",
+    ]
+    if unknown:
+        notes.append(
+            "for a schema, add the CustomResourceDefinition to the files, "
+            "or give --openapi the answer of: kubectl get --raw /openapi/v3/apis/GROUP/VERSION"
+        )
+    return Table("unchecked", columns, rows, "Resources of rules that were not checked", notes)

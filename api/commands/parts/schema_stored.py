@@ -1,0 +1,178 @@
+"""`hindcast schema dormant` and `hindcast schema stuck`: what a new definition does to the objects that are stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from api.context import Context
+from api.printing.output import Column, Format, Table, render
+from ingest.errors import InputError
+from pipeline.manifests.files import manifests_of, texts_of
+from pipeline.readiness.explaining.judges import Judges
+from pipeline.readiness.explaining.original_writes import OriginalWrites, PolicyAnswer
+from pipeline.replay import Window, plan_replay
+from pipeline.stages.schema.checking import definition_documents
+from pipeline.stages.schema.evidence.definitions import KnownDefinition, given_definitions, named, recorded_definitions
+from pipeline.stages.schema.evidence.dormant import Dormant, DormantField, dormant_fields
+from pipeline.stages.schema.evidence.paths import text_of
+from pipeline.stages.schema.evidence.stuck import Stuck, StuckObject, stuck_objects
+from pipeline.stages.schema.replay.definitions import served_of
+from queries import LakeReader, open_lake
+
+from ..policies import checked_policies, read_texts
+from .schema_fields import name_of, sample_of, shown_message
+from .window import check_window
+
+
+def dormant(
+    own: Context,
+    files: list[Path],
+    against: list[Path],
+    policies: list[Path],
+    window: Window,
+    version: tuple[int, int],
+    form: Format,
+    limit: int | None,
+) -> int:
+    """Print the fields of stored objects that come alive under the definitions in the files."""
+    check_window(own, window)
+    given = _new(files, version)
+    checked = checked_policies(own, read_texts(policies), version) if policies else None
+    reader = open_lake(own.lake)
+    try:
+        given_before = given_definitions(definition_documents(manifests_of(texts_of(against))))
+        before = given_before or recorded_definitions(reader, window.until)
+        with own.progress("reading requests"):
+            found = [dormant_fields(reader, _old(before, new, bool(against)), new, window) for new in given]
+        answers: dict[int, list[PolicyAnswer]] = {}
+        if checked is not None and any(each.fields for each in found):
+            judges = Judges(reader, plan_replay(reader, checked, window, version))
+            for each in found:
+                writes = OriginalWrites(judges, checked, each.new, version, _end(reader, window))
+                answers.update({id(one): writes.answers(one) for one in each.fields})
+    finally:
+        reader.close()
+    rows = [(each, one, answers.get(id(one), [])) for each in found for one in each.fields]
+    render([dormant_table(found, rows, checked is not None)], form, limit=limit)
+    return 0
+
+
+def stuck(own: Context, files: list[Path], window: Window, version: tuple[int, int], form: Format, limit: int | None) -> int:
+    """Print the stored objects that the definitions in the files would refuse."""
+    check_window(own, window)
+    given = _new(files, version)
+    reader = open_lake(own.lake)
+    try:
+        with own.progress("judging stored objects"):
+            found = [stuck_objects(reader, new, version, window) for new in given]
+    finally:
+        reader.close()
+    render([stuck_table(found)], form, limit=limit)
+    return 0
+
+
+def _new(files: list[Path], version: tuple[int, int]) -> list[KnownDefinition]:
+    documents = definition_documents(manifests_of(texts_of(files)))
+    if not documents:
+        raise InputError(f"{', '.join(map(str, files))}: found no CustomResourceDefinition", "give the new definition with -f")
+    served_of(documents, version)  # Raises InputError for a definition that an API server would refuse.
+    return given_definitions(documents)
+
+
+def _old(before: Sequence[KnownDefinition], new: KnownDefinition, is_given: bool) -> KnownDefinition:
+    own = new.definition
+    try:
+        return named(before, f"{own.plural}.{own.group}", "the files" if is_given else "the log and the snapshots")
+    except InputError as problem:
+        raise InputError(problem.message, "give the definition in force with --against") from None
+
+
+def _end(reader: LakeReader, window: Window) -> datetime:
+    ((last,),) = reader.connection.execute("SELECT max(ts) FROM events").fetchall()
+    return window.until or last or datetime.now(UTC)
+
+
+def dormant_table(
+    found: Sequence[Dormant], rows: Sequence[tuple[Dormant, DormantField, list[PolicyAnswer]]], judged: bool
+) -> Table:
+    """One row per object and field; with policies, what they say of the object if the writer created it now."""
+    columns = [
+        Column("object"),
+        Column("field"),
+        Column("value", may_shorten=True),
+        Column("writer"),
+        Column("written", may_go=1),
+        Column("state", may_go=2),
+        Column("kind", wide=True),
+        Column("audit_id", wide=True),
+        *([Column("verdict"), Column("policy"), Column("message", prose=True)] if judged else []),
+    ]
+    lines = []
+    for each, one, answers in rows:
+        user, path = one.carried.origin.user, text_of(one.path)
+        line = [
+            name_of(one.stored.key.namespace, one.stored.key.name),
+            path,
+            sample_of(path, one.value),
+            "unknown" if user is None else user.username,
+            one.carried.origin.ts,
+            str(one.carried.state),
+            each.new.definition.kind,
+            one.carried.origin.audit_id,
+        ]
+        if not judged:
+            lines.append(line)
+        elif not answers:
+            lines.append([*line, "no match", "", ""])
+        lines += [[*line, answer.outcome, answer.policy, shown_message(answer.text, one.stored.value)] for answer in answers]
+    objects, opaque = sum(each.objects for each in found), _joined(each.opaque for each in found)
+    notes = [
+        f"{objects:,} stored objects, {len({one.stored.key for _, one, _ in rows}):,} of them with a field that comes alive",
+        "written: when the writer wrote the field; with an unknown writer, when it was first seen",
+        "hidden: in storage, and dropped on every read",
+        "unknown: fields from before the log that every read drops; only a snapshot of the storage itself (etcd) shows them",
+        *(f"unknown: {count:,} objects: {reason}" for reason, count in sorted(opaque.items())),
+    ]
+    if judged:
+        notes.append("the verdict is on a create of the object, with the field alive, by the writer of the field")
+    return Table("dormant", columns, lines, "Dormant fields that come alive", notes)
+
+
+def stuck_table(found: Sequence[Stuck]) -> Table:
+    """One row per error of a stuck object."""
+    columns = [
+        Column("object"),
+        Column("writes"),
+        Column("field"),
+        Column("message", prose=True),
+        Column("kind", wide=True),
+        Column("seen", wide=True),
+    ]
+    pairs: list[tuple[Stuck, StuckObject]] = [(each, one) for each in found for one in each.objects]
+    rows = [
+        [
+            name_of(one.stored.key.namespace, one.stored.key.name),
+            str(one.fate),
+            "" if isinstance(error, str) else error.field,
+            shown_message(error if isinstance(error, str) else error.message, one.stored.value),
+            each.definition.definition.kind,
+            one.stored.since,
+        ]
+        for each, one in pairs
+        for error in one.errors
+    ]
+    objects, opaque = sum(each.looked_at for each in found), _joined(each.opaque for each in found)
+    notes = [
+        f"{objects:,} stored objects, {len(pairs):,} of them invalid under the new definition",
+        "ratcheted: a write passes as long as the invalid parts stay as they are; a create of the same object is refused",
+        "locked: every write is refused, also one that changes nothing; unreadable: the object cannot be read as its kind",
+        *(f"unknown: {count:,} objects: {reason}" for reason, count in sorted(opaque.items())),
+    ]
+    return Table("stuck", columns, rows, "Stored objects that the new definition would refuse", notes)
+
+
+def _joined(counters: Iterable[Counter[str]]) -> Counter[str]:
+    return sum(counters, Counter())

@@ -1,0 +1,53 @@
+"""`hindcast readiness` for the manifests of stages other than policies, such as roles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from api.beside_runs import keep_report
+from api.context import Context
+from api.given import Given, say_mistakes, walk
+from pipeline.manifests.writing import to_yaml
+from pipeline.readiness.flow import Made
+from pipeline.readiness.stage_flow import Wanted, make_stage_report, run_stage
+from pipeline.runs import RunKind
+from pipeline.stages.stage import Asked
+from queries import LakeReader
+from queries.catalog import LakeFiles
+
+from ...printing import reports
+
+
+def make_reports(
+    own: Context,
+    given: Given,
+    asked: Asked,
+    wanted: Wanted,
+    workers: int,
+    export: Path | None,
+    files: LakeFiles | None = None,
+) -> list[Made]:
+    """Replay the manifests of each stage, compare with the record, and look for what would keep everybody working; over the lake,
+    or over these files of it."""
+    found = []
+    walked = walk(own, given.texts, workers)
+
+    def counted(reader: LakeReader) -> None:
+        if export is not None:
+            reports.write_outcomes(reader, export)
+
+    for stage, rules in given.stages:
+        say_mistakes(own, stage, rules, asked.replaces_all)
+        run = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY, files)
+        made = make_stage_report(own.lake, run, wanted, walked, counted=counted)
+        keep_report(own.lake, made.report, made.fidelity)
+        seen = run.plan.files
+        own.say(run.plan.window.words(seen.newest_us if seen else None))
+        found.append(made)
+    return found
+
+
+def write_extra(made: Sequence[Made], path: Path) -> None:
+    """Write the manifests that would keep everybody working to a file."""
+    path.write_text(to_yaml([each for one in made for each in one.extra], is_compact=True), encoding="utf-8")

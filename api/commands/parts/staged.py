@@ -1,0 +1,123 @@
+"""The replay of one stage's manifests, with its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from api.context import Context
+from api.given import Texts, say_mistakes, walk
+from api.printing.output import Table
+from ingest.errors import InputError
+from pipeline.manifests.documents import Document
+from pipeline.readiness.stage_flow import run_stage
+from pipeline.replay import request_difference
+from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.runs.export import export
+from pipeline.runs.flips import flips
+from pipeline.stages.conditions.difference import changes
+from pipeline.stages.conditions.figures import decided, reads
+from pipeline.stages.mutating.summary import Told, changed_paths, mutated, not_applied
+from pipeline.stages.registry import CONDITIONS, MUTATING, SCHEMA, WEBHOOKS
+from pipeline.stages.schema.replay.figures import figures
+from pipeline.stages.stage import Asked, Stage, StagePlan
+from pipeline.stages.webhooks.interception import interception, reasons
+from queries import LakeReader, open_lake
+
+from ..policies import moment_of
+from .chain_tables import chain_tables, change_table
+from .mutating_tables import mutating_tables
+from .replay_tables import flips_tables, request_difference_table
+from .schema_tables import schema_tables
+from .webhook_tables import interception_tables
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A plan, and after its run the verdicts and the tables about them."""
+
+    plan: StagePlan
+    verdicts: Path
+    tables: tuple[Table, ...] = ()
+
+
+def replay_stage(
+    own: Context,
+    stage: Stage[Any, Any],
+    rules: Any,
+    asked: Asked,
+    texts: Texts,
+    old_rules: Any,
+    workers: int,
+    is_plan: bool,
+) -> Replayed:
+    """Replay the rules of a stage over the recorded requests, and compare them with those of the version before, if any.
+
+    `texts` are the given manifests, and `old_rules` those of the version before; None without one.
+    """
+    say_mistakes(own, stage, rules, asked.replaces_all)
+    if old_rules is not None:
+        rules = stage.readiness.over(rules, old_rules)
+    if is_plan:
+        with closing(open_lake(own.lake)) as reader:
+            plan = stage.plan(reader, rules, asked)
+        return Replayed(plan, RunStore(own.lake).run(plan.run_id).verdicts)
+    walked = walk(own, texts, workers)
+    found = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY)
+    verdicts = found.verdicts(own.lake)
+    with closing(open_lake(own.lake, files=found.plan.files)) as reader:
+        tables = _tables(stage, found.summary, reader, verdicts)
+    if old_rules is not None and not stage.readiness.flips_against_base:
+        base = run_stage(own.lake, stage, old_rules, asked, walked, RunKind.BASE, found.plan.files)
+        tables = [request_difference_table(request_difference(base.verdicts(own.lake), verdicts)), *tables]
+        if stage is CONDITIONS and len(rules) == len(old_rules) == 1:
+            with closing(open_lake(own.lake, files=found.plan.files)) as reader:
+                tables = [change_table(changes(reader, old_rules[0], rules[0], asked)), *tables]
+    return Replayed(found.plan, verdicts, tuple(tables))
+
+
+def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, cluster: str | None, replaces_all: bool) -> Any:
+    """The rules that the log shows at a time, as a version before given ones. Raises InputError if the stage has no such."""
+    with closing(open_lake(own.lake)) as reader:
+        name, at = moment_of(reader, moment, cluster)
+        found = stage.readiness.as_of(reader, name, at, rules, replaces_all)
+    if found is None:
+        raise InputError(
+            f"--against-log: the stage {stage.name} has no {stage.readiness.words.things} from the log",
+            "give the version before as files with --against",
+        )
+    return found
+
+
+def _tables(stage: Stage[Any, Any], summary: RunSummary, reader: LakeReader, verdicts: Path) -> list[Table]:
+    """What a stage's own run says: webhooks are called or not, other stages change the outcome of requests or not."""
+    if stage is WEBHOOKS:
+        return interception_tables(summary, interception(reader, verdicts), reasons(reader, verdicts))
+    if stage is MUTATING:
+        told = Told(mutated(reader, verdicts), changed_paths(reader, verdicts), not_applied(reader, verdicts))
+        return mutating_tables(summary, told, flips(reader, verdicts))
+    if stage is SCHEMA:
+        return schema_tables(summary, figures(reader, verdicts))
+    changed = flips_tables(stage.name, summary, flips(reader, verdicts))
+    if stage is CONDITIONS:
+        return [*chain_tables(reads(reader, verdicts), decided(reader, verdicts)), *changed]
+    return changed
+
+
+def write_export(own: Context, replays: Sequence[Replayed], manifests: Sequence[Document], file: Path, only: bool) -> None:
+    """Write the verdicts of all stages to a Parquet file. `manifests` are the given ones."""
+    reader = open_lake(own.lake, files=replays[0].plan.files)
+    try:
+        sources = {f"{each.value['kind']}/{_name(each)}": each.source for each in manifests}
+        rows = export(reader, [each.verdicts for each in replays], file, only=only, sources=sources)
+    finally:
+        reader.close()
+    own.say(f"{rows:,} verdicts written to {file}")
+
+
+def _name(manifest: Document) -> str:
+    metadata = manifest.value.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else ""

@@ -1,0 +1,84 @@
+"""Manifests that a user gave, by the stage that judges by them, and the walk of a command over the plan of a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from pipeline.manifests.files import manifests_of
+from pipeline.readiness.stage_flow import StageWalk
+from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.stages.assign import assign, kind_of
+from pipeline.stages.registry import VALIDATING
+from pipeline.stages.stage import Stage, StagePlan
+
+from .beside_runs import keep_manifests
+from .context import Context
+
+Texts = Sequence[tuple[str, str]]
+_MISTAKES_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Given:
+    """The rules of each stage among given manifests, without those of policies, which have a flow of their own.
+
+    `has_policies`: some manifest is a policy or a binding of one. `left` is a sentence on manifests that change nothing.
+    """
+
+    texts: Texts
+    stages: tuple[tuple[Stage[Any, Any], Any], ...]
+    has_policies: bool
+    left: str
+
+    @property
+    def judges_policies(self) -> bool:
+        """Whether policies are asked about; also where no stage reads anything, so that the mistake is named."""
+        return self.has_policies or not self.stages
+
+    def rules_of(self, stage: Stage[Any, Any]) -> Any:
+        """The rules of a stage; without any among the manifests, those of no manifest."""
+        return next((rules for found, rules in self.stages if found is stage), stage.read(()))
+
+
+def given_of(texts: Texts) -> Given:
+    """Read manifests. Raises InputError with file and line."""
+    assigned = assign(manifests_of(texts))
+    others = tuple((stage, rules) for stage, rules in assigned.rules if stage is not VALIDATING)
+    return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left)
+
+
+def of_stage(texts: Texts, stage: Stage[Any, Any]) -> list[Any]:
+    """The objects among manifests by whose kinds a stage judges, as they were given."""
+    return [document.value for document in manifests_of(texts) if kind_of(document) in stage.kinds]
+
+
+def say_mistakes(own: Context, stage: Stage[Any, Any], rules: Any, replaces_all: bool) -> None:
+    """Say which manifests do not do what they seem to do."""
+    found = stage.readiness.mistakes(rules, replaces_all)
+    for sentence in found[:_MISTAKES_SHOWN]:
+        own.say(sentence)
+    if len(found) > _MISTAKES_SHOWN:
+        own.say(f"and {len(found) - _MISTAKES_SHOWN:,} more mistakes in {stage.readiness.words.things}")
+
+
+def walk(own: Context, texts: Texts, workers: int) -> StageWalk:
+    """The function with which a command walks the plans of stages.
+
+    It shows progress, keeps the given manifests next to a replay, and the run counts as in use until the command ends.
+    """
+
+    def walked(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+        with own.progress(f"replaying {stage.readiness.words.things}") as step:
+            summary = stage.run(plan, own.lake, workers, step, kind)
+        if (command := click.get_current_context(silent=True)) is not None and kind is not RunKind.TRIAL:
+            command.with_resource(RunStore(own.lake).run(summary.run_id).in_use())
+        own.note_defects(summary.defects)
+        if kind is RunKind.REPLAY:
+            keep_manifests(own.lake, summary.run_id, of_stage(texts, stage))
+        return summary
+
+    return walked

@@ -1,0 +1,113 @@
+"""The load of webhooks on the page of their replay: calls per second over time, by webhook and by cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+
+from pipeline.manifests.files import manifests_of
+from pipeline.runs import RunStore
+from pipeline.runs.window import Window
+from pipeline.stages.registry import WEBHOOKS
+from pipeline.stages.webhooks.load import Cause, Load, Loads, loads
+from pipeline.stages.webhooks.outage import Down, Hit, outage
+
+from ..ask.reads import Source
+from ..ask.run_reads import Run
+from ..beside_runs import kept_manifests
+from .charts import Bar, Series
+from .tables import Asked, Column, table
+
+_COLUMNS: tuple[Column[Load], ...] = (
+    Column("webhook", "Webhook", lambda row: row.webhook),
+    Column("calls", "Calls", lambda row: row.calls, "n"),
+    Column("unknown", "Unknown", lambda row: row.unknown, "n"),
+    Column("mean", "Mean per second", lambda row: row.mean, "n"),
+    Column("p99", "p99", lambda row: row.p99, "n"),
+    Column("most", "Most in a second", lambda row: row.most, "n"),
+    Column("burst", "Most in 10 seconds", lambda row: row.burst_10s, "n"),
+)
+_CAUSE_COLUMNS: tuple[Column[Cause], ...] = (
+    Column("webhook", "Webhook", lambda row: row.webhook),
+    Column("dimension", "By", lambda row: row.dimension),
+    Column("value", "Value", lambda row: row.value),
+    Column("calls", "Calls", lambda row: row.calls, "n"),
+    Column("share", "Share", lambda row: row.share, "n"),
+)
+
+
+_DOWN_COLUMNS: tuple[Column[Down], ...] = (
+    Column("webhook", "Webhook", lambda row: row.webhook),
+    Column("policy", "failurePolicy", lambda row: row.failure_policy),
+    Column("refused", "Refused", lambda row: row.refused, "n"),
+    Column("unchecked", "Unchecked", lambda row: row.unchecked, "n"),
+    Column("already", "Refused anyway", lambda row: row.already, "n"),
+    Column("unknown", "Unknown", lambda row: row.unknown, "n"),
+)
+_HIT_COLUMNS: tuple[Column[Hit], ...] = (
+    Column("system", "Part of the cluster", lambda row: row.system),
+    Column("resource", "Resource", lambda row: row.resource),
+    Column("user", "User", lambda row: row.user),
+    Column("namespace", "Namespace", lambda row: row.namespace),
+    Column("refused", "Refused", lambda row: row.refused, "n"),
+    Column("unchecked", "Unchecked", lambda row: row.unchecked, "n"),
+)
+_HITS_SHOWN = 20
+
+
+def outage_of_run(source: Source, run: Run, asked: Asked) -> dict[str, Any]:
+    """The tables `down` and `hits` of an outage that lasts for the whole time of a run; empty where its manifests are not kept.
+
+    load_of_run must have left its table in the connection.
+    """
+    text = kept_manifests(source.lake, run.run_id)
+    rules = WEBHOOKS.read(manifests_of([("manifests", text)])) if text else ()
+    ((first, last),) = source.reader.connection.execute("SELECT min(ts), max(ts) FROM webhooks_calls").fetchall()
+    if not isinstance(rules, tuple) or not rules or first is None:
+        return {}
+    verdicts = RunStore(source.lake).run(run.run_id).verdicts
+    broken = outage(source.reader, verdicts, rules, first, last + timedelta(microseconds=1))
+    by_effect = sorted(broken.webhooks, key=lambda each: -each.refused - each.unchecked)
+    return {
+        "down": table(asked, "down", "An outage of all servers, by webhook", _DOWN_COLUMNS, by_effect),
+        "hits": table(asked, "hits", "Whose requests; the cluster's own parts first", _HIT_COLUMNS, broken.hits, _HITS_SHOWN),
+    }
+
+
+def load_of_run(source: Source, run: Run, asked: Asked) -> tuple[Series | None, dict[str, Any]]:
+    """The bars of all calls over time (None without a call), and the tables `load` and `load_causes`."""
+    verdicts = RunStore(source.lake).run(run.run_id).verdicts
+    found = loads(source.reader, verdicts, Window(run.since, run.until), with_bytes=False)
+    by_calls = sorted(found.webhooks, key=lambda each: -each.calls)
+    causes = sorted(found.causes, key=lambda each: -each.calls)
+    return _bars(found), {
+        "load": table(asked, "load", "Calls per second of each webhook", _COLUMNS, by_calls),
+        "load_causes": table(asked, "load_causes", "What causes the calls", _CAUSE_COLUMNS, causes),
+    }
+
+
+def _bars(found: Loads) -> Series | None:
+    """The calls of each slot of time, over all clusters."""
+    counts = Counter[datetime]()
+    for slot in found.slots:
+        counts[slot.start] += slot.calls
+    if not counts:
+        return None
+    first, last, width = min(counts), max(counts), timedelta(seconds=found.slot_seconds)
+    slots = (last - first) // width + 1
+    peak = max(counts.values())
+    busiest = min(start for start, count in counts.items() if count == peak)
+    bars = tuple(_bar((start - first) // width, slots, count, peak, start) for start, count in sorted(counts.items()))
+    return Series("calls", bars, counts.total(), peak, f"{busiest:%Y-%m-%d %H:%M:%S}")
+
+
+def _bar(index: int, slots: int, count: int, peak: int, start: datetime) -> Bar:
+    height = max(3.0, 100 * count / peak)
+    return Bar(
+        x=round(100 * index / slots, 3),
+        y=round(100 - height, 3),
+        width=round(82 / slots, 3),
+        height=round(height, 3),
+        label=f"{start:%Y-%m-%d %H:%M:%S}: {count:,}",
+    )

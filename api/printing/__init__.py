@@ -1,0 +1,1 @@
+"""The output of commands: tables, layouts, reports and the files that they go to."""

@@ -1,0 +1,1 @@
+"""The server that takes events: its connections, its processes and the files that an API server needs to reach it."""

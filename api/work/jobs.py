@@ -1,0 +1,307 @@
+"""Replays started over HTTP: each in a process of its own, bounded in number, whether or not a client still watches.
+
+A job's process is `python -m api.work.replayer`. It reads its order from its standard input, and writes its progress to its
+standard output, one JSON object a line. When the server dies, the pipe closes and the job ends itself. A job that ended early keeps
+its finished parts; the same replay, started again, goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import signal
+import sys
+import uuid
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+
+from pipeline.authorization import OtherAuthorizers
+
+from ..errors import BusyError, NotFoundError
+
+WAITING_MAX = 16
+# Finished jobs that are remembered; their runs stay in the lake.
+REMEMBERED_MAX = 200
+_LINE_BYTES_MAX = 1 << 20
+_STOP_SECONDS = 5.0
+_SEE_LOG = "see why in this server's log; what it finished is kept, so starting it again goes on from there"
+
+_log = structlog.get_logger("hindcast.jobs")
+
+
+class State(StrEnum):
+    """How far a job is."""
+
+    WAITING = "waiting"
+    PLANNING = "planning"
+    RUNNING = "running"
+    CALIBRATING = "calibrating"
+    REPORTING = "reporting"
+    EXEMPTING = "exempting"
+    COSTING = "costing"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+OVER = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to replay: manifests as text, and over which requests.
+
+    For readiness, `calibrate` also compares with the record, and `exemptions` also looks for exemptions and the way to Deny. A gate
+    is one question as JSON (gating.GateQuestion), which holds all these options itself. With `costs_of`, the name of a run, the job
+    counts the costs of its policies instead of a replay. `rules` holds readiness rules by name. `other_authorizers` names the
+    clusters' authorizers other than RBAC; None for those in the log. With `only`, given roles replace all others of the cluster.
+    """
+
+    policies: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    kubernetes_version: tuple[int, int] = (1, 36)
+    calibrate: bool = False
+    exemptions: bool = True
+    gate: bytes = b""
+    costs_of: str = ""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    other_authorizers: OtherAuthorizers | None = None
+    only: bool = False
+
+    @property
+    def gate_digest(self) -> str:
+        """The name of a gate's answer in the folder of its run; the same question has the same answer there."""
+        return hashlib.sha256(self.gate).hexdigest()[:16]
+
+    def line(self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> bytes:
+        """A Task as JSON, with its resource limits, as a job's process reads it."""
+        return msgspec.json.encode(Task(str(lake), os.getpid(), memory_bytes_max, seconds_max, output_bytes_max, self))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An order as a job's process reads it: the lake, the parent process, and the bounds."""
+
+    lake: str
+    parent: int
+    memory_bytes_max: int
+    seconds_max: float
+    output_bytes_max: int
+    order: Order
+
+
+@dataclass(slots=True)
+class Job:
+    """One started replay. `done` and `planned` count requests; `error` has code, message and hint, if it failed.
+
+    `runs` are its runs by stage; `run_id` is the first.
+    """
+
+    job_id: str
+    reader: str
+    order: Order
+    created_ts: datetime
+    gate_digest: str = ""  # for a gate: the name of its answer
+    state: State = State.WAITING
+    run_id: str | None = None
+    done: int = 0
+    planned: int = 0
+    started_ts: datetime | None = None
+    ended_ts: datetime | None = None
+    error: Mapping[str, str] | None = None
+    runs: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0  # grows with every change
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition, repr=False)
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing about it will change any more."""
+        return self.state in OVER
+
+    def document(self) -> dict[str, Any]:
+        """The fields that callers see."""
+        names = ("job_id", "reader", "state", "run_id", "runs", "done", "planned", "created_ts", "started_ts", "ended_ts", "error")
+        return {name: getattr(self, name) for name in names}
+
+    async def update(self, **values: Any) -> None:
+        """Change it and wake the watchers; a finished job does not change."""
+        async with self.changed:
+            if not self.is_over:
+                for name, value in values.items():
+                    setattr(self, name, value)
+                self.version += 1
+            self.changed.notify_all()
+
+
+class Jobs:
+    """All jobs of this server. Lives in its event loop."""
+
+    def __init__(self, lake: Path, running_max: int, seconds_max: float, memory_bytes_max: int, output_bytes_max: int) -> None:
+        self._lake = lake
+        self._seconds_max = seconds_max
+        self._memory_bytes_max = memory_bytes_max
+        self._output_bytes_max = output_bytes_max
+        self._slots = asyncio.Semaphore(running_max)
+        self._jobs: dict[str, Job] = {}
+
+    def all(self) -> list[Job]:
+        """Newest first."""
+        return list(reversed(self._jobs.values()))
+
+    def get(self, job_id: str) -> Job:
+        """One job. Raises NotFoundError."""
+        found = self._jobs.get(job_id)
+        if found is None:
+            raise NotFoundError(
+                f"there is no replay {ascii(job_id)[:60]} here",
+                "`hindcast runs list` and the page `/runs` list the runs of the lake",
+            )
+        return found
+
+    def counting(self, run_id: str) -> Job | None:
+        """The newest job that counts the costs of a run, or None."""
+        return next((job for job in self.all() if job.order.costs_of == run_id), None)
+
+    def start(self, order: Order, reader: str) -> Job:
+        """Begin a replay as soon as there is room for it. Raises BusyError if too many wait."""
+        waiting = sum(job.state is State.WAITING for job in self._jobs.values())
+        if waiting >= WAITING_MAX:
+            raise BusyError(f"{waiting} replays are waiting already", "start it again when one has ended, or cancel one")
+        job = Job(uuid.uuid4().hex, reader, order, datetime.now(UTC), order.gate_digest if order.gate else "")
+        self._jobs[job.job_id] = job
+        self._forget()
+        job.task = asyncio.create_task(self._work(job))
+        _log.info("replay_ordered", job_id=job.job_id, reader=reader, calibrate=order.calibrate)
+        return job
+
+    async def cancel(self, job_id: str) -> Job:
+        """End a job now; a finished one stays as it is. Raises NotFoundError."""
+        job = self.get(job_id)
+        await job.update(state=State.CANCELLED, ended_ts=datetime.now(UTC))
+        if job.task is not None and not job.task.done():
+            job.task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([job.task])
+        return job
+
+    async def settled(self, job: Job, seconds: float) -> Job:
+        """The job once its policies were read and its requests counted, or once it is over; after so many seconds, as it is
+        then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), job.changed:
+                await job.changed.wait_for(lambda: job.run_id is not None or job.is_over)
+        return job
+
+    async def changes(self, job: Job, pause_seconds: float) -> AsyncIterator[Job | None]:
+        """The job now, and again after each change, until it is over; None after so many seconds without a change."""
+        shown = -1
+        while True:
+            if job.version == shown:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_seconds), job.changed:
+                        await job.changed.wait()
+            if job.version == shown:
+                yield None
+                continue
+            shown = job.version
+            yield job
+            if job.is_over:
+                return
+
+    async def close(self) -> None:
+        """Cancel all unfinished jobs."""
+        await asyncio.gather(*(self.cancel(job.job_id) for job in self.all() if not job.is_over))
+
+    def _forget(self) -> None:
+        over = [job.job_id for job in self._jobs.values() if job.is_over]
+        for job_id in over[: max(0, len(self._jobs) - REMEMBERED_MAX)]:
+            del self._jobs[job_id]
+
+    async def _work(self, job: Job) -> None:
+        async with self._slots:
+            await job.update(state=State.PLANNING, started_ts=datetime.now(UTC))
+            try:
+                async with asyncio.timeout(self._seconds_max):
+                    await self._follow(job)
+            except TimeoutError:
+                await self._fail(job, "too_costly", f"it took longer than {self._seconds_max:g} s", "give a shorter window")
+            except OSError as error:
+                await self._fail(job, "error", f"the replay's process cannot be started: {error.strerror}", "try again")
+            except Exception as error:
+                # Any error ends the job, and its watchers see that.
+                _log.error("replay_lost", job_id=job.job_id, exc_info=error)
+                await self._fail(job, "error", "what the replay's process told cannot be understood", _SEE_LOG)
+
+    async def _follow(self, job: Job) -> None:
+        """One run of a job's process."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "api.work.replayer", stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES_MAX, start_new_session=True
+        )
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(ConnectionError):
+                line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
+                process.stdin.write(line + b"\n")
+                await process.stdin.drain()
+            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs need not keep a megabyte each
+            async for line in process.stdout:
+                await job.update(**_told(line))
+            code = await process.wait()
+            if not job.is_over:
+                await self._fail(job, "error", self._last_words(code), _SEE_LOG)
+        finally:
+            await _end(process)
+
+    def _last_words(self, code: int) -> str:
+        """Why a process ended without a message."""
+        if code >= 0:
+            return f"the replay's process ended unexpectedly ({code})"
+        mib = self._memory_bytes_max // 1024**2
+        return (
+            f"{signal.Signals(-code).name} ended the replay's process. Perhaps it needed more memory than a replay may take "
+            f"({mib:,} MiB, --replay-memory-bytes-max), or more than the machine has"
+        )
+
+    async def _fail(self, job: Job, code: str, message: str, hint: str) -> None:
+        error = {"code": code, "message": message, "hint": hint}
+        await job.update(state=State.FAILED, ended_ts=datetime.now(UTC), error=error)
+        _log.error("replay_failed", job_id=job.job_id, error=message)
+
+
+def _told(line: bytes) -> dict[str, Any]:
+    """The fields of a job that a line of its process changes."""
+    values: dict[str, Any] = json.loads(line)
+    if "state" in values:
+        values["state"] = State(values["state"])
+        if values["state"] in OVER:
+            values["ended_ts"] = datetime.now(UTC)
+    return values
+
+
+async def _end(process: Process) -> None:
+    """End a process and everything that it started."""
+    if process.returncode is not None:
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.wait()
+            return
+        except TimeoutError:
+            continue

@@ -1,0 +1,292 @@
+"""The process of one replay started over HTTP: it reads an order, replays, and reports its progress.
+
+It is started as `python -m api.work.replayer`, with one JSON object on its standard input (jobs.Task). It writes one JSON object a
+line: the changed fields of jobs.Job. It ends at once when its standard input closes, because then its server is gone. The run
+equals the run of `hindcast replay` with the same policies over the same requests.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ingest.errors import HindcastError
+from ingest.holds import hold_files
+from pipeline.admission.policies.load import parse_objects
+from pipeline.admission.policies.model import PolicySet
+from pipeline.history.in_force import CHANGE_DELAY
+from pipeline.readiness.exempting.manifests import Manifests
+from pipeline.readiness.flow import Asked, make_report
+from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.stage_flow import Wanted, make_stage_report, run_stage
+from pipeline.replay import ReplayPlan, Window, plan_replay
+from pipeline.replay.lifetime import end_with_parent, end_with_pipe
+from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
+from pipeline.stages.registry import VALIDATING
+from pipeline.stages.stage import Asked as StageAsked
+from pipeline.stages.stage import Stage, StagePlan
+from queries import open_lake
+
+from .. import priorities
+from ..ask.run_costs import count_costs, plan_costs
+from ..beside_runs import keep_extra, keep_gate, keep_manifests, keep_policies, keep_report
+from ..commands.policies import posted_policies
+from ..confinement import confine
+from ..context import Context
+from ..errors import TooCostlyError, classify
+from ..exhausted import wants_memory
+from ..given import Given, given_of, of_stage
+from ..posted import check_posted
+from .gating import GateQuestion, answer
+from .jobs import Order, State, Task
+
+_TELL_SECONDS = 0.2
+_MESSAGE_MAX = 20_000
+# How long proposed exemptions are valid; the default of `hindcast readiness`.
+_EXEMPTED_FOR = timedelta(days=90)
+
+
+def main() -> int:
+    """Carry out one order; returns an exit code."""
+    os.nice(priorities.REPLAY)
+    task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
+    end_with_parent(task.parent)
+    threading.Thread(target=end_with_pipe, daemon=True).start()
+    confine(task.memory_bytes_max, task.seconds_max, task.output_bytes_max)
+    try:
+        _replay(task)
+    except HindcastError as error:
+        code, _ = classify(error)
+        return _failed(code, error.message, error.hint, error.exit_code)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EFBIG:
+            lost = _too_much(task.output_bytes_max)
+            return _failed("too_costly", lost.message, lost.hint)
+        return _without_memory(task) if wants_memory(error) else _unforeseen(error)
+    return 0
+
+
+def _without_memory(task: Task) -> int:
+    mib = task.memory_bytes_max // 1024**2
+    return _failed(
+        "too_costly",
+        f"the replay needs more memory than a replay may take ({mib:,} MiB)",
+        "give a shorter window or fewer policies, or start the server with a larger --replay-memory-bytes-max",
+    )
+
+
+def _unforeseen(error: Exception) -> int:
+    traceback.print_exc()
+    return _failed("error", f"the replay failed: {error.__class__.__name__}: {error}", "see the server's log")
+
+
+def _too_much(output_bytes_max: int) -> TooCostlyError:
+    return TooCostlyError(
+        f"the replay writes more than it may ({output_bytes_max:,} bytes)",
+        "give a shorter window or fewer policies, or start the server with a larger --replay-output-bytes-max",
+    )
+
+
+def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
+    """Report why there is no run; the line must not be longer than the server reads."""
+    if len(message) > _MESSAGE_MAX:
+        message = f"{message[:_MESSAGE_MAX]}... ({len(message) - _MESSAGE_MAX:,} more characters)"
+    _tell(state=State.FAILED, error={"code": code, "message": message, "hint": hint})
+    return exit_code
+
+
+def _replay(task: Task) -> None:
+    lake, order = Path(task.lake), task.order
+    if order.costs_of:
+        with hold_files(lake, time.time()):
+            _costs(lake, order.costs_of)
+        return
+    if order.gate:
+        with hold_files(lake, time.time()), ExitStack() as used:
+            _gate(lake, order.gate, task.output_bytes_max, used)
+        return
+    check_posted(order.policies)
+    given = given_of([("policies", order.policies)])
+    policies = posted_policies(order.policies, order.kubernetes_version) if given.judges_policies else None
+    with hold_files(lake, time.time()):
+        runs: dict[str, str] = {}
+        summaries = [_replay_over(lake, policies, task, runs)] if policies is not None else []
+        summaries += [_replay_stage(lake, given, stage, task, runs) for stage, _ in given.stages]
+    planned = sum(summary.planned for summary in summaries)
+    _tell(state=State.FINISHED, planned=planned, done=planned)
+
+
+def _replay_over(lake: Path, policies: PolicySet, task: Task, runs: dict[str, str]) -> RunSummary:
+    """Replay policies, and report on them."""
+    plan = _plan(lake, policies, task.order)
+    _tell_run(VALIDATING, plan, runs)
+    summary = _run_plan(lake, plan, task.output_bytes_max)
+    with RunStore(lake).run(summary.run_id).in_use():
+        _report(lake, policies, plan, summary, task)
+    return summary
+
+
+def _replay_stage(lake: Path, given: Given, stage: Stage[Any, Any], task: Task, runs: dict[str, str]) -> RunSummary:
+    """Replay the manifests of another stage, and report on them."""
+    order = task.order
+
+    def walk(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+        if kind is RunKind.REPLAY:
+            _tell_run(stage, plan, runs)
+        return _run_stage(lake, stage, plan, task.output_bytes_max, kind)
+
+    window = Window(order.since, order.until)
+    asked = StageAsked(window, order.kubernetes_version, order.other_authorizers, order.only)
+    found = run_stage(lake, stage, given.rules_of(stage), asked, walk, RunKind.REPLAY)
+    with RunStore(lake).run(found.summary.run_id).in_use():
+        keep_manifests(lake, found.summary.run_id, of_stage(given.texts, stage))
+        day = datetime.now(UTC).date() + _EXEMPTED_FOR
+        wanted = Wanted(ReadinessRules.of(order.rules, "rules"), order.calibrate, order.exemptions, day)
+        made = make_stage_report(lake, found, wanted, walk, lambda step: _tell(state=State(step)))
+        keep_report(lake, made.report, made.fidelity)
+        keep_extra(lake, made.report.run_id, made.extra)
+    return found.summary
+
+
+def _tell_run(stage: Stage[Any, Any], plan: StagePlan, runs: dict[str, str]) -> None:
+    """Report that the run of a plan begins; the first run names the job's result."""
+    runs[stage.name] = plan.run_id
+    _tell(state=State.RUNNING, run_id=next(iter(runs.values())), runs=runs, planned=plan.requests, done=0)
+
+
+def _costs(lake: Path, run_id: str) -> None:
+    """Count the costs of a run's policies, and keep them next to the run."""
+    plan = plan_costs(lake, run_id)
+    with RunStore(lake).run(run_id).in_use():
+        _tell(state=State.COSTING, run_id=run_id, planned=plan.requests)
+        count_costs(lake, run_id, plan, lambda done, planned: _tell(done=done))
+    _tell(state=State.FINISHED, done=plan.requests)
+
+
+def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> None:
+    """Answer one gate and keep the answer next to its run. Runs count as in use until `used` ends."""
+    question = GateQuestion.from_json(asked)
+    for name, text in (*question.policies, *question.against):
+        check_posted(text, name)
+    own = Context(lake, quiet=True)
+    planned = 0
+    told: dict[str, None] = {}  # the runs of the gate; the first one names the job's result
+
+    def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
+        nonlocal planned
+        if kind is RunKind.CALIBRATION:
+            return _run_plan(lake, plan, output_bytes_max, kind)
+        if kind is RunKind.REPLAY:
+            told[plan.run_id] = None
+        _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": plan.run_id} if kind is RunKind.REPLAY else {}))
+        summary = _run_plan(lake, plan, output_bytes_max, kind)
+        used.enter_context(RunStore(lake).run(summary.run_id).in_use())
+        own.note_defects(summary.defects)
+        keep_policies(lake, summary.run_id, plan.policies)
+        planned = plan.requests
+        return summary
+
+    def stage_run(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+        nonlocal planned
+        summary = _run_stage(lake, stage, plan, output_bytes_max, kind)
+        if kind is RunKind.TRIAL:
+            return summary
+        if kind is RunKind.REPLAY:
+            told.setdefault(plan.run_id, None)
+            _tell(state=State.RUNNING, planned=plan.requests, done=plan.requests, run_id=next(iter(told)))
+            keep_manifests(lake, plan.run_id, of_stage(question.policies, stage))
+        used.enter_context(RunStore(lake).run(summary.run_id).in_use())
+        planned = plan.requests
+        return summary
+
+    found = answer(own, question, run, 1, lambda state: _tell(state=state), stage_run)
+    keep_gate(lake, found.report.run_id, Order(gate=asked).gate_digest, found.to_json())
+    _tell(state=State.FINISHED, done=planned)
+
+
+def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, task: Task) -> None:
+    """Make the report of a finished run, and keep it next to the run."""
+    order = task.order
+    keep_policies(lake, summary.run_id, policies)
+    asked = Asked(
+        ReadinessRules.of(order.rules, "rules"),
+        CHANGE_DELAY if order.calibrate else None,
+        order.other_authorizers,
+        Manifests.of(policies, parse_objects([("policies", order.policies)])) if order.exemptions else None,
+        datetime.now(UTC).date() + _EXEMPTED_FOR,
+    )
+
+    def walk(bound: ReplayPlan, kind: RunKind) -> RunSummary:
+        return _run_plan(lake, bound, task.output_bytes_max, kind)
+
+    made = make_report(lake, plan, summary, asked, walk, lambda step: _tell(state=State(step)))
+    keep_report(lake, made.report, made.fidelity)
+
+
+def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind = RunKind.REPLAY) -> RunSummary:
+    """Walk a plan of policies; see _run_stage."""
+    return _run_stage(lake, VALIDATING, plan, output_bytes_max, kind)
+
+
+def _run_stage(lake: Path, stage: Stage[Any, Any], plan: StagePlan, output_bytes_max: int, kind: RunKind) -> RunSummary:
+    """Walk a plan. Raises LakeError, and TooCostlyError for a run that is too large, which is removed.
+
+    Only the requested replay reports how many requests are done; the counts of a calibration or a trial differ.
+    """
+    store = RunStore(lake)
+    with store.alone(plan.run_id):
+        run = store.run(plan.run_id)
+        try:
+            tells = kind not in (RunKind.CALIBRATION, RunKind.TRIAL)
+            return stage.run(plan, lake, 1, _Teller(run, output_bytes_max, tells), kind)
+        except (TooCostlyError, OSError) as error:
+            if isinstance(error, TooCostlyError) or error.errno == errno.EFBIG:
+                run.discard()
+            raise
+
+
+def _plan(lake: Path, policies: PolicySet, order: Order) -> ReplayPlan:
+    """Plan the replay over the lake's current files."""
+    reader = open_lake(lake)
+    try:
+        window = Window(order.since, order.until)
+        return plan_replay(reader, policies, window, order.kubernetes_version, other_authorizers=order.other_authorizers)
+    finally:
+        reader.close()
+
+
+class _Teller:
+    """Reports progress, but no faster than a user could read; raises TooCostlyError if the run's folder is too large."""
+
+    def __init__(self, run: StoredRun, output_bytes_max: int, tells: bool) -> None:
+        self._run = run
+        self._tells = tells
+        self._output_bytes_max = output_bytes_max
+        self._told = 0.0
+
+    def __call__(self, done: int, planned: int) -> None:
+        if self._run.size_bytes > self._output_bytes_max:
+            raise _too_much(self._output_bytes_max)
+        if self._tells and (done == planned or time.monotonic() - self._told > _TELL_SECONDS):
+            self._told = time.monotonic()
+            _tell(done=done)
+
+
+def _tell(**values: object) -> None:
+    sys.stdout.write(json.dumps(values) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Credentials are taken out of events before they are stored."""

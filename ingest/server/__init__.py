@@ -1,0 +1,1 @@
+"""The files of an API server: its audit policy, its log and its metrics."""

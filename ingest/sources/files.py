@@ -1,0 +1,176 @@
+"""`hindcast ingest`: audit log files, folders of them, objects in a store and standard input, each read to its end."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from ..errors import InputError
+from ..lake import MANIFEST, Lake
+from ..redaction.redact import Redactor
+from ..store import Counts, EventStore
+from .content import STDIN, Content, Source, file_source
+from .envelopes import layout, not_an_audit_log
+from .logfile import FileSummary, LogFile
+from .object_store import is_url, object_sources
+
+# audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst
+_LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd)?")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class IngestSummary:
+    """The results of all files."""
+
+    files: list[FileSummary] = field(default_factory=list)
+
+    @property
+    def counts(self) -> Counts:
+        """The sum over all files."""
+        total = Counts()
+        for file in self.files:
+            total.add(file.counts)
+        return total
+
+
+def ingest_files(
+    lake: Lake,
+    paths: Sequence[Path | str],
+    cluster: str,
+    received_ts: float,
+    redactor: Redactor | None = None,
+    progress: Progress = lambda done, total: None,
+    endpoint: str = "",
+) -> IngestSummary:
+    """Take audit log files, folders of them with all subfolders, objects (`s3://BUCKET/PREFIX`) or standard input (`-`) into the
+    lake.
+
+    `received_ts` is seconds since the epoch. After each committed unit, `progress` gets the bytes of input read and the bytes of
+    input in all; raising in it stops the ingest between two units. `endpoint` is the URL of an object store other than AWS. Raises
+    InputError before anything is stored when a path is missing or holds no audit event. In a folder, such a file is skipped, with a
+    note if it is named like a log. An object is checked when its turn comes. Raises LakeError when the lake cannot be written;
+    units that were committed before stay.
+    """
+    sources, summary = _choose(paths, endpoint)
+    total = sum(source.size_bytes or 0 for source in sources)
+    before = 0
+    with lake.writer() as writer:
+        store = EventStore(writer)
+        try:
+            for source in sources:
+                entry = FileSummary(source.name)
+                summary.files.append(entry)
+                log = LogFile(entry, cluster, received_ts, redactor)
+                _ingest(store, lake, source, log, partial(_advance, progress, before, total))
+                before += source.size_bytes or 0
+                progress(before, total)
+        finally:
+            store.close()
+    return summary
+
+
+def _ingest(store: EventStore, lake: Lake, source: Source, log: LogFile, advance: Callable[[Content], None]) -> None:
+    """Read one source, unless an earlier ingest read this version of it to its end."""
+    key = f"object:{log.cluster}:{source.name}"
+    version = source.version() if source.version else ""
+    known, _, lines = (lake.manifest.prop(key) or "").rpartition(" ")
+    if version and known == version:
+        log.entry.known_lines = int(lines)
+        return
+    try:
+        with log.open(lake.manifest, source) as content:
+            log.read(store, content, partial(advance, content))
+    except InputError as error:
+        if not source.optional:
+            raise
+        if is_log_name(PurePosixPath(source.name).name):
+            log.entry.add_note(f"passed over: {error.message}")
+    if version and not log.entry.note:
+        store.store((), {key: f"{version} {log.lines}"}, "")
+
+
+def is_log_name(name: str) -> bool:
+    """Whether a file is named as API servers, log rotation and exports name audit logs."""
+    return _LOG_NAME.fullmatch(name) is not None
+
+
+def files_below(folder: Path, unreadable: Callable[[OSError], None] = lambda error: None) -> list[Path]:
+    """The files of a folder and of its subfolders, except hidden folders and lakes; within a folder in the order of writing.
+
+    A rotated file has the time of its rotation after a dash, which sorts before the dot of the newest, `audit.log`. `unreadable` is
+    called with folders that cannot be listed.
+    """
+    return list(_walk(folder, unreadable))
+
+
+def _walk(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder, onerror=unreadable):
+        if MANIFEST in names:
+            folders.clear()  # the spool and the quarantine of a lake are not logs
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (path for name in sorted(names) if not name.startswith(".") and (path := Path(place, name)).is_file())
+
+
+def _choose(paths: Sequence[Path | str], endpoint: str) -> tuple[list[Source], IngestSummary]:
+    """The sources to read, and a summary that names the skipped files of folders. Nothing is stored yet."""
+    chosen: dict[str, Source] = {}
+    summary = IngestSummary()
+    for path in map(str, paths):
+        if is_url(path):
+            chosen |= {source.name: source for source in object_sources(path, endpoint)}
+        elif path != STDIN and Path(path).is_dir():
+            found, faults = _sorted_out(Path(path))
+            if not found:
+                raise next((fault for _, fault in faults), None) or InputError(
+                    f"{path}: the folder has no audit log", "give a folder with audit logs, plain or compressed with gzip or zstd"
+                )
+            chosen |= {source.name: source for source in found}
+            summary.files += [FileSummary(str(file), note=f"passed over: {fault.message}") for file, fault in faults]
+        else:
+            source = file_source(Path(path))
+            if (fault := _fault(source)) is not None:
+                raise fault
+            chosen[path] = source
+    return list(chosen.values()), summary
+
+
+def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError]]]:
+    """The logs below a folder, and the files that are only named like a log, with the reason."""
+    found: list[Source] = []
+    faults: list[tuple[Path, InputError]] = []
+
+    def unreadable(error: OSError) -> None:
+        faults.append((Path(error.filename), InputError(f"{error.filename}: cannot be read: {error.strerror}")))
+
+    for path in files_below(folder, unreadable):
+        try:
+            source = file_source(path)
+            fault = _fault(source)
+        except InputError as error:
+            fault = error
+        if fault is None and (source.size_bytes or is_log_name(path.name)):
+            found.append(source)
+        elif fault is not None and is_log_name(path.name):
+            faults.append((path, fault))
+    return found, faults
+
+
+def _fault(source: Source) -> InputError | None:
+    """Why a source is not an audit log. A live one can be read only once, so it is checked when its turn comes."""
+    if source.live:
+        return None
+    with Content(source) as content:
+        head = content.head()
+        # Rotation leaves an empty file behind for a moment.
+        return not_an_audit_log(source.name, head, content.damage) if (head or content.damage) and layout(head) is None else None
+
+
+def _advance(progress: Progress, before: int, total: int, content: Content) -> None:
+    progress(before + content.position_bytes, total)

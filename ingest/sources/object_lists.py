@@ -1,0 +1,174 @@
+"""Lists of objects as files hold them: what `kubectl get -o json` printed, a single object, or YAML documents of either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import yaml
+
+from ..errors import InputError
+from ..extent import refuse_excess
+from .content import Content, file_source
+
+ANY_LIST = "List"  # the kind that kubectl gives to a list of several kinds, or of no objects
+WANTED = "give what `kubectl get KIND -A -o json` prints"
+
+# The (apiVersion, kind) for a word of a file name, such as `pods`; None for a word that names no kind.
+KindOf: TypeAlias = Callable[[str], tuple[str, str] | None]
+
+_SUFFIXES = (".json", ".yaml", ".yml")
+_WORD = re.compile(r"[a-z][a-z0-9.]*")
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class _Object(msgspec.Struct, rename="camel"):
+    kind: str | None = None
+    api_version: str | None = None
+    metadata: _Meta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+_object = msgspec.json.Decoder(_Object)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One object or one empty list, with the metadata of its list."""
+
+    raw: bytes
+    api_version: str = ""
+    kind: str = ""
+    list_rv: str | None = None
+    is_empty_list: bool = False
+
+
+def named_objects(path: Path, data: bytes, kind_of: KindOf | None) -> Iterator[Listed]:
+    """The content of a file; an empty list without a kind gets the kind in the file's name."""
+    for entry in _objects(path, data):
+        if entry.is_empty_list and entry.kind == ANY_LIST and kind_of is not None:
+            words = _WORD.findall(_stem(path.name.lower()))
+            told = {found for word in words if (found := kind_of(word)) is not None}
+            if len(told) == 1:
+                api_version, kind = told.pop()
+                yield replace(entry, api_version=api_version, kind=kind)
+                continue
+        yield entry
+
+
+def _stem(name: str) -> str:
+    for suffix in (".gz", ".zst", *_SUFFIXES):
+        name = name.removesuffix(suffix)
+    return name
+
+
+def object_files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The given files, and the files with object lists in the given folders. Raises InputError for a folder without one."""
+    for path in paths:
+        if path.is_dir():
+            found = sorted(file for file in path.rglob("*") if file.is_file() and _is_object_file(file.name))
+            if not found:
+                raise InputError(
+                    f"{path}: the folder has no object lists", "files are taken that end in .json or .yaml, also .gz and .zst"
+                )
+            yield from found
+        else:
+            yield path
+
+
+def _is_object_file(name: str) -> bool:
+    for suffix in (".gz", ".zst"):
+        name = name.removesuffix(suffix)
+    return name.endswith(_SUFFIXES) and not name.startswith(".")
+
+
+def read_whole(path: Path) -> bytes:
+    """The content of a file, compressed or not. Raises InputError where a part of it cannot be read."""
+    with Content(file_source(path)) as content:
+        data = b"".join(content)
+        if content.damage:
+            raise InputError(f"{path}: {content.damage}", "a snapshot is taken whole or not at all")
+    return data
+
+
+def _objects(path: Path, data: bytes) -> Iterator[Listed]:
+    """The objects in a list, in a single object, or in YAML documents of either."""
+    if data.lstrip()[:1] != b"{":
+        refuse_excess(data, str(path))
+        try:
+            documents = [
+                document for document in yaml.load_all(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if document
+            ]
+            values = [_encoder.encode(document) for document in documents]
+        except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
+            raise InputError(
+                f"{path}: found text that is neither JSON nor YAML, wanted a list of objects: {error}", WANTED
+            ) from error
+        for value in values:
+            yield from _listed(path, value)
+        return
+    yield from _listed(path, data)
+
+
+def _listed(path: Path, data: bytes) -> Iterator[Listed]:
+    try:
+        found = _object.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no list of objects: {error}", WANTED) from error
+    if found.items is None:
+        yield Listed(data)
+        return
+    # A list from the API itself (PodList) leaves kind and apiVersion out of its items.
+    kind = found.kind if found.kind == ANY_LIST else (found.kind or "").removesuffix("List")
+    list_rv = (found.metadata and found.metadata.resource_version) or None
+    of_list = Listed(data, found.api_version or "", kind or "", list_rv, is_empty_list=True)
+    if not found.items:
+        yield of_list
+    for item in found.items:
+        yield replace(of_list, raw=bytes(item), is_empty_list=False)
+
+
+def object_row(path: Path, listed: Listed, cluster: str, observed: datetime) -> dict[str, Any]:
+    """One object as a row of the table `objects` (schema.py). Raises InputError naming the file where it is not an object."""
+    raw = listed.raw
+    try:
+        found = _object.decode(raw)
+        api_version, kind = found.api_version, found.kind
+        if listed.is_empty_list:
+            api_version, kind = listed.api_version, listed.kind
+        elif listed.kind not in ("", ANY_LIST) and not (api_version and kind):
+            api_version, kind = listed.api_version, listed.kind
+            fields = {"kind": msgspec.Raw(_encoder.encode(kind)), "apiVersion": msgspec.Raw(_encoder.encode(api_version))}
+            raw = _encoder.encode(fields | _fields.decode(raw))
+        text = raw.decode()
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: an item is not an object: {error}", WANTED) from error
+    meta = found.metadata or _Meta()
+    if not api_version or not kind or not (meta.name or listed.is_empty_list):
+        raise InputError(f"{path}: found {kind or 'something'} without apiVersion, kind and metadata.name, wanted objects", WANTED)
+    return {
+        "cluster": cluster,
+        "observed_ts": observed.astimezone(UTC),
+        "list_rv": listed.list_rv,
+        "api_version": api_version,
+        "kind": kind,
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "resource_version": None if listed.is_empty_list else meta.resource_version,
+        "object": text,
+        "source": path.name,
+    }

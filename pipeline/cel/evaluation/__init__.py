@@ -1,0 +1,1 @@
+"""The exact tier: evaluation as cel-go's interpreter does it, with unknown values."""

@@ -1,0 +1,1 @@
+"""The fast tier: an expression as generated Python."""

@@ -1,0 +1,32 @@
+"""The root owner of each request: the end of the chain of controllers, followed through the recorded objects."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from ...history.kinds import built_in_resources
+from ..sql import statement
+
+# Chains in Kubernetes have three or four steps (Pod, ReplicaSet, Deployment, and perhaps an operator's custom resource).
+_STEPS_MAX = 8
+
+
+def find_units(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables `subjects`, `controllers` and `roots` of the requests in the table `judged`.
+
+    Reads bodies of the requests themselves, then for each step of the chains one recorded body of each object on the way.
+    """
+    rows = list(built_in_resources())
+    columns = {name: [getattr(row, name) for row in rows] for name in ("group", "resource", "kind")}
+    connection.register("given_kinds", pa.table(columns))
+    connection.execute('CREATE OR REPLACE TEMP TABLE kinds AS SELECT "group" AS api_group, resource, kind FROM given_kinds')
+    connection.unregister("given_kinds")
+    connection.execute(statement("subjects"))
+    connection.execute(statement("controllers_named"))
+    for _ in range(_STEPS_MAX):
+        connection.execute(statement("frontier"))
+        if not connection.execute("FROM frontier LIMIT 1").fetchall():
+            break
+        connection.execute(statement("controllers_found"))
+    connection.execute(statement("roots"))

@@ -1,0 +1,103 @@
+"""From a report to a decision: exemptions for would-be denials, and the steps to Deny."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+from queries import LakeReader
+
+from ...replay import ReplayPlan
+from ...runs import RunSummary
+from ..model import PolicyReadiness, Status
+from ..report import Report
+from ..rollout import plan_rollout
+from ..rules import ReadinessRules
+from ..verdict import with_exemptions
+from .exemptions import Choice
+from .manifests import Manifests
+from .proposal import Proposal, propose
+from .trial import Note, ignored
+
+
+def decide_report(
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    summary: RunSummary,
+    report: Report,
+    manifests: Manifests,
+    review_by: date | None,
+    workers: int = 1,
+    note: Note = ignored,
+) -> Report:
+    """The report with exemptions where a policy is not ready, the verdicts that follow from them, and the steps to Deny.
+
+    Exemptions that are within the rules' limits are replayed before a verdict stands on them; wider ones are only shown.
+    """
+    rules = report.rules
+    waiting = frozenset(entry.policy for entry in report.policies if entry.status is Status.NOT_READY and entry.denials.requests)
+    proposal = Proposal((), manifests, manifests, review_by)
+    if waiting:
+        worth = partial(is_worth_replaying, rules)
+        proposal = propose(reader, lake, plan, summary, manifests, review_by, workers, waiting, worth, rules.confidence, note)
+    policies = (exempted(entry, proposal, rules) for entry in report.policies)
+    return replace(report, policies=tuple(replace(entry, rollout=plan_rollout(entry, rules, proposal.after)) for entry in policies))
+
+
+def exempted(entry: PolicyReadiness, proposal: Proposal, rules: ReadinessRules, thing: str = "") -> PolicyReadiness:
+    """The readiness of one policy with its proposed exemptions. The verdict changes only if the replay with them denied nothing.
+
+    `thing` is its name in the proposal, where that is not the policy's.
+    """
+    thing = thing or entry.policy
+    choice = next((choice for choice in proposal.choices if choice.policy == thing), None)
+    if choice is None or entry.status is not Status.NOT_READY:
+        return entry
+    entry = replace(entry, later=choice.later)
+    exemptions = proposal.exemptions_of(thing, entry.binding)
+    left = proposal.left.get(thing)
+    if left is not None and left.denied == 0 and not limits_broken(choice, rules):
+        return with_exemptions(entry, exemptions, rules)
+    reasons = [f"exemptions would make the replay clean, but {reason}" for reason in limits_broken(choice, rules)]
+    if choice.left:
+        reasons = [f"no exemption that may be proposed reaches {sum(row.requests for row in choice.left):,} of the denied requests"]
+    elif left is not None and left.denied:
+        reasons = [f"with the exemptions applied {left.denied:,} requests would still be denied"]
+    return replace(entry, exemptions=exemptions, reasons=(*entry.reasons, *reasons))
+
+
+def is_worth_replaying(rules: ReadinessRules, choice: Choice) -> bool:
+    """Whether exemptions are within the limits, so that a verdict may stand on them."""
+    return not choice.left and not limits_broken(choice, rules)
+
+
+def limits_broken(choice: Choice, rules: ReadinessRules) -> list[str]:
+    """Which limits on the number and the width of exemptions are broken, in words."""
+    return list(_limits_broken(choice, rules))
+
+
+def _limits_broken(choice: Choice, rules: ReadinessRules) -> Iterator[str]:
+    later = choice.later
+    if later is not None and later.workloads_denied > rules.later_denied_units_max:
+        yield (
+            f"those of the earlier half of the time do not fit the later half: {later.workloads_denied:,} of {later.workloads:,} "
+            "workloads there would still be denied"
+        )
+    elif later is not None and later.workloads < rules.later_units_min:
+        yield f"only {later.workloads:,} workloads were judged in the later half of the time, {rules.later_units_min} wanted"
+    if len(choice.chosen) > rules.exemptions_max:
+        yield f"{len(choice.chosen)} are needed, at most {rules.exemptions_max:g} wanted"
+    passing = choice.exposed.passing_units
+    if not passing:
+        yield "nothing that the policy matches passes, so they would exempt everything"
+        return
+    share = choice.width.passing_units / passing
+    if share > rules.exempted_units_share_max:
+        yield (
+            f"they would also exempt {choice.width.passing_units:,} of {passing:,} workloads that pass ({share:.1%}), "
+            f"at most {rules.exempted_units_share_max:.0%} wanted"
+        )

@@ -1,0 +1,283 @@
+"""Proposals: exemptions put into the manifests, with the replay that shows their effect.
+
+The choice is made from the log's events, and a replay of the changed manifests checks it. A policy is clean with its exemptions
+only after a replay with them. An exemption is needed only after a replay without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+from queries import LakeReader
+
+from ...admission.policies import PolicySet
+from ...admission.policies.decode import BINDING, POLICY
+from ...cel import ReadSet
+from ...replay import ReplayPlan, plan_replay
+from ...request import Object
+from ...runs import Defect, RunStore, RunSummary
+from ..explaining.expression_reads import ExpressionReads
+from ..explaining.judges import Judges
+from ..sql import rows_of, statement
+from .barred import Barred, barred_by
+from .exclusions import Exclusion, Exposed, Kind
+from .exemptions import NOTHING, Choice, Chosen, choose_validated, exposed_rows
+from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
+from .measures import Exemption, ExemptionKind
+from .trial import Note, ignored, trial_run
+from .usable import who_can_use
+
+_KINDS: Mapping[Kind, ExemptionKind] = {
+    Kind.NAMESPACE: ExemptionKind.NAMESPACE_EXCLUSION,
+    Kind.LABEL: ExemptionKind.MATCH_CONDITION,
+    Kind.OBJECT: ExemptionKind.MATCH_CONDITION,
+    Kind.WORKLOAD: ExemptionKind.MATCH_CONDITION,
+    Kind.USER_IN_NAMESPACE: ExemptionKind.SUBJECT,
+    Kind.USER: ExemptionKind.SUBJECT,
+    Kind.GROUP: ExemptionKind.SUBJECT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The denials and unknowns of one policy in a replay with the exemptions applied; `None` figures were not replayed."""
+
+    denied: int
+    unknown: int
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Exemptions for some policies, put into their manifests, and the result of the replay with them.
+
+    `left` has the remaining denials and unknowns of each policy with exemptions; a policy that is not in it was not replayed again.
+    `who` says who can use each exclusion. `targets` names the manifest of each thing that is not a validating policy: its name is
+    that of its policy, or for a webhook CONFIGURATION/WEBHOOK.
+    """
+
+    choices: tuple[Choice, ...]
+    before: Manifests
+    after: Manifests
+    review_by: date | None
+    left: Mapping[str, Left] = field(default_factory=dict)
+    who: Mapping[Exclusion, str] = field(default_factory=dict)
+    targets: Mapping[str, Key] = field(default_factory=dict)
+
+    def target_of(self, exclusion: Exclusion) -> Key:
+        """The manifest that an exclusion changes."""
+        kind, name = self.targets.get(exclusion.policy, (POLICY, exclusion.policy))
+        if exclusion.binding is None or "/" in exclusion.policy:
+            return kind, name
+        return f"{kind}Binding", exclusion.binding
+
+    @property
+    def denies_nothing(self) -> bool:
+        """Whether the replay with everything applied had no would-be denial."""
+        return not any(left.denied for left in self.left.values()) and not any(choice.left for choice in self.choices)
+
+    @property
+    def fits_later(self) -> bool:
+        """Whether exemptions from the earlier half of the time leave no denial in the later half, for every policy."""
+        return not any(choice.later.workloads_denied for choice in self.choices if choice.later is not None)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the replay also left nothing unknown: an unknown request may be a denial."""
+        return self.denies_nothing and not any(left.unknown for left in self.left.values())
+
+    def exemptions_of(self, policy: str, binding: str | None) -> tuple[Exemption, ...]:
+        """The report's exemptions: those on the binding, and those on its policy.
+
+        The patch of an object stands with the first exemption on it and holds all of them, because lists are patched as a whole.
+        """
+        patches = {key_of(patch): patch for patch in merge_patches(self.before, self.after)}
+        return tuple(
+            _exemption(item, self.target_of(item.exclusion), patches, self.review_by, self.who.get(item.exclusion, ""))
+            for choice in self.choices
+            if choice.policy == policy
+            for item in choice.chosen
+            if item.exclusion.binding in (binding, None) or binding is None
+        )
+
+
+def _exemption(item: Chosen, target: Key, patches: dict[Key, Object], review_by: date | None, who: str) -> Exemption:
+    """One exemption of the report; it takes its patch out of `patches`."""
+    exclusion, width = item.exclusion, item.width
+    return Exemption(
+        kind=_KINDS[exclusion.kind],
+        subject=exclusion.words,
+        target="/".join(target),
+        patch=patches.pop(target, {}),
+        hides_requests=width.requests,
+        hides_units=width.units,
+        denied_requests=width.denied_requests,
+        denied_units=width.denied_units,
+        review_by=review_by,
+        reason=str(width),
+        who=who,
+    )
+
+
+def bound_rows(rows: Sequence[Exposed], manifests: Manifests) -> list[Exposed]:
+    """The rows of a policy without bindings, as rows of the binding that it would get, which has the policy's name."""
+    policy = rows[0].policy
+    if manifests.bindings_of(policy) or manifests.objects[POLICY, policy]["spec"].get("paramKind"):
+        # A binding of a policy with params needs a paramRef, which only its owner can choose.
+        return list(rows)
+    taken = {name for kind, name in manifests.objects if kind == BINDING}
+    name = policy if policy not in taken else f"{policy}-hindcast"
+    return [row if row.is_configuration else replace(row, binding=name) for row in rows]
+
+
+# A selector may look at an object that the event does not hold (the old object, a deleted namespace). If the replay disagrees
+# with the choice, the choice is made again without the kinds that could be the cause.
+_RETREATS: tuple[tuple[Kind, ...], ...] = ((), (Kind.LABEL,), (Kind.LABEL, Kind.NAMESPACE))
+
+
+def propose(
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    summary: RunSummary,
+    manifests: Manifests,
+    review_by: date | None,
+    workers: int = 1,
+    names: frozenset[str] | None = None,
+    is_worth_replaying: Callable[[Choice], bool] = lambda choice: True,
+    confidence: float = 0.95,
+    note: Note = ignored,
+) -> Proposal:
+    """Exemptions for every policy of a finished run that would have denied something, replayed with the exemptions applied.
+
+    `review_by` is the day by which someone should review them; `names` narrows to some policies. Choices not worth a replay are
+    proposed too, but have no entry in the proposal's `left`. `confidence` is that of the bound in `Choice.later`.
+    """
+    verdicts = RunStore(lake).run(summary.run_id).verdicts
+    rows = {name: bound_rows(exposed, manifests) for name, exposed in exposed_rows(reader, verdicts).items()}
+    rows = {name: found for name, found in rows.items() if names is None or name in names}
+    barred = _barred(reader, verdicts, plan)
+    choices: dict[str, Choice] = {}
+    left: dict[str, Left] = {}
+    after = manifests
+    pending = sorted(rows)
+    for without in _RETREATS:
+        for name in pending:
+            choices[name] = choose_validated(rows[name], barred.get(name, NOTHING).and_kinds(without), confidence)
+        after = apply_choices(manifests, choices.values(), review_by)
+        pending = [name for name in pending if is_worth_replaying(choices[name])]
+        left |= replay_again(reader, lake, plan, after, frozenset(pending), workers, note)
+        pending = [name for name in pending if not _is_as_chosen(choices[name], left[name])]
+        if not pending:
+            break
+    while needless := _needless(reader, lake, plan, manifests, [choices[name] for name in sorted(left)], left, workers, note):
+        for choice, item in needless:
+            choices[choice.policy] = choice.minus(item, rows[choice.policy])
+        after = apply_choices(manifests, choices.values(), review_by)
+    found = tuple(choices[name] for name in sorted(choices))
+    return Proposal(found, manifests, after, review_by, left, _users_of(reader, plan, found, rows))
+
+
+def _barred(reader: LakeReader, verdicts: Path, plan: ReplayPlan) -> dict[str, Barred]:
+    """For each policy the fields that its denying expressions read, on which no exemption may select."""
+    if plan.policies is None:
+        return {}
+    reads = ExpressionReads(plan.policies, plan.kubernetes_version)
+    rows = rows_of(reader.connection, "denying", {"verdicts": str(verdicts)})
+    return {
+        row["policy"]: barred_by(ReadSet.union(*(reads.of(row["policy"], index) for index in row["expressions"]))) for row in rows
+    }
+
+
+def _users_of(
+    reader: LakeReader, plan: ReplayPlan, choices: Iterable[Choice], rows: Mapping[str, Sequence[Exposed]]
+) -> dict[Exclusion, str]:
+    """Who can use each exclusion, by the roles at the end of the window."""
+    chosen = [item.exclusion for choice in choices for item in choice.chosen]
+    if not chosen:
+        return {}
+    ((last,),) = reader.connection.execute("SELECT max(ts) FROM requests").fetchall()
+    rbac = Judges(reader, plan).rbac if plan.policies is not None else None
+    moment = plan.window.until or last
+    return {exclusion: who_can_use(exclusion, rows[exclusion.policy], rbac, moment) for exclusion in chosen}
+
+
+def apply_choices(manifests: Manifests, choices: Iterable[Choice], review_by: date | None) -> Manifests:
+    """The manifests with all chosen exclusions."""
+    return with_exclusions(manifests, [(item.exclusion, review_by) for choice in choices for item in choice.chosen])
+
+
+def _is_as_chosen(choice: Choice, left: Left) -> bool:
+    """Whether a replay has only denials that no exclusion reaches, and no more unknown verdicts than before."""
+    unknown = choice.exposed.unknown_requests - choice.width.unknown_requests
+    return left.denied <= sum(row.requests for row in choice.left) and left.unknown <= unknown
+
+
+def _needless(
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    manifests: Manifests,
+    choices: Sequence[Choice],
+    left: Mapping[str, Left],
+    workers: int,
+    note: Note,
+) -> list[tuple[Choice, Chosen]]:
+    """For each policy the dearest exclusion that turns out needless: without it, a replay has no more denials.
+
+    The choice may contain one because an event may not hold everything. Each exclusion is left out of a copy of its policy once,
+    and all copies are replayed together.
+    """
+    names: dict[str, tuple[Choice, Chosen]] = {}
+    objects: dict[Key, Object] = {}
+    for choice in choices:
+        for item in choice.chosen if len(choice.chosen) > 1 else ():
+            others = apply_choices(manifests, [replace(choice, chosen=tuple(each for each in choice.chosen if each != item))], None)
+            name = f"without-{len(names)}.hindcast"
+            objects |= others.renamed(choice.policy, name, others.bindings_of(choice.policy))[0]
+            names[name] = (choice, item)
+
+    def note_of_copies(defects: Sequence[Defect]) -> None:
+        note([replace(each, policy=names[each.policy][0].policy) for each in defects])
+
+    found = replay_again(reader, lake, plan, Manifests(objects, manifests.others), frozenset(names), workers, note_of_copies)
+    dearest: dict[str, tuple[Choice, Chosen]] = {}
+    for name, (choice, item) in names.items():
+        if found[name].denied <= left[choice.policy].denied:
+            before = dearest.get(choice.policy)
+            if before is None or item.width.passing_units >= before[1].width.passing_units:
+                dearest[choice.policy] = (choice, item)
+    return list(dearest.values())
+
+
+def replay_again(
+    reader: LakeReader,
+    lake: Path,
+    plan: ReplayPlan,
+    manifests: Manifests,
+    names: frozenset[str],
+    workers: int = 1,
+    note: Note = ignored,
+) -> dict[str, Left]:
+    """Replay some policies with their present manifests, over a plan's window; count the remaining denials and unknowns of each."""
+    if not names:
+        return {}
+    policies = policies_named(manifests.policy_set(), names)
+    again = plan_replay(reader, policies, plan.window, plan.kubernetes_version)
+    if again.other_authorizers:
+        again = replace(again, other_authorizers=plan.other_authorizers)
+    with trial_run(again, lake, workers, note) as verdicts:
+        counted = reader.connection.execute(statement("left"), {"verdicts": str(verdicts)}).fetchall()
+    found = {policy: Left(denied, unknown) for policy, denied, unknown in counted}
+    return {name: found.get(name, Left(0, 0)) for name in sorted(names)}
+
+
+def policies_named(policies: PolicySet, names: frozenset[str]) -> PolicySet:
+    """Some of the policies, with their bindings and all objects that were given."""
+    return PolicySet(
+        tuple(policy for policy in policies.policies if policy.name in names),
+        tuple(binding for binding in policies.bindings if binding.policy_name in names),
+        policies.objects,
+    )

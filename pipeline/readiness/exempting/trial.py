@@ -1,0 +1,35 @@
+"""Replays of policies made only to be tried: with exemptions applied, or without one of them. Their runs are removed after use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from ...replay import ReplayPlan, run_replay
+from ...runs import Defect, RunKind, RunStore
+
+# Is called with the policies that a trial failed to judge.
+Note: TypeAlias = Callable[[Sequence[Defect]], None]
+
+
+def ignored(defects: Sequence[Defect]) -> None:
+    """For callers who say nothing of defects: the figures of a trial count them as unknown all the same."""
+
+
+@contextmanager
+def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1, note: Note = ignored) -> Iterator[Path]:
+    """The verdicts of a plan, while the context lasts.
+
+    The run is removed afterwards, because a user could take it for a replay of policies to put into force. A run that was complete
+    before stays; an interrupted one is continued.
+    """
+    run = RunStore(lake).run(plan.run_id)
+    is_ours = run.finished(plan.to_json()) is None
+    try:
+        note(run_replay(plan, lake, workers, kind=RunKind.TRIAL).defects)
+        yield run.verdicts
+    finally:
+        if is_ours:
+            run.discard()

@@ -1,0 +1,163 @@
+"""Derived tables in advance: the history and the fields that most policies read, before any policy asks for them.
+
+Compaction ends with this, so that the first replay of a lake reads few events. It is a run without policies, which keeps what the
+run of policies would keep. A replay makes whatever is missing, so nothing is lost if this comes late or is stopped.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from ingest.derived import derived_folder
+from queries import LakeReader
+
+from ..admission.policies.model import PolicySet
+from ..cel.readset import Reads, ReadSet
+from ..derived.facts import facts_of
+from ..derived.kept import Store
+from ..runs.kinds import unused
+from ..runs.window import Window
+from .execute import Crew
+from .lanes import Lane, LaneName
+from .plan import ReplayPlan, RequestClass
+from .readers import open_for_replay
+from .worker import Replayer
+
+_FOLDER = "unfinished"
+# The writes that most policies judge.
+_VERBS = frozenset(("create", "update", "patch"))
+_SUBRESOURCES = frozenset(("", "scale", "ephemeralcontainers"))
+# Controllers write these all the time, and few policies judge them: their first replay reads them from events.
+_SELDOM_JUDGED = frozenset((
+    "events", "leases", "endpoints", "endpointslices", "ipaddresses", "controllerrevisions", "bindings", "tokenreviews",
+    "subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
+))  # fmt: skip
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+# Fields that hold few distinct values, and are not nested deeper than a projected decoder reads (projection.py).
+_OF_CONTAINER = ("name", "image", "imagePullPolicy", "resources", "securityContext", "ports")
+_OF_POD = (
+    "hostNetwork", "hostPID", "hostIPC", "securityContext", "serviceAccountName", "automountServiceAccountToken",
+    "runtimeClassName", "priorityClassName", "restartPolicy",
+)  # fmt: skip
+_OF_SPEC = (
+    "replicas", "maxReplicas", "minReplicas", "type", "externalIPs", "externalName", "loadBalancerSourceRanges",
+    "ingressClassName", "suspend", "storageClassName", "accessModes", "targetCPUUtilizationPercentage",
+)  # fmt: skip
+_OF_OBJECT = ("kind", "apiVersion", "data", "rules", "roleRef", "subjects", "immutable")
+_OF_METADATA = ("name", "labels", "deletionTimestamp", "generateName")
+# Annotations configure these. Those of other objects often repeat the whole object, and few policies read them.
+_ANNOTATED = frozenset(("services", "ingresses"))
+_POD_SPECS = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
+
+
+def prefill(lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: float = 0.0) -> bool:
+    """Make the derived tables of a lake that are missing; returns whether they are there now.
+
+    To find the history of touched objects costs one reading of the lake. So the next replay finds it, unless the lake has grown by
+    this share of its events since the last time.
+
+    `stopped` is asked after each of many small steps. A later call goes on from there if the lake is still the same. Raises
+    LakeError if the lake does not exist or one of its files cannot be read.
+    """
+    with closing(open_for_replay(lake)) as reader:
+        parts = derived_folder(lake) / _FOLDER
+        with suppress(OSError):
+            parts.mkdir(parents=True, exist_ok=True)
+        if not reader.files.events or not parts.is_dir():
+            return True  # nothing to do, or a lake that may only be read
+        with unused(parts.parent) as is_alone:
+            return is_alone and _prefill(reader, lake, parts, stopped, grown)
+
+
+def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], bool], grown: float) -> bool:
+    def has_grown(store: Store) -> bool:
+        return facts_of(reader).events >= (1 + grown) * store.kept_events
+
+    try:
+        for _ in Crew(_plan(reader), reader, lake, parts, 1, _replayer).keep(has_grown):
+            if stopped():
+                return False
+    except FileNotFoundError:
+        if parts.is_dir():
+            raise
+        return False  # retention has deleted all that is derived meanwhile
+    shutil.rmtree(parts, ignore_errors=True)
+    return True
+
+
+def _plan(reader: LakeReader) -> ReplayPlan:
+    """A plan for the requests that most policies judge, without policies."""
+    facts = facts_of(reader)
+    requests: Counter[LaneName] = Counter()
+    for file in facts.files.values():
+        for row in file.classes:
+            name = LaneName(*(row[part] or "" for part in LaneName._fields))
+            if row["is_final"] and name.api_version and name.verb in _VERBS and name.subresource in _SUBRESOURCES:
+                requests[name] += row["requests"]
+    classes = tuple(
+        RequestClass(*name, operation="", is_namespaced=False, refused=False, requests=count)
+        for name, count in sorted(requests.items())
+        if name.resource not in _SELDOM_JUDGED
+    )
+    return ReplayPlan(
+        kubernetes_version=(1, 36),  # decides nothing without policies
+        window=Window(),
+        policies=PolicySet((), ()),
+        lake_digest=facts.state,
+        classes=classes,
+        excluded=(),
+        bindings=(),
+        requests=requests.total(),
+        files=reader.files,
+    )
+
+
+def _replayer(plan: ReplayPlan, reader: LakeReader) -> Replayer:
+    return Replayer(plan, reader, lanes=_lane)
+
+
+def _lane(name: LaneName) -> Lane | None:
+    """The lane of a class, with the fields that most policies read. Namespaces have none: see lane_of."""
+    if name.resource == "namespaces" or (name.verb == "create" and name.subresource):
+        return None
+    return Lane(name, ReadSet(_usual_reads(name.resource)), False)
+
+
+def _usual_reads(resource: str) -> Reads:
+    root = Reads()
+    root.at("request").whole = True
+    seen = root.at("object")
+    for name in _OF_METADATA:
+        seen.at("metadata").at(name).whole = True
+    if resource in _ANNOTATED:
+        seen.at("metadata").at("annotations").whole = True
+    for name in _OF_OBJECT:
+        seen.at(name).whole = True
+    for name in _OF_SPEC:
+        seen.at("spec").at(name).whole = True
+    seen.at("binaryData")
+    seen.at("spec").at("template").at("metadata").at("labels").whole = True
+    seen.at("spec").at("rules").each().at("host").whole = True
+    seen.at("spec").at("resources").at("requests").whole = True
+    for path in _POD_SPECS:
+        _read_pod(_below(seen, path))
+    return root
+
+
+def _below(node: Reads, path: tuple[str, ...]) -> Reads:
+    for name in path:
+        node = node.at(name)
+    return node
+
+
+def _read_pod(spec: Reads) -> None:
+    for name in _OF_POD:
+        spec.at(name).whole = True
+    for containers in _CONTAINERS:
+        for name in _OF_CONTAINER:
+            spec.at(containers).each().at(name).whole = True
+    spec.at("volumes").each().at("hostPath").whole = True

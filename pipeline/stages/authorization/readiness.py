@@ -1,0 +1,77 @@
+"""What readiness needs to know of roles: which denials are new, how far the log agrees, and the roles that would be missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from queries import LakeReader
+
+from ...replay.past import load_history
+from ..grouped import GroupedPlan
+from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords
+from .as_of import roles_as_of
+from .calibration import Decided, compare_authorization
+from .lint import lint
+from .missing import ExtraRole, missing_rights
+from .overlay import Proposal
+
+_SHOWN = 3
+
+
+class RoleReadiness(StageReadiness[Proposal, GroupedPlan[Proposal]]):
+    """See StageReadiness."""
+
+    words = StageWords("roles", "Role readiness", "Role, ClusterRole, RoleBinding, ClusterRoleBinding")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def agreement(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Sequence[Agreed]:
+        """The recorded decisions and reasons against the roles of the time, by resource."""
+        history = load_history(reader, (), plan.window)
+        others = dict(plan.other_authorizers)
+        found = compare_authorization(reader, history, others, plan.window.since, plan.window.until, plan.kubernetes_version)
+        counts: dict[str, Counter[str]] = {}
+        for each in found.compared:
+            is_unknown = Decided.UNKNOWN in (each.recorded, each.replayed)
+            result = "unknown" if is_unknown else "agreed" if each.agrees else "disagreed"
+            counts.setdefault(each.resource, Counter())[result] += each.requests
+        return [
+            Agreed(self._name, resource, own["agreed"] + own["disagreed"], own["agreed"], own["unknown"])
+            for resource, own in sorted(counts.items())
+        ]
+
+    def remedy(self, reader: LakeReader, plan: GroupedPlan[Proposal], verdicts: Path) -> Remedy[Proposal]:
+        """The roles that give back what newly denied requests need."""
+        history = load_history(reader, (), plan.window)
+        found = missing_rights(reader, verdicts, history.versions, plan.kubernetes_version)
+        extra = Proposal.from_objects((each, "extra") for each in found.objects)
+        return Remedy(tuple(_part(self._name, each) for each in found.roles), plan.rules.joined(extra))
+
+    def over(self, rules: Proposal, before: Proposal) -> Proposal:
+        """A removed role has no rules, and a removed binding no subjects."""
+        return rules.without(before)
+
+    def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: Proposal, replaces_all: bool) -> Proposal:
+        """See StageReadiness."""
+        return roles_as_of(reader, cluster, moment, rules, replaces_all)
+
+    def mistakes(self, rules: Proposal, replaces_all: bool) -> Sequence[str]:
+        """Rules that match nothing, and bindings without a subject."""
+        return [str(finding) for finding in lint(replace(rules, is_only=replaces_all))]
+
+    def places(self, rules: Proposal) -> Sequence[tuple[str, str]]:
+        """All files are judged together; the first object stands for them."""
+        return [(self._name, place) for place in list(rules.sources.values())[:1]]
+
+
+def _part(policy: str, extra: ExtraRole) -> RemedyPart:
+    shown = ", ".join(extra.rights[:_SHOWN])
+    more = f" and {len(extra.rights) - _SHOWN:,} more" if len(extra.rights) > _SHOWN else ""
+    place = f" in {extra.namespace}" if extra.namespace else ""
+    subject = f"{extra.subject}: {shown}{more}{place}"
+    return RemedyPart(policy, subject, (extra.role, extra.binding), extra.requests, "recorded requests need these rights")

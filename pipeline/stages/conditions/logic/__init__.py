@@ -1,0 +1,1 @@
+"""Formulas over labels and fields, and the proofs about them."""

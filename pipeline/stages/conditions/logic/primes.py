@@ -1,0 +1,132 @@
+"""A formula as alternatives, found with the solver: prime implicants. Each alternative is a set of values per key.
+
+Multiplying a formula out may give thousands of alternatives. So each one grows from one allowed object: keys are dropped, and sets
+of values widened, as long as the solver still proves that everything in it is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..selection import Range
+from .formula import ABSENT, ANYTHING, PRESENT, Formula, In, Key, Model, Values, atoms, every, exactly, is_true, negated, some
+from .proof import Prover
+from .solver import Counterexample
+
+BOXES_MAX = 64
+
+Box = tuple[tuple[Key, Values], ...]
+
+
+class Alternatives(NamedTuple):
+    """The allowed objects, as boxes. `is_complete`: the boxes cover all of them."""
+
+    boxes: tuple[Box, ...]
+    is_complete: bool
+
+
+def alternatives(
+    prover: Prover,
+    allowed: Formula,
+    within: Mapping[Key, Range] | None = None,
+    is_namespaced: bool | None = None,
+    known: Iterable[Model] = (),
+) -> Alternatives:
+    """The alternatives of a formula inside a selection. Known objects are where the first ones start."""
+    search = _Search(prover, allowed, dict(within or {}), is_namespaced)
+    for model in known:
+        if search.is_open(model):
+            search.grow(model)
+    return search.finish()
+
+
+class _Search:
+    def __init__(self, prover: Prover, allowed: Formula, within: dict[Key, Range], is_namespaced: bool | None) -> None:
+        self._prover = prover
+        self._allowed = allowed
+        self._within = within
+        self._is_namespaced = is_namespaced
+        self._solver = prover.solver(allowed, is_namespaced)
+        self._boxes: dict[Box, None] = {}
+        self._blocked: list[Formula] = []
+        self._is_complete = True
+
+    def is_open(self, model: Model) -> bool:
+        """Whether a selected object is allowed and in no box yet."""
+        if len(self._blocked) >= BOXES_MAX or not is_true(self._allowed, model):
+            return False
+        if not all(taken.holds(model.values.get(key)) for key, taken in self._within.items()):
+            return False
+        return not any(is_true(each, model) for each in self._blocked)
+
+    def finish(self) -> Alternatives:
+        """Look for allowed objects outside of all boxes, until none is left."""
+        while len(self._blocked) < BOXES_MAX:
+            outside = self._prover.solver(some([negated(self._allowed), *self._blocked]), self._is_namespaced)
+            found = outside.refute(self._within)
+            if found is None:
+                return Alternatives(tuple(self._boxes), self._is_complete)
+            if not isinstance(found, Counterexample):
+                break
+            self.grow(found.model)
+        return Alternatives(tuple(self._boxes), False)
+
+    def grow(self, model: Model) -> None:
+        """Add the largest box around an object."""
+        point = {key: self._alike(key, model.values.get(key)) for key in self._solver.keys}
+        if not self._is_allowed(point):
+            # More than values decides, such as whether the object has labels at all: this object is left out.
+            self._is_complete = False
+            self._blocked.append(_formula(point))
+            return
+        box = dict(point)
+        for key in self._solver.keys:
+            if self._is_allowed(less := {other: values for other, values in box.items() if other != key}):
+                box = less
+        for key in box:
+            box[key] = self._widened(box, key)
+        found = tuple(sorted(box.items(), key=lambda entry: entry[0]))
+        self._boxes[found] = None
+        self._blocked.append(_formula(box))
+
+    def _alike(self, key: Key, value: str | None) -> Values:
+        """The values that the formula cannot tell from a value."""
+        if value is None:
+            return ABSENT
+        constants = _constants(self._allowed, key)
+        return exactly(value) if value in constants or self._solver.is_text(key) else Values(constants, True)
+
+    def _widened(self, box: dict[Key, Values], key: Key) -> Values:
+        """The most values of a key with which the box is still allowed."""
+        constants = _constants(self._allowed, key)
+        values = box[key]
+        for candidate in (PRESENT, *(exactly(text) for text in sorted(constants)), ABSENT):
+            if self._is_allowed({**box, key: (wider := _joined(values, candidate, constants))}):
+                values = wider
+        return values
+
+    def _is_allowed(self, box: Mapping[Key, Values]) -> bool:
+        ranges = dict(self._within)
+        for key, values in box.items():
+            taken = ranges.get(key, Range())
+            ranges[key] = taken._replace(values=taken.values.both(values))
+        return self._solver.refute(ranges) is None
+
+
+def _joined(one: Values, other: Values, constants: frozenset[str]) -> Values:
+    """The values of both sets; as candidate PRESENT stands for all values that are no constant."""
+    absent = one.absent or other.absent
+    if other.negated:
+        return Values(frozenset(text for text in constants if not one.holds(text)), True, absent)
+    if one.negated:
+        return Values(one.texts - other.texts, True, absent)
+    return Values(one.texts | other.texts, False, absent)
+
+
+def _constants(formula: Formula, key: Key) -> frozenset[str]:
+    return frozenset(text for atom in atoms(formula) if isinstance(atom, In) and atom.key == key for text in atom.values.texts)
+
+
+def _formula(box: Mapping[Key, Values]) -> Formula:
+    return every(In(key, values) for key, values in sorted(box.items()) if values != ANYTHING)

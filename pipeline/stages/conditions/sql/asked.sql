@@ -1,0 +1,33 @@
+-- one row per request of a window: (cluster, audit_id, ts), with the question that it asks a chain of authorizers
+-- uri: the path and the selectors, which are all that authorizers see of a URL
+-- recorded: what the log has of the authorization: `RBAC`, `other`, `forbid`, or empty without a decision
+CREATE OR REPLACE TEMP TABLE conditions_asked AS
+SELECT
+    cluster, audit_id, ts, stage_ts, verb, operation, way,
+    coalesce(api_group, '') AS api_group, coalesce(api_version, '') AS api_version,
+    coalesce(resource, '') AS resource, coalesce(subresource, '') AS subresource, coalesce(namespace, '') AS namespace,
+    verb IN ('update', 'patch') AND code >= 400 AS refused,
+    coalesce(code, 0) AS code,
+    {
+        'cluster': cluster, 'verb': coalesce(verb, ''), 'operation': coalesce(operation, ''), 'way': coalesce(way, ''),
+        'uri': split_part(request_uri, '?', 1) || '?' || array_to_string(
+            list_filter(
+                [
+                    regexp_extract(request_uri, '[?&](labelSelector=[^&]*)', 1),
+                    regexp_extract(request_uri, '[?&](fieldSelector=[^&]*)', 1)
+                ],
+                lambda part: part <> '' AND list_position(['list', 'watch', 'deletecollection'], verb) > 0
+            ),
+            '&'
+        ),
+        'user_name': coalesce(user_name, ''), 'user_groups': coalesce(user_groups, []),
+        'recorded': CASE
+            WHEN annotations['authorization.k8s.io/decision'] = 'forbid' THEN 'forbid'
+            WHEN annotations['authorization.k8s.io/decision'] <> 'allow' THEN ''
+            WHEN starts_with(annotations['authorization.k8s.io/reason'], 'RBAC: allowed by') THEN 'RBAC'
+            WHEN annotations['authorization.k8s.io/decision'] = 'allow' THEN 'other'
+            ELSE ''
+        END
+    } AS question
+FROM reach
+WHERE ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)

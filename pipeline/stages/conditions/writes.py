@@ -1,0 +1,93 @@
+"""Writes whose objects decide: the conditions are evaluated where the design evaluates them, after mutating admission.
+
+The object is the one that validating admission saw, because every mutation comes before: the draft's enforcer is placed after
+MutatingAdmissionWebhook and before ValidatingAdmissionPolicy. A deletecollection is decided once per object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+from queries import LakeReader
+
+from ...cel.stack import on_fresh_stack
+from ...cel.values import Unknown as CelUnknown
+from ...cel.values import Value
+from ...history.event import Event
+from ...history.fitness import unfit_body
+from ...history.reconstruct import NotReplayed, attempted_requests
+from ...history.versions import LogVersions
+from ...history.world import LogHistory
+from ...replay.earlier import EarlierVersions
+from ...replay.past import load_history
+from ...replay.plan import RequestClass
+from ...replay.waiting import with_history
+from ...request import AdmissionRequest, Evidence, Grade, Known, Object, worst
+from ...runs.window import Window
+from .compiled import Asked
+from .ruling import Ruling, ruling_of, unknown
+from .sql import statement
+
+_Rulings = list[tuple[int, Ruling]]
+_UNREAD: _Rulings = []
+
+
+class Pass(NamedTuple):
+    """One pass of one write with its ruling."""
+
+    question: int
+    cluster: str
+    audit_id: str
+    ts: datetime
+    stage_ts: datetime
+    number: int
+    ruling: Ruling
+
+
+class Writes:
+    """The writes of the table `conditions_written`; `asked` has the answers of the chain by the number of the question."""
+
+    def __init__(self, reader: LakeReader, window: Window, asked: Mapping[int, Asked]) -> None:
+        self._reader = reader
+        self.window = window
+        self._asked = asked
+        self._history: LogHistory = load_history(reader, (), window)
+        self.classes: Sequence[RequestClass] = [RequestClass(**row) for row in reader.arrow(statement("classes")).to_pylist()]
+
+    def passes(self) -> Iterator[Pass]:
+        """Every pass with its ruling, in the order of arrival."""
+        earlier = partial(EarlierVersions, self, history=self._history)
+        for row, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
+            judge: Callable[[], _Rulings] = partial(self._rulings, event, self._asked[row["number"]], versions)
+            for number, ruling in on_fresh_stack(judge, _UNREAD):
+                yield Pass(row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling)
+
+    def _rulings(self, event: Event, asked: Asked, versions: LogVersions) -> _Rulings:
+        try:
+            found = attempted_requests(event, versions, self._history)
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
+            if not (problem := unfit_body(event)):
+                raise
+            return [(0, unknown(problem))]
+        if isinstance(found, NotReplayed):
+            return [(0, unknown(found.reason))]
+        return [(request.pass_index, ruling_on(asked, request)) for request in found]
+
+
+def ruling_on(asked: Asked, request: AdmissionRequest) -> Ruling:
+    """The ruling on one write, from the object that validating admission saw."""
+    values = {"object": request.object, "oldObject": request.old_object, "options": request.options}
+    found = asked.on({name: _value(name, each) for name, each in values.items()})
+    if found is None:
+        lacking = [f"{name}: {each.reason}" for name, each in values.items() if not isinstance(each, Known)]
+        return unknown(asked.unknown or "; ".join(lacking) or "only its authorizer can evaluate a condition")
+    grades = [each.grade for name, each in values.items() if isinstance(each, Known) and name != "options"]
+    return ruling_of(found, str(worst(*grades, Grade.EXACT)))
+
+
+def _value(name: str, evidence: Evidence[Object | None]) -> Value:
+    value: Any = evidence.value if isinstance(evidence, Known) else CelUnknown(name)
+    return value

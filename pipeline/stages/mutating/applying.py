@@ -1,0 +1,129 @@
+"""One mutation of one object: evaluate the expression, apply the patch, decode and default the result.
+
+Follows dispatchOne of kubernetes/apiserver pkg/admission/plugin/policy/mutating/dispatcher.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...admission.policies.evaluate import OUT_OF_BUDGET, Case, OutOfBudgetError
+from ...admission.policies.inputs import NamespaceNotFoundError
+from ...admission.policies.limits import BUDGET
+from ...cel import CelError, Value
+from ...cel import Unknown as CelUnknown
+from ...request import AdmissionRequest, Object
+from . import json_patch
+from .compiled import CompiledMutation
+from .decoding import DecodeError, decode_strictly, defaulted, written
+from .kinds import KnownKind
+from .merging import MergeError, merge
+from .model import PatchType
+from .results import PanicError, ResultError, UnknownResultError, configuration_of, is_part_of, operations_of
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer of the API server that ends a request. Without a `code` the client gets no answer at all."""
+
+    code: int | None
+    reason: str
+    message: str | None
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The object after a mutation, which a failed test leaves as it was."""
+
+    object: Object
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A mutation with an error, which failurePolicy ignores or turns into a refusal."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A mutation whose result is not known."""
+
+    why: str
+
+
+def mutate(
+    case: Case, mutation: CompiledMutation, current: Object, kind: KnownKind, request: AdmissionRequest
+) -> Applied | Failed | Undecided | Refusal:
+    """The outcome of one mutation of an object that `case` sees as `object`. It does not change the object."""
+    if mutation.expression.program is None:
+        return Failed(mutation.expression.error)
+    names = mutation.roots - {"authorizer"}
+    try:
+        budget = BUDGET if case.is_counted(mutation.limits, names) else None
+        step = case.step(names, budget, has_authorizer=True)
+        value = step.run(mutation.expression)
+    except OutOfBudgetError:
+        return Failed(OUT_OF_BUDGET)
+    except NamespaceNotFoundError as problem:
+        return Refusal(404, "NotFound", str(problem))
+    if value.__class__ is CelError:
+        return Failed(value.message)
+    if value.__class__ is CelUnknown:
+        return Undecided(", ".join(sorted(value.attributes)))
+    is_data = is_part_of([step.roots[name] for name in step.roots if name != "variables"])
+    try:
+        if mutation.mutation.patch_type is PatchType.JSON_PATCH:
+            changed = _patched(value, is_data, current, kind)
+        else:
+            changed = _merged(configuration_of(value, is_data), current, kind)
+    except json_patch.TestFailedError:
+        changed = current
+    except json_patch.JsonPatchError as problem:
+        return Failed(f"JSON Patch: {problem}")
+    except MergeError as problem:
+        return Failed(f"error applying patch: {problem}")
+    except ResultError as problem:
+        return Failed(str(problem))
+    except DecodeError as problem:
+        return Refusal(500, "InternalError", f"Internal error occurred: {problem}")
+    except PanicError:
+        return Refusal(None, "", None)
+    except UnknownResultError as problem:
+        return Undecided(str(problem))
+    return Applied(defaulted(changed, request.resource, kind.custom) if not request.subresource else changed)
+
+
+def _patched(value: Value, is_data: Callable[[Value], bool], current: Object, kind: KnownKind) -> Object:
+    patched = json_patch.apply(current, operations_of(value, is_data))
+    if kind.has_metadata_alone:
+        return _with_metadata(patched, current, kind)
+    if kind.custom is None:
+        return decode_strictly(patched, kind.kind, kind.shape)
+    if not isinstance(patched, dict):
+        raise UnknownResultError("a patched document that is no object")
+    return patched
+
+
+def _merged(configuration: dict[str, Any], current: Object, kind: KnownKind) -> Object:
+    if kind.has_metadata_alone and configuration.keys() - {"metadata"}:
+        raise UnknownResultError(_only_metadata(kind))
+    changed = merge(current, configuration, kind.shape, kind.kind)
+    if kind.has_metadata_alone:
+        return _with_metadata(changed, current, kind)
+    return changed if kind.custom is not None else written(changed, kind.shape)
+
+
+def _with_metadata(changed: Any, current: Object, kind: KnownKind) -> Object:
+    """The object with changed metadata; a change of other fields is not known."""
+    if not isinstance(changed, dict) or {**changed, "metadata": None} != {**current, "metadata": None}:
+        raise UnknownResultError(_only_metadata(kind))
+    known = {name: changed[name] for name in ("apiVersion", "kind", "metadata") if name in changed}
+    return {**changed, **decode_strictly(known, kind.kind, kind.shape)}
+
+
+def _only_metadata(kind: KnownKind) -> str:
+    return f"of {kind.kind.kind} of {kind.kind.group}/{kind.kind.version} only the metadata are known here"

@@ -1,0 +1,94 @@
+"""A mutating policy with its expressions compiled.
+
+Follows compilePolicy of kubernetes/apiserver pkg/admission/plugin/policy/mutating/compilation.go. Only mutations know the types
+`Object` and `JSONPatch`; variables and match conditions do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...admission.policies.compile import CompiledExpression, CompiledPolicy
+from ...admission.policies.declarations import scope_for
+from ...admission.policies.limits import BUDGET, Limits
+from ...admission.policies.reads import reads_of
+from ...cel import DYN, STRING, CompileError, Environment, ObjectType, ProgramError, ResultTypeError, Type, list_of
+from ...cel.defects import defect_of
+from ...cel.library import jsonpatch
+from ...cel.stack import on_fresh_stack
+from .model import MutatingPolicy, Mutation, PatchType
+
+Version = tuple[int, int]
+_ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
+# Fields of an Object may have any name, and those of a JSONPatch that it does not have are of no type (pkg/cel/mutation).
+OBJECT = ObjectType("Object", others=DYN, is_root=True)
+JSON_PATCH = ObjectType("JSONPatch", {"op": STRING, "path": STRING, "from": STRING, "value": DYN}, others=Type(""))
+_RESULTS = {PatchType.APPLY_CONFIGURATION: OBJECT.type, PatchType.JSON_PATCH: list_of(JSON_PATCH.type)}
+
+
+@dataclass(frozen=True)
+class CompiledMutation:
+    """One mutation. `roots` are the parts of the request that it reads, and `limits` what it may cost: each has its own budget."""
+
+    mutation: Mutation
+    expression: CompiledExpression
+    roots: frozenset[str]
+    limits: Limits
+
+
+class CompiledMutating(CompiledPolicy):
+    """A mutating policy ready for many requests. What it shares with a validating policy is compiled as there."""
+
+    def __init__(self, policy: MutatingPolicy, version: Version, defect: str = "") -> None:
+        """See CompiledPolicy."""
+        super().__init__(policy.rules, version, defect)
+        self.mutating = policy
+        variables = {name: each.program for name, each in self.variables.items() if each.program}
+        types = tuple((name, program.result_type) for name, program in variables.items())
+        declared = _environment(version, policy.rules.param_kind is not None, types)
+        self.mutations = tuple(self._compiled(each, declared, variables) for each in (() if defect else policy.mutations))
+        self.binds_names = True
+        self.reads_authorizer = self.reads_authorizer or any("authorizer" in each.roots for each in self.mutations)
+
+    def _compiled(self, mutation: Mutation, declared: Environment, variables: object) -> CompiledMutation:
+        assert isinstance(variables, dict)
+        expression = _expression(mutation, declared)
+        programs = [expression.program] if expression.program else []
+        roots = reads_of(programs, variables).roots
+        limits = Limits([(BUDGET, programs)], variables)
+        return CompiledMutation(mutation, expression, roots & (_ROOTS | {"authorizer"}), limits)
+
+    @property
+    def errors(self) -> tuple[CompiledExpression, ...]:
+        """The expressions that do not compile."""
+        return (*super().errors, *(each.expression for each in self.mutations if each.expression.program is None))
+
+
+@lru_cache(maxsize=1024)
+def compile_mutating(policy: MutatingPolicy, version: Version = (1, 36)) -> CompiledMutating:
+    """Compile a policy. Never raises: an expression that does not compile is an error at each request."""
+    try:
+        return on_fresh_stack(lambda: CompiledMutating(policy, version))
+    except Exception as problem:
+        return CompiledMutating(policy, version, defect_of(problem))
+
+
+def _expression(mutation: Mutation, declared: Environment) -> CompiledExpression:
+    wanted = _RESULTS[mutation.patch_type]
+    try:
+        program = declared.compile(mutation.expression, (wanted,))
+    except ResultTypeError as error:
+        return CompiledExpression(mutation.expression, mutation.source, error=str(error))
+    except ProgramError as error:
+        return CompiledExpression(mutation.expression, mutation.source, error=f"program instantiation failed: {error}")
+    except CompileError as error:
+        return CompiledExpression(mutation.expression, mutation.source, error=f"compilation failed: {error}")
+    return CompiledExpression(mutation.expression, mutation.source, program=program)
+
+
+@lru_cache(maxsize=64)
+def _environment(version: Version, has_params: bool, variables: Sequence[tuple[str, Type]]) -> Environment:
+    declared = scope_for(has_params=has_params, has_authorizer=True, variables=dict(variables), object_types=(OBJECT, JSON_PATCH))
+    return Environment(version, declared.variables, declared.object_types, jsonpatch.LIBRARY.functions)

@@ -1,0 +1,46 @@
+"""What readiness needs to know of mutating policies: a refusal of the changed object by a later stage counts as a denial too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...request import Object
+from ..grouped import GroupedPlan
+from ..readiness import Excluded, StageReadiness, StageWords
+from .exempting import with_exemptions
+from .model import MutatingRules
+
+
+class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]]):
+    """See StageReadiness."""
+
+    words = StageWords("mutating policies", "Readiness of mutating policies", "MutatingAdmissionPolicy")
+    # The row of a request as a whole knows the answer of later stages, and whether the cluster refused the request already.
+    counted = """
+        SELECT given.* REPLACE (
+            CASE WHEN later IS NOT NULL AND given.decision = 'changed' THEN 'deny' ELSE given.decision END AS decision,
+            CASE WHEN later IS NOT NULL AND given.decision = 'changed' THEN 'deny' ELSE given.effect END AS effect,
+            CASE WHEN later IS NOT NULL AND given.decision = 'changed' THEN later ELSE given.message END AS message,
+            given.bypasses_actions OR (later IS NOT NULL AND given.decision = 'changed') AS bypasses_actions,
+            CASE
+                WHEN whole.flip = 'still-denied' OR (given.effect = 'deny' AND whole.flip = 'same') THEN 'still-denied'
+                ELSE coalesce(given.flip, whole.flip)
+            END AS flip
+        )
+        FROM given LEFT JOIN (
+            SELECT cluster, audit_id, ts, pass, flip, json_extract_string(detail, '$.later[0]') AS later
+            FROM given
+            WHERE policy = 'mutating'
+        ) AS whole USING (cluster, audit_id, ts, pass)
+        WHERE given.policy <> 'mutating' OR given.decision = 'unknown' AND given.binding IS NULL AND (
+            given.cluster, given.audit_id, given.ts, given.pass
+        ) NOT IN (SELECT (cluster, audit_id, ts, pass) FROM given WHERE policy <> 'mutating')
+    """
+
+    def written(self, rules: MutatingRules) -> Sequence[Object]:
+        """See StageReadiness."""
+        return rules.written
+
+    def excluding(self, rules: MutatingRules, excluded: Sequence[Excluded]) -> MutatingRules:
+        """See StageReadiness."""
+        return with_exemptions(rules, excluded)

@@ -1,0 +1,165 @@
+"""The stage of mutating policies: given policies over recorded requests. See the package for what it decides."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from queries import LakeReader
+
+from ...admission.policies import compile_set
+from ...admission.policies.decode import GROUP
+from ...admission.policies.dispatch import CompiledSet
+from ...authorization import OtherAuthorizers
+from ...history.event import BodyKind, Event, decode_json
+from ...manifests.documents import Document
+from ...request import AdmissionRequest, Known, Object, Unknown
+from ..authorization.stage import other_authorizers
+from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
+from ..in_force import GivenChain
+from ..stage import Asked, Kind
+from .afterwards import Later, judge_later
+from .chain import Chain
+from .decode import BINDING, POLICY, rules_of
+from .kinds import DEFINITION
+from .model import MutatingRules
+from .orders import outcomes_of
+from .readiness import MutatingReadiness
+from .sql import statement
+from .verdicts import STAGE, MutatingVerdict, Recorded, unknown_request, verdicts_of
+from .walk import Met, Walk, is_refusal
+
+_TIME = pa.timestamp("us", "UTC")
+
+
+class Mutating(GroupedStage[MutatingRules]):
+    """See stage.Stage. It says what mutating policies would have made of each object, in every order that can matter."""
+
+    name = STAGE
+    kinds = frozenset((Kind(GROUP, POLICY), Kind(GROUP, BINDING)))
+    readiness = MutatingReadiness()
+
+    def __init__(self) -> None:
+        # The answers that `passes` found, by reader, until `judge` takes them.
+        self._answers: dict[int, list[Sequence[MutatingVerdict]]] = {}
+
+    def read(self, documents: Sequence[Document]) -> MutatingRules:
+        """See stage.Stage."""
+        return rules_of(documents)
+
+    def uses(self, rules: MutatingRules, document: Document) -> bool:
+        """See stage.Stage: params, and the definitions of custom resources, whose schemas say how objects merge."""
+        kind = document.value.get("kind")
+        params = {each.rules.param_kind.kind for each in rules.policies if each.rules.param_kind is not None}
+        return kind == DEFINITION.kind or kind in params
+
+    def describe(self, rules: MutatingRules) -> Any:
+        """See GroupedStage."""
+        return as_json(rules)
+
+    def plan(self, reader: LakeReader, rules: MutatingRules, asked: Asked) -> GroupedPlan[MutatingRules]:
+        """See stage.Stage."""
+        plan = super().plan(reader, rules, asked)
+        return dataclasses.replace(plan, document={"rules": plan.document, "with_objects": asked.with_objects})
+
+    def groups(
+        self, reader: LakeReader, rules: MutatingRules, asked: Asked
+    ) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+        """See GroupedStage."""
+        chain = Chain(rules, asked.kubernetes_version)
+        walk = Walk(reader, asked.window, GivenChain(chain), asked.kubernetes_version)
+        counts: Counter[tuple[str, str | None]] = Counter()
+        for item in walk.classes:
+            met = {
+                (candidate.entry.policy.policy.name, bound.subject.names[1])
+                for target in item.targets()
+                for candidate in chain.set.candidates(target)
+                for bound in candidate.entry.bound
+            }
+            counts.update(dict.fromkeys(met, item.requests))
+        names = [(entry.policy.policy.name, bound.subject.names[1]) for entry in chain.set.entries for bound in entry.bound]
+        return [PlannedGroup(*each, (), counts[each]) for each in names], walk.requests, walk.excluded
+
+    def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
+        """See GroupedStage."""
+        return other_authorizers(reader, asked.window, asked.other_authorizers)
+
+    def passes(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> str:
+        """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
+        chain = Chain(plan.rules, plan.kubernetes_version)
+        walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
+        judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.document["with_objects"])
+        answers = _Answers()
+        rows = []
+        for each in walk.judged(judge):
+            event = each.event
+            number = answers.number(each.verdict)
+            rows.append((event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index, number))
+        self._answers[id(reader)] = answers.found
+        kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
+        columns: list[pa.Array[Any]] = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+        table = pa.Table.from_arrays(columns, names=["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"])
+        reader.connection.register("mutating_answers", table)
+        return statement("passes")
+
+    def judge(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> Judge:
+        """See GroupedStage."""
+        answers = self._answers.pop(id(reader))
+        return lambda question: answers[question["answer"]]
+
+
+class _Judge:
+    """Judges one request under one chain."""
+
+    def __init__(self, later: CompiledSet, with_objects: bool) -> None:
+        self._later = later
+        self._with_objects = with_objects
+
+    def __call__(self, met: Met) -> Sequence[MutatingVerdict]:
+        if isinstance(met.request, Unknown):
+            return [unknown_request(met.request.reason)]
+        if isinstance(met.chains, Unknown):
+            return [unknown_request(met.chains.reason)]
+        request, chain = met.request, met.chains[0]
+        if met.unreached:
+            return [unknown_request(f"whether it reached mutating policies: {met.unreached}")]
+        outcomes = outcomes_of(chain, request, met.world, met.authorize)
+        later = self._judge_later(met, request, chain, outcomes.first.object)
+        return verdicts_of(outcomes, request.object, recorded_of(met.event), later, self._with_objects)
+
+    def _judge_later(self, met: Met, request: AdmissionRequest, chain: Chain, changed: Any) -> Later:
+        if not isinstance(changed, Known) or changed.value is None or changed == request.object:
+            return Later()
+        world = chain.set.given.over(met.world)
+        return judge_later(request, met, changed.value, self._later, world)
+
+
+class _Answers:
+    """The distinct answers to requests, by number: many requests get equal verdicts."""
+
+    def __init__(self) -> None:
+        self.found: list[Sequence[MutatingVerdict]] = []
+        self._verdicts: dict[str, MutatingVerdict] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    def number(self, verdicts: Sequence[MutatingVerdict]) -> int:
+        """The number of these verdicts."""
+        kept = [self._verdicts.setdefault(repr(each.row), each) for each in verdicts]
+        key = tuple(map(id, kept))
+        if key not in self._numbers:
+            self._numbers[key] = len(self.found)
+            self.found.append(kept)
+        return self._numbers[key]
+
+
+def recorded_of(event: Event) -> Recorded:
+    """What the log says of a request at this stage."""
+    response: Object | None = None
+    if event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT:
+        response = decode_json(event.response_raw)
+    refused = is_refusal(event)
+    return Recorded(event.code, event.message, refused, response)

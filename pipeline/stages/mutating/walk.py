@@ -1,0 +1,171 @@
+"""Walks the recorded requests that mutating policies are for, and gives each to a judge, in the order of arrival."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from queries import LakeReader
+from queries.reach import Answer
+
+from ...admission.policies.inputs import AuthorizeUser
+from ...authorization import OtherAuthorizers, RecordedRbac
+from ...cel.stack import on_fresh_stack
+from ...history.event import Event
+from ...history.fitness import unfit_body
+from ...history.outcome import reach_of_event
+from ...history.reconstruct import NotReplayed, attempted_requests
+from ...history.versions import LogVersions
+from ...history.world import LogHistory
+from ...replay.earlier import EarlierVersions
+from ...replay.past import load_history
+from ...replay.plan import RequestClass
+from ...replay.waiting import with_history
+from ...replay.worlds import Worlds
+from ...request import AdmissionRequest, Evidence, Unknown
+from ...runs.window import Window
+from ...world import World
+from ..in_force import Chains
+from .chain import Chain
+from .in_force import KINDS, RecordedPolicies
+from .kinds import DEFINITION, KnownKind
+from .sql import statement
+from .start import before_policies
+
+T = TypeVar("T")
+
+
+# The answers of mutating policies: denials, and patches whose result cannot be decoded.
+_REFUSED = re.compile(
+    r"^policy ('[^']*' with binding '[^']*'|\"[^\"]*\") denied request: "
+    r"|^Internal error occurred: (strict decoding error: unknown field |json: cannot unmarshal |illegal base64 data at input byte )"
+)
+
+
+def is_refusal(event: Event) -> bool:
+    """Whether a mutating policy refused a request."""
+    return event.code >= 400 and _REFUSED.match(event.message) is not None
+
+
+class Met(NamedTuple):
+    """One request as it came to mutating policies, with what they may look up.
+
+    `name` is that of the object as validating admission saw it. `unreached` says why the request may not have come to the policies.
+    """
+
+    event: Event
+    request: AdmissionRequest | Unknown
+    name: Evidence[str]
+    kind: KnownKind | Unknown
+    world: World
+    chains: Sequence[Chain] | Unknown
+    authorize: AuthorizeUser
+    unreached: str
+
+
+class Judged(NamedTuple, Generic[T]):
+    """What a judge says of one request."""
+
+    event: Event
+    pass_index: int
+    verdict: T
+
+
+class Walk:
+    """The requests of one window. It leaves tables in the connection of its reader."""
+
+    def __init__(
+        self,
+        reader: LakeReader,
+        window: Window,
+        chains: Chains[Chain] | None = None,
+        version: tuple[int, int] = (1, 36),
+        others: Mapping[str, OtherAuthorizers] | None = None,
+    ) -> None:
+        """Without `chains` requests meet the policies that the log shows in force."""
+        self._reader = reader
+        self.window = window
+        given = () if chains is None else [policy.policy.param_kind for chain in chains.every for policy in chain.policies]
+        looked_up = [kind for kind in given if kind is not None]
+        history: LogHistory = load_history(reader, [DEFINITION, *(looked_up if chains else KINDS)], window)
+        if chains is None:
+            recorded = RecordedPolicies(history, version)
+            kinds = {policy.policy.param_kind for chain in recorded.every for policy in chain.policies} - {None}
+            history = load_history(reader, [DEFINITION, *KINDS, *(each for each in kinds if each is not None)], window)
+            chains = RecordedPolicies(history, version)
+        self._history = history
+        self.chains: Chains[Chain] = chains
+        self._worlds = Worlds(history)
+        self._rbac = RecordedRbac(history, others)
+        self.classes: list[RequestClass] = []
+        self.excluded: dict[str, int] = {}
+        self._choose()
+
+    def _choose(self) -> None:
+        """Find the classes of requests that some policy is for."""
+        rows = self._reader.sql(statement("asked"), self.window.parameters).to_arrow_table().to_pylist()
+        policies = [chain.set for chain in self.chains.every]
+        for row in rows:
+            item = RequestClass(**row)
+            if any(each.candidates(target) for each in policies for target in item.targets()):
+                self.classes.append(item)
+            else:
+                why = "no mutating policy is for this resource and operation"
+                self.excluded[why] = self.excluded.get(why, 0) + item.requests
+        names = ("cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource", "is_namespaced", "refused")
+        kinds = [pa.string()] * 7 + [pa.bool_()] * 2
+        columns = [pa.array([getattr(item, name) for item in self.classes], kind) for name, kind in zip(names, kinds, strict=True)]
+        table = pa.Table.from_arrays(columns, names=list(names))
+        self._reader.put_table("mutating_classes", table)
+
+    @property
+    def requests(self) -> int:
+        """How many requests some policy is for."""
+        return sum(item.requests for item in self.classes)
+
+    def judged(self, judge: Callable[[Met], T]) -> Iterator[Judged[T]]:
+        """What a judge says of each request that may have come to mutating admission."""
+        earlier = partial(EarlierVersions, self, history=self._history)
+        selected = self._reader.sql(statement("records"), self.window.parameters)
+        for _, event, versions in with_history(self._reader, selected, earlier):
+            work: Callable[[], list[Judged[T]]] = partial(self._of_event, event, versions, judge)
+            none: list[Judged[T]] = []
+            yield from on_fresh_stack(work, none)
+
+    def _of_event(self, event: Event, versions: LogVersions, judge: Callable[[Met], T]) -> list[Judged[T]]:
+        reach = reach_of_event(event)
+        answer = reach.at("mutating")
+        if answer is Answer.NOT_REACHED:
+            return []
+        chains = self.chains.at(event.cluster, event.ts)
+        world = self._worlds.at(event.cluster, event.ts)
+        authorize = partial(self._rbac.authorize, event.cluster, event.ts)
+        unreached = reach.why if answer is Answer.UNKNOWN and not is_refusal(event) else ""
+
+        def met(found: AdmissionRequest | Unknown) -> Met:
+            known = self._kind(found, world, chains)
+            request = found if isinstance(found, Unknown) else before_policies(found, event, known)
+            name: Evidence[str] = found if isinstance(found, Unknown) else found.name
+            return Met(event, request, name, known, world, chains, authorize, unreached)
+
+        try:
+            found = attempted_requests(event, versions, self._history)
+            if isinstance(found, NotReplayed):
+                return [Judged(event, 0, judge(met(Unknown(found.reason))))]
+            return [Judged(event, each.pass_index, judge(met(each))) for each in found]
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
+            if not (problem := unfit_body(event)):
+                raise
+            return [Judged(event, 0, judge(met(Unknown(problem))))]
+
+    def _kind(self, request: AdmissionRequest | Unknown, world: World, chains: Sequence[Chain] | Unknown) -> KnownKind | Unknown:
+        """The kind of a request's object."""
+        if isinstance(request, Unknown) or isinstance(request.kind, Unknown):
+            return Unknown("the kind is not known")
+        if isinstance(chains, Unknown) or not chains:
+            return Unknown("no policies are known")
+        return chains[0].kinds.of(request, request.kind.value, chains[0].set.given.over(world))

@@ -1,0 +1,148 @@
+"""What a stage tells readiness of itself. Reports, gates, watches, the HTTP API and the pages work for each stage of the registry.
+
+The defaults fit a stage whose verdicts have `effect` (deny or admit) and `flip`. A stage overrides what differs, in
+`pipeline/stages/NAME/readiness.py`, and names its object in the attribute `readiness`. Nothing here knows of reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from queries import LakeReader
+
+from ..request import Object
+
+RulesT = TypeVar("RulesT")
+PlanT = TypeVar("PlanT")
+AS_GIVEN = "FROM given"
+
+
+@dataclass(frozen=True, slots=True)
+class StageWords:
+    """How reports and pages name the manifests of a stage and what becomes of them."""
+
+    things: str = "manifests"  # in the plural, as in `these roles may be put into force`
+    title: str = "Readiness"
+    examples: str = ""  # the kinds that a user may give, for a hint
+
+
+class Agreed(NamedTuple):
+    """How far the manifests of that time agree with the record, on one resource: `compared` requests, `agreed` of them.
+
+    `policy` is the judged thing, as in the verdict table; `unknown` requests were not compared.
+    """
+
+    policy: str
+    resource: str
+    compared: int
+    agreed: int
+    unknown: int = 0
+
+
+class RemedyPart(NamedTuple):
+    """One thing that would keep requests working: for whom and what, in words, and its manifests.
+
+    `policy` is the judged thing that denies these requests.
+    """
+
+    policy: str
+    subject: str
+    manifests: tuple[Object, ...]
+    requests: int
+    reason: str
+
+
+class Excluded(NamedTuple):
+    """Requests to take out of one judged thing: those of `namespace`, or those for which the CEL `expression` is false.
+
+    `policy` and `binding` are the thing as in the verdict table. `words` name the requests.
+    """
+
+    policy: str
+    binding: str | None
+    words: str
+    namespace: str = ""
+    expression: str = ""
+
+
+@dataclass(frozen=True)
+class Remedy(Generic[RulesT]):
+    """Manifests with which newly denied requests might pass; the caller replays `rules`, which hold them, to prove it.
+
+    `relaxes`: they take the place of given manifests, and are advice; else they are additions, under which these may be put into
+    force. Parts of advice may lack manifests.
+    """
+
+    parts: tuple[RemedyPart, ...]
+    rules: RulesT
+    relaxes: bool = False
+
+    @property
+    def manifests(self) -> list[Object]:
+        """All manifests of the remedy."""
+        return [manifest for part in self.parts for manifest in part.manifests]
+
+
+class StageReadiness(Generic[RulesT, PlanT]):
+    """The answers of a stage to the questions of readiness."""
+
+    words = StageWords()
+    # An SQL query over the run's verdict table `given`: the verdicts as readiness counts them. A row with effect `deny` is a
+    # denial, decision `unknown` is unknown with its `why`, and decision `nomatch` does not concern the request.
+    counted = AS_GIVEN
+    # Whether `flip` compares with the version before, where there is one, so that one run of `over` says what a change does.
+    flips_against_base = False
+
+    def agreement(self, reader: LakeReader, plan: PlanT) -> Sequence[Agreed] | None:
+        """How far the stage agrees with the record under the manifests of that time; None if it cannot compare.
+
+        May leave tables in the reader's connection.
+        """
+        return None
+
+    def remedy(self, reader: LakeReader, plan: PlanT, verdicts: Path) -> Remedy[RulesT] | None:
+        """Manifests that would keep newly denied requests working; None if the stage proposes none.
+
+        `verdicts` is the verdict table of the run. May leave tables in the reader's connection.
+        """
+        return None
+
+    # Whether each (policy, binding) has match conditions of its own; otherwise they belong to the policy.
+    conditions_per_binding = False
+
+    def written(self, rules: RulesT) -> Sequence[Object] | None:
+        """The manifests that exemptions would change, as they were given; None if the stage knows no exemptions."""
+        return None
+
+    def excluding(self, rules: RulesT, excluded: Sequence[Excluded]) -> RulesT:
+        """The rules as read from manifests with exemptions. Raises InputError where the API server would reject such manifests."""
+        return rules
+
+    def over(self, rules: RulesT, before: RulesT) -> RulesT:
+        """The rules of a version, where the version before is known: what only that one names is gone, for example.
+
+        Stages that judge by the given manifests alone need nothing of this.
+        """
+        return rules
+
+    def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: RulesT, replaces_all: bool) -> RulesT | None:
+        """The rules that the log shows of a cluster at a moment, as a version before `rules`; None if it cannot show them.
+
+        They are of the same objects as `rules`, or with `replaces_all` of all. Raises EvidenceError where they are not known.
+        """
+        return None
+
+    def mistakes(self, rules: RulesT, replaces_all: bool) -> Sequence[str]:
+        """Sentences about manifests that the server accepts and that do not do what they seem to do."""
+        return ()
+
+    def places(self, rules: RulesT) -> Sequence[tuple[str, str]]:
+        """Where each judged thing is written: its name in the verdict table, and `file:line`. SARIF points there."""
+        return ()
+
+
+DEFAULT: StageReadiness[Any, Any] = StageReadiness()

@@ -1,0 +1,112 @@
+"""The definitions of one replay: the given ones, and those of the time of each request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ingest.errors import InputError
+
+from ....manifests.documents import Document
+from ....replay.worlds import Worlds
+from ....request import Known, Unknown
+from ..checking import is_definition, read_definition
+from ..definition import API_VERSIONS, KIND, definition_of
+from ..definition_check import definition_errors, non_structural_errors
+from ..formats import Version
+from ..props import DecodeError
+from ..structural import NotConvertibleError
+from .outcome import NO_OLD_DEFINITION
+from .served import Served
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The definitions of some files, by PLURAL.GROUP, as the files hold them. `before` are those of --against."""
+
+    definitions: tuple[Document, ...]
+    before: tuple[Document, ...] = ()
+
+    def over(self, before: Given) -> Given:
+        """These definitions, with the other ones as the version before."""
+        return Given(self.definitions, before.definitions)
+
+    def described(self) -> Any:
+        """Each definition with the one before as JSON values, without what does not change their meaning."""
+        before = {_name(each): _meaning(each.value) for each in self.before}
+        return [{**_meaning(each.value), "before": before.get(_name(each))} for each in self.definitions]
+
+
+def given_of(documents: Sequence[Document]) -> Given:
+    """The definitions among documents. Raises InputError for one that no API server would take, with file and line."""
+    found = tuple(each for each in documents if is_definition(each))
+    names: dict[str, Document] = {}
+    for document in found:
+        definition = read_definition(document)
+        name = f"{definition.plural}.{definition.group}"
+        if name in names:
+            raise InputError(f"{document.where()}: defines {name} again; it is also in {names[name].where()}", "keep one of them")
+        names[name] = document
+    return Given(found)
+
+
+def served_of(documents: Sequence[Document], version: Version) -> dict[str, Served]:
+    """Compiled definitions by PLURAL.GROUP. Raises InputError for one that an API server of this version refuses."""
+    found = {}
+    for document in documents:
+        definition = read_definition(document)
+        try:
+            errors = non_structural_errors(definition) if definition.is_v1beta1 else definition_errors(definition, version)
+        except NotConvertibleError as problem:
+            raise InputError(f"{document.where()}: {definition.name}: {problem}", "see `hindcast schema check`") from None
+        if errors:
+            more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+            raise InputError(
+                f"{document.where()}: the API server refuses {definition.name}: {errors[0]}{more}",
+                "`hindcast schema check` shows all errors with their lines",
+            )
+        served = Served(definition, version)
+        found[served.name] = served
+    return found
+
+
+class DefinitionsOfTheTime:
+    """The definition that was in force at each request: from --against, else from the log and snapshots."""
+
+    def __init__(self, before: dict[str, Served], worlds: Worlds, version: Version) -> None:
+        self._before = before
+        self._worlds = worlds
+        self._version = version
+        self._compiled: dict[str, Served | Unknown] = {}
+
+    def at(self, name: str, cluster: str, ts: datetime) -> Served | Unknown:
+        """The definition called PLURAL.GROUP at a moment."""
+        if name in self._before:
+            return self._before[name]
+        found = self._worlds.at(cluster, ts).param(API_VERSIONS[0], KIND, "", name)
+        if not isinstance(found, Known) or not found.value:
+            return Unknown(NO_OLD_DEFINITION)
+        text = json.dumps(_meaning(found.value), sort_keys=True)
+        if text not in self._compiled:
+            self._compiled[text] = self._served(found.value)
+        return self._compiled[text]
+
+    def _served(self, value: dict[str, Any]) -> Served | Unknown:
+        try:
+            return Served(definition_of(value), self._version)
+        except (DecodeError, NotConvertibleError) as problem:
+            return Unknown(f"the definition of that time cannot be read: {problem}")
+
+
+def _name(document: Document) -> str:
+    definition = read_definition(document)
+    return f"{definition.plural}.{definition.group}"
+
+
+def _meaning(value: Any) -> Any:
+    metadata = value.get("metadata") or {}
+    kept = {"name": metadata.get("name"), "annotations": metadata.get("annotations") or {}}
+    return {"apiVersion": value.get("apiVersion"), "metadata": kept, "spec": value.get("spec")}

@@ -1,0 +1,100 @@
+"""Walks the recorded requests on kinds of given definitions, in the order of arrival, and judges each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from queries import LakeReader
+
+from ....cel.stack import on_fresh_stack
+from ....history.event import Event
+from ....history.fitness import unfit_body
+from ....history.versions import LogVersions
+from ....history.world import LogHistory
+from ....replay.earlier import EarlierVersions
+from ....replay.past import load_history
+from ....replay.plan import RequestClass
+from ....replay.waiting import with_history
+from ....replay.worlds import Worlds
+from ....runs.window import Window
+from ...verdict import Flip
+from ..definition import Definition
+from ..formats import Version
+from ..sql import statement
+from .cascade import Cascade, Follows
+from .definitions import DefinitionsOfTheTime
+from .judging import judge
+from .outcome import Decision, Outcome
+from .served import Served
+
+_UNREAD: Outcome | None = Outcome(Decision.UNKNOWN, "the request could not be read", flip=Flip.UNKNOWN)
+
+
+class Judged(NamedTuple):
+    """One request with its verdict. `follows` names earlier verdicts that would have changed what it met."""
+
+    event: Event
+    served: Served
+    outcome: Outcome
+    follows: Follows
+
+
+class Walk:
+    """The requests of one window on the kinds of definitions. It leaves tables in the connection of its reader."""
+
+    def __init__(
+        self, reader: LakeReader, window: Window, given: Mapping[str, Served], before: Mapping[str, Served], version: Version
+    ) -> None:
+        self._reader = reader
+        self.window = window
+        self._given = given
+        self._history: LogHistory = load_history(reader, (), window)
+        self._of_the_time = DefinitionsOfTheTime(dict(before), Worlds(self._history), version)
+        self._before = before
+        versions = [f"{name}/{each.name}" for name, served in given.items() for each in served.definition.versions if each.served]
+        parameters = {**window.parameters, "places": sorted(given), "served": sorted(versions)}
+        reader.connection.execute(statement("asked"), parameters)
+        self.classes = [RequestClass(**row) for row in reader.arrow(statement("classes")).to_pylist()]
+
+    @property
+    def requests(self) -> int:
+        """How many requests are on these kinds."""
+        return sum(item.requests for item in self.classes)
+
+    def requests_of(self, name: str) -> int:
+        """How many requests are on the kind called PLURAL.GROUP."""
+        return sum(item.requests for item in self.classes if f"{item.resource}.{item.api_group}" == name)
+
+    def judged(self) -> Iterator[Judged]:
+        """Every request with its verdict; requests that did not come to their resource have none."""
+        cascade = Cascade()
+        definitions = {name: each.definition for name, each in (*self._given.items(), *self._before.items())}
+        earlier = partial(_Earlier, self, history=self._history, definitions=definitions)
+        for _, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
+            served = self._given[f"{event.resource.resource}.{event.resource.group}"]
+            outcome = on_fresh_stack(partial(self._outcome, event, served, versions), _UNREAD)
+            if outcome is not None:
+                yield Judged(event, served, outcome, cascade.add(event, outcome))
+
+    def _outcome(self, event: Event, served: Served, versions: LogVersions) -> Outcome | None:
+        old = self._of_the_time.at(served.name, event.cluster, event.ts)
+        try:
+            return judge(event, served, old, versions)
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
+            if not (problem := unfit_body(event)):
+                raise
+            return Outcome(Decision.UNKNOWN, problem, flip=Flip.UNKNOWN)
+
+
+class _Earlier(EarlierVersions):
+    """Earlier states of custom resources, whose kinds the given definitions tell even where the log does not."""
+
+    def __init__(self, walk: Walk, reader: LakeReader, history: LogHistory, definitions: Mapping[str, Definition]) -> None:
+        super().__init__(walk, reader, history)
+        self._definitions = definitions
+
+    def _kind(self, item: RequestClass) -> tuple[str, str] | None:
+        found = self._definitions.get(f"{item.resource}.{item.api_group}")
+        return (found.group, found.kind) if found is not None else super()._kind(item)

@@ -1,0 +1,15 @@
+-- one row per request of a window that is on a kind of a given definition: (cluster, audit_id, ts, stage_ts), with its class
+-- places: RESOURCE.GROUP of the definitions; served: RESOURCE.GROUP/VERSION of the versions that they serve
+-- Reads and deletes matter only where their version is not served any more.
+CREATE OR REPLACE TEMP TABLE schema_asked AS
+SELECT
+    cluster, audit_id, ts, stage_ts, verb,
+    api_group, coalesce(api_version, '') AS api_version, resource, coalesce(subresource, '') AS subresource,
+    coalesce(namespace, '') AS namespace, coalesce(code, 0) >= 400 AS refused
+FROM events
+WHERE stage = 'ResponseComplete'
+    AND list_contains($places, resource || '.' || api_group)
+    AND coalesce(subresource, '') IN ('', 'status', 'scale')
+    AND (verb IN ('create', 'update', 'patch')
+        OR NOT list_contains($served, resource || '.' || api_group || '/' || coalesce(api_version, '')))
+    AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)

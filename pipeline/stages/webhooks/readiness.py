@@ -1,0 +1,70 @@
+"""What readiness needs to know of webhooks: what they would answer is unknown, unless the log shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from queries import LakeReader
+
+from ...request import Object
+from ..grouped import GroupedPlan
+from ..readiness import Agreed, Excluded, StageReadiness, StageWords
+from .agreement import recorded_agreement
+from .as_of import configurations_before
+from .exempting import with_exemptions
+
+
+class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
+    """See StageReadiness."""
+
+    words = StageWords("webhooks", "Webhook readiness", "ValidatingWebhookConfiguration, MutatingWebhookConfiguration")
+    # A trace says what a called webhook did: see trace.py. A request that ended before a webhook does not concern it, nor one that
+    # something else refused, whatever this webhook would have answered.
+    counted = """
+        WITH told AS (
+            SELECT
+                *,
+                CASE
+                    WHEN decision = 'unreached' THEN 'nomatch'
+                    WHEN effect = 'deny' AND decision = 'called' THEN 'deny'
+                    WHEN decision = 'called' AND recorded = 'failed closed' AND flip = 'newly-allowed' THEN 'admit'
+                    WHEN decision = 'called' AND recorded IN ('denied', 'failed closed') THEN 'refused'
+                    WHEN decision IN ('called', 'unknown') AND recorded IS NULL AND detail ->> '$.refused' = 'true' THEN 'nomatch'
+                    WHEN decision = 'called' AND recorded IS NULL THEN 'unknown'
+                    ELSE decision
+                END AS counts
+            FROM given
+        )
+        SELECT * EXCLUDE counts REPLACE (
+            CASE counts WHEN 'refused' THEN 'deny' ELSE counts END AS decision,
+            CASE counts WHEN 'refused' THEN 'deny' ELSE effect END AS effect,
+            CASE counts WHEN 'refused' THEN 'still-denied' ELSE flip END AS flip,
+            CASE WHEN counts = 'unknown' THEN coalesce(why, detail ->> '$.unanswered') ELSE why END AS why,
+            bypasses_actions OR counts = 'refused' AS bypasses_actions
+        )
+        FROM told
+    """
+
+    def agreement(self, reader: LakeReader, plan: GroupedPlan[Any]) -> Sequence[Agreed]:
+        """The traces of recorded webhooks against a replay of the webhooks that the log shows in force."""
+        return recorded_agreement(reader, plan.window, plan.kubernetes_version, dict(plan.other_authorizers))
+
+    conditions_per_binding = True
+
+    def written(self, rules: Any) -> Sequence[Object] | None:
+        """See StageReadiness. The webhooks of the log are what they are."""
+        return [each.written for each in rules] if isinstance(rules, tuple) else None
+
+    def excluding(self, rules: Any, excluded: Sequence[Excluded]) -> Any:
+        """See StageReadiness."""
+        return with_exemptions(rules, excluded)
+
+    def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: Any, replaces_all: bool) -> Any:
+        """See StageReadiness."""
+        return configurations_before(reader, cluster, moment, rules, replaces_all)
+
+    def places(self, rules: Any) -> Sequence[tuple[str, str]]:
+        """Where each configuration is written."""
+        return [(each.name, each.source) for each in rules if each.source]

@@ -1,0 +1,135 @@
+"""Alternatives of a chain, and the selectors that it allows: T004-1, T004-3, T004-4 and T004-6."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.authorization.attributes import RequestInfo
+from pipeline.manifests.files import manifests_of
+from pipeline.matching.field_text import parse_field_selector
+from pipeline.matching.label_text import parse_label_selector
+from pipeline.request import UserInfo
+from pipeline.stages.conditions.compiled import Asked, Bounds, CompiledChain
+from pipeline.stages.conditions.decode import chains_of
+from pipeline.stages.conditions.expressions import request_value
+from pipeline.stages.conditions.logic.formula import every, negated
+from pipeline.stages.conditions.logic.primes import Alternatives, alternatives
+from pipeline.stages.conditions.logic.proof import Outcome, Prover
+from pipeline.stages.conditions.logic.suggest import suggestions
+from pipeline.stages.conditions.selection import Selection
+from tests import brute_force
+
+from .test_proofs import CASES
+
+INFO = RequestInfo("list", "/api/v1/secrets", True, "", "v1", "secrets")
+DOCUMENT = next(case["chain"] for case in CASES if case["name"].startswith("T004-2"))
+
+
+def compiled(authorizers: list[dict[str, Any]], semantics: str) -> tuple[Asked, Bounds]:
+    spec = {"authorizers": [{**each, "semantics": semantics} for each in authorizers]}
+    manifest = {"apiVersion": "hindcast/v1alpha1", "kind": "AuthorizerChain", "metadata": {"name": "c"}, "spec": spec}
+    (chain,) = chains_of(manifests_of([("chain.yaml", yaml.safe_dump(manifest))]))
+    made = CompiledChain(chain)
+    asked = made.asked(request_value(INFO, UserInfo("lucas")), True, {})
+    return asked, made.authorized(asked)
+
+
+def shown(found: Alternatives) -> set[tuple[str, ...]]:
+    """The boxes in words: `!=` for all other values, `?` for absence."""
+    return {
+        tuple(
+            sorted(
+                f"{key}{'!' if each.negated else ''}={','.join(sorted(each.texts))}{'?' if each.absent else ''}"
+                for key, each in box
+            )
+        )
+        for box in found.boxes
+    }
+
+
+@pytest.mark.parametrize("semantics", ["selector", "cel"])
+def test_t004_1_the_document_has_three_alternatives(semantics: str) -> None:
+    _, bounds = compiled(DOCUMENT, semantics)
+    found = alternatives(Prover(), bounds.low)
+    assert found.is_complete
+    assert shown(found) == {
+        ("owner=lucas", "type=k8s.io/basic-auth", "visible=true"),
+        ("owner=lucas", "public=true", "visible=true"),
+        ("env=dev", "owner=lucas"),
+    }
+
+
+def selection(labels: str, fields: str = "") -> Selection:
+    return Selection(parse_label_selector(labels).requirements, parse_field_selector(fields))
+
+
+@pytest.mark.parametrize("semantics", ["selector", "cel"])
+def test_t004_3_a_client_may_ask_for_less(semantics: str) -> None:
+    asked, bounds = compiled(DOCUMENT, semantics)
+    found = suggestions(Prover(), asked, bounds, selection("owner=lucas"), ("", "secrets"), is_namespaced=True)
+    assert [str(each.selection) for each in found.found] == [
+        "-l env=dev,owner=lucas",
+        "-l owner=lucas,public=true,visible=true",
+        "-l owner=lucas,visible=true --field-selector type=k8s.io/basic-auth",
+    ]
+    assert found.is_complete
+    assert found.only is None
+    assert suggestions(Prover(), asked, bounds, selection("owner=bob"), ("", "secrets"), is_namespaced=True).found == ()
+
+
+def test_a_field_that_no_selector_takes_is_left_out() -> None:
+    asked, bounds = compiled(DOCUMENT, "selector")
+    found = suggestions(Prover(), asked, bounds, selection("owner=lucas"), ("", "configmaps"), is_namespaced=True)
+    assert len(found.found) == 2
+    assert not found.is_complete
+
+
+def test_t004_4_the_difference_of_two_chains() -> None:
+    new = [{**DOCUMENT[0], "conditions": [each for each in DOCUMENT[0]["conditions"] if each["id"] != "type"]}]
+    new.append(
+        {
+            "name": "a2",
+            "conditions": [{"id": "env", "effect": "Allow", "condition": 'object.metadata.labels.env in ["dev", "test"]'}],
+        }
+    )
+    before, after = compiled(DOCUMENT, "selector")[1].low, compiled(new, "selector")[1].low
+    lost = alternatives(Prover(), every([before, negated(after)]))
+    gained = alternatives(Prover(), every([after, negated(before)]))
+    assert shown(lost) == {("env!=dev,test?", "owner=lucas", "public!=true?", "type=k8s.io/basic-auth", "visible=true")}
+    assert all("env=test" in box and "owner=lucas" in box for box in shown(gained))
+    assert shown(gained) == {
+        ("env=test", "owner=lucas", "visible!=true?"),
+        ("env=test", "owner=lucas", "public!=true?", "type!=k8s.io/basic-auth?"),
+    }
+
+
+def test_t004_6_a_label_has_to_be_there_where_the_language_is_strict() -> None:
+    chain = [{"name": "a", "conditions": [{"id": "env", "effect": "Allow", "condition": 'object.metadata.labels.env != "prod"'}]}]
+    asked, bounds = compiled(chain, "cel")
+    found = suggestions(Prover(), asked, bounds, selection("env!=prod"), ("", "secrets"), is_namespaced=True)
+    assert [str(each.selection) for each in found.found] == ["-l env,env!=prod"]
+    assert found.only is not None
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000))
+def test_every_suggestion_is_allowed_and_together_they_are_everything(seed: int) -> None:
+    draw = random.Random(seed)
+    made, prover = brute_force.chain(draw), Prover()
+    asked = made.asked(request_value(brute_force.INFO, UserInfo("u")), True, {})
+    bounds = made.authorized(asked)
+    found = suggestions(prover, asked, bounds, Selection(), ("", "x"))
+    allowed = brute_force.allowed_by(asked)
+    covered = 0
+    for each in found.found:
+        assert prover.prove(asked, bounds, each.selection).outcome is Outcome.PROVED
+        bits = sum(1 << place for place, obj in enumerate(brute_force.OBJECTS) if each.selection.selects(obj))
+        assert not bits & ~allowed
+        covered |= bits
+    assert not found.is_complete or covered == allowed

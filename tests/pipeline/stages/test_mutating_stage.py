@@ -1,0 +1,135 @@
+"""The stage of mutating policies over a small lake: verdicts, tables, the export with objects, and later stages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from api.cli import run
+from pipeline.manifests.files import manifests_of
+from pipeline.runs import RunKind, RunStore
+from pipeline.stages.mutating.summary import changed_paths, mutated, not_applied
+from pipeline.stages.registry import MUTATING
+from pipeline.stages.stage import Asked
+from queries import LakeReader, open_lake
+from tests.recording import START, recorded, take_in
+
+STEP = timedelta(minutes=1)
+POLICIES = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: team}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: IfNeeded
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+  matchConditions: [{name: named, expression: "!object.metadata.name.startsWith('skip')"}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'team': object.data.team}}}"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: team}
+spec: {policyName: team}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: known-teams}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+  validations: [{expression: "!has(object.metadata.labels) || object.metadata.labels.team != 'none'", message: no such team}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: known-teams}
+spec: {policyName: known-teams, validationActions: [Deny]}
+"""
+
+
+def config(name: str, labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "namespace": "shop", "uid": f"uid-{name}"} | ({"labels": labels} if labels else {})
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def namespace(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": f"uid-{name}"}}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mutating")
+    objects = {
+        "changes": config("a", team="blue"),
+        "is-so": config("b", {"team": "red"}, team="red"),
+        "fails": config("c", other="x"),
+        "skipped": config("skip-d", team="blue"),
+        "refused-later": config("e", team="none"),
+    }
+    events = [recorded("made", START, "create", namespace("shop"))]
+    events += [recorded(name, START + STEP * at, "create", each) for at, (name, each) in enumerate(objects.items(), 1)]
+    return take_in(folder, events)
+
+
+@pytest.fixture(scope="module")
+def verdicts(lake: Path) -> Iterator[tuple[LakeReader, Path]]:
+    rules = MUTATING.read(manifests_of([("policies.yaml", POLICIES)]))
+    with closing(open_lake(lake)) as reader:
+        plan = MUTATING.plan(reader, rules, Asked(with_objects=True))
+        MUTATING.run(plan, lake, 1, None, RunKind.REPLAY)
+        yield reader, RunStore(lake).run(plan.run_id).verdicts
+
+
+def test_each_request_has_a_row_as_a_whole_and_one_per_policy(verdicts: tuple[LakeReader, Path]) -> None:
+    """Decision, effect and answer of the policy; the whole says how the outcome differs from the record."""
+    rows = pl.read_parquet(verdicts[1]).filter(pl.col("audit_id") != "made")
+    found = {(row["audit_id"], row["policy"]): row for row in rows.to_dicts()}
+    told = {key: (row["decision"], row["effect"], row["flip"]) for key, row in found.items()}
+    assert told == {
+        ("changes", "team"): ("changed", "admit", None),
+        ("changes", "mutating"): ("changed", "admit", "changed"),
+        ("is-so", "team"): ("unchanged", "admit", None),
+        ("is-so", "mutating"): ("unchanged", "admit", "same"),
+        ("fails", "team"): ("error", "deny", None),
+        ("fails", "mutating"): ("error", "deny", "newly-denied"),
+        ("skipped", "team"): ("nomatch", None, None),
+        ("refused-later", "team"): ("changed", "admit", None),
+        ("refused-later", "mutating"): ("changed", "admit", "newly-denied"),
+    }
+    refused = found["fails", "mutating"]
+    assert (refused["code"], refused["reason"]) == (403, "Invalid")
+    assert refused["message"].startswith("policy 'team' with binding 'team' denied request: expression ")
+    (later,) = json.loads(found["refused-later", "mutating"]["detail"])["later"]
+    assert later.startswith("configmaps \"e\" is forbidden: ValidatingAdmissionPolicy 'known-teams' with binding ")
+    assert later.endswith(" denied request: no such team")
+
+
+def test_the_tables_count_what_the_policies_do(verdicts: tuple[LakeReader, Path]) -> None:
+    """Per policy, per changed path, and per reason."""
+    (only,) = mutated(*verdicts)
+    assert (only.changed, only.unchanged, only.denied, only.nomatch, only.unknown, only.lost) == (2, 1, 1, 1, 0, 2)
+    assert [(each.op, each.path, each.requests) for each in changed_paths(*verdicts)] == [("add", "metadata.labels", 2)]
+    assert [(each.policy, each.outcome, each.requests) for each in not_applied(*verdicts)] == [
+        ("team", "denied", 1),
+        (None, "refused later", 1),
+    ]
+
+
+def test_the_export_holds_the_changed_objects(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --with-objects the column `object` has the predicted object, where it differs."""
+    policies, file = tmp_path / "policies.yaml", tmp_path / "out.parquet"
+    policies.write_text(POLICIES)
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(policies), "--export", str(file), "--with-objects"]) == 0
+    assert "What each policy changes" in capsys.readouterr().out
+    rows = pl.read_parquet(file).filter(pl.col("object").is_not_null())
+    labels = {row["audit_id"]: json.loads(row["object"])["metadata"]["labels"] for row in rows.to_dicts()}
+    assert labels == {"changes": {"team": "blue"}, "refused-later": {"team": "none"}}
