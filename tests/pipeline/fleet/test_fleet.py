@@ -118,7 +118,8 @@ def test_a_report_under_other_rules_stays_with_its_cluster(
     name = report.clusters[0].cluster
     arguments = ["--quiet", "--lake", str(lake), "fleet", "readiness", "-f", str(POLICY), "--no-calibrate", "--no-exemptions"]
     assert run([*arguments, "--cluster", name, "-o", "json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["clusters"]
+    document = json.loads(capsys.readouterr().out)
+    (found,) = document["clusters"] + document["apart"]  # by the rules of the command it has too little traffic
     with QueryClient(Settings(lake=lake, query_seconds_max=200)) as client:
         other = client.get(f"/runs/{found['cells'][0]['run_id']}/readiness", rule="days_min=0.25")
     assert other["clusters"] == [name]
