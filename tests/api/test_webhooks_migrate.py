@@ -69,9 +69,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return take_in(tmp_path_factory.mktemp("migrate") / "lake", log.lines)
 
 
-def asked(lake: Path, file: Path, capsys: pytest.CaptureFixture[str], prefix: str) -> dict[str, Any]:
+def asked(lake: Path, file: Path, capsys: pytest.CaptureFixture[str], prefix: str, *more: str) -> dict[str, Any]:
     file.write_text(POLICY.replace("PREFIX", prefix))
-    assert run(["-q", "--lake", str(lake), "webhooks", "migrate", HOOK, "-f", str(file), "-o", "json"]) == 0
+    assert run(["-q", "--lake", str(lake), "webhooks", "migrate", HOOK, "-f", str(file), "-o", "json", *more]) == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
     return answer
 
@@ -101,6 +101,17 @@ def test_a_policy_with_a_typo_is_looser(lake: Path, tmp_path: Path, capsys: pyte
     assert "5 disagreements in 8 requests that both decided, 5 of them denials of the webhook" in printed
     assert "the webhook is no function of the request: 1 times" in printed
     assert "equivalent" not in printed
+
+
+def test_a_reservation_of_names_becomes_a_policy(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """T002-10: four denials, before the webhook has moods. A policy says the same, and one with a typo does not."""
+    until = ("--until", "2026-01-01T00:01:35Z")
+    found = asked(lake, tmp_path / "policy.yaml", capsys, "reserved-", *until)
+    assert {each["cell"]: each["requests"] for each in found["agreement"]} == {"both deny": 4, "both allow": 3}
+    found = asked(lake, tmp_path / "policy.yaml", capsys, "reserved_", *until)
+    looser = [each for each in found["agreement"] if each["cell"] == "policy looser"]
+    assert sum(each["requests"] for each in looser) == 4
+    assert all(each["example"] for each in looser)
 
 
 def test_a_wrong_question_is_refused(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

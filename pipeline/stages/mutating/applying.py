@@ -5,14 +5,13 @@ Follows dispatchOne of kubernetes/apiserver pkg/admission/plugin/policy/mutating
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ...admission.policies.evaluate import OUT_OF_BUDGET, Case, OutOfBudgetError
 from ...admission.policies.inputs import NamespaceNotFoundError
 from ...admission.policies.limits import BUDGET
-from ...cel import CelError, Value
+from ...cel import CelError
 from ...cel import Unknown as CelUnknown
 from ...request import AdmissionRequest, Object
 from . import json_patch
@@ -77,7 +76,7 @@ def mutate(
     is_data = is_part_of([step.roots[name] for name in step.roots if name != "variables"])
     try:
         if mutation.mutation.patch_type is PatchType.JSON_PATCH:
-            changed = _patched(value, is_data, current, kind)
+            changed = _patched(operations_of(value, is_data, mutation.takes_lists), current, kind)
         else:
             changed = _merged(configuration_of(value, is_data), current, kind)
     except json_patch.TestFailedError:
@@ -97,8 +96,8 @@ def mutate(
     return Applied(defaulted(changed, request.resource, kind.custom) if not request.subresource else changed)
 
 
-def _patched(value: Value, is_data: Callable[[Value], bool], current: Object, kind: KnownKind) -> Object:
-    patched = json_patch.apply(current, operations_of(value, is_data))
+def _patched(operations: list[dict[str, Any]], current: Object, kind: KnownKind) -> Object:
+    patched = json_patch.apply(current, operations)
     if kind.has_metadata_alone:
         return _with_metadata(patched, current, kind)
     if kind.custom is None:

@@ -21,6 +21,9 @@ from ...cel.stack import on_fresh_stack
 from .model import MutatingPolicy, Mutation, PatchType
 
 Version = tuple[int, int]
+# Up to 1.36 an API server panics on a list of objects as a value of a JSON patch; later ones convert it (kubernetes/apiserver
+# pkg/cel/mutation/dynamic/objects.go, ConvertToNative).
+_LAST_WITHOUT_LISTS = (1, 36)
 _ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
 # Fields of an Object may have any name, and those of a JSONPatch that it does not have are of no type (pkg/cel/mutation).
 OBJECT = ObjectType("Object", others=DYN, is_root=True)
@@ -30,12 +33,16 @@ _RESULTS = {PatchType.APPLY_CONFIGURATION: OBJECT.type, PatchType.JSON_PATCH: li
 
 @dataclass(frozen=True)
 class CompiledMutation:
-    """One mutation. `roots` are the parts of the request that it reads, and `limits` what it may cost: each has its own budget."""
+    """One mutation. `roots` are the parts of the request that it reads, and `limits` what it may cost: each has its own budget.
+
+    `takes_lists`: the value of a JSON patch may be a list of objects.
+    """
 
     mutation: Mutation
     expression: CompiledExpression
     roots: frozenset[str]
     limits: Limits
+    takes_lists: bool
 
 
 class CompiledMutating(CompiledPolicy):
@@ -48,17 +55,20 @@ class CompiledMutating(CompiledPolicy):
         variables = {name: each.program for name, each in self.variables.items() if each.program}
         types = tuple((name, program.result_type) for name, program in variables.items())
         declared = _environment(version, policy.rules.param_kind is not None, types)
-        self.mutations = tuple(self._compiled(each, declared, variables) for each in (() if defect else policy.mutations))
+        takes_lists = version > _LAST_WITHOUT_LISTS
+        self.mutations = tuple(
+            self._compiled(each, declared, variables, takes_lists) for each in (() if defect else policy.mutations)
+        )
         self.binds_names = True
         self.reads_authorizer = self.reads_authorizer or any("authorizer" in each.roots for each in self.mutations)
 
-    def _compiled(self, mutation: Mutation, declared: Environment, variables: object) -> CompiledMutation:
+    def _compiled(self, mutation: Mutation, declared: Environment, variables: object, takes_lists: bool) -> CompiledMutation:
         assert isinstance(variables, dict)
         expression = _expression(mutation, declared)
         programs = [expression.program] if expression.program else []
         roots = reads_of(programs, variables).roots
         limits = Limits([(BUDGET, programs)], variables)
-        return CompiledMutation(mutation, expression, roots & (_ROOTS | {"authorizer"}), limits)
+        return CompiledMutation(mutation, expression, roots & (_ROOTS | {"authorizer"}), limits, takes_lists)
 
     @property
     def errors(self) -> tuple[CompiledExpression, ...]:

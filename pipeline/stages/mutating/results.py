@@ -34,8 +34,11 @@ class UnknownResultError(Exception):
     """A part of a result is not known, or what the API server makes of it is not. `str()` says which part."""
 
 
-def operations_of(result: Value, is_data: Callable[[Value], bool]) -> list[dict[str, Any]]:
-    """The operations of a JSONPatch expression; see configuration_of. Raises ResultError, PanicError and UnknownResultError."""
+def operations_of(result: Value, is_data: Callable[[Value], bool], takes_lists: bool = False) -> list[dict[str, Any]]:
+    """The operations of a JSONPatch expression; see configuration_of. `takes_lists`: a list of objects may be a value.
+
+    Raises ResultError, PanicError and UnknownResultError.
+    """
     found = []
     for item in result:
         if item.__class__ is CelUnknown:
@@ -49,7 +52,7 @@ def operations_of(result: Value, is_data: Callable[[Value], bool]) -> list[dict[
         if "value" in item:
             if item["value"].__class__ is Constructed:
                 _check_names(item["value"])
-            operation["value"] = _json(item["value"], is_data)
+            operation["value"] = _json(item["value"], is_data, takes_lists)
         found.append(operation)
     return found
 
@@ -119,7 +122,7 @@ def _native(value: Value, is_data: Callable[[Value], bool]) -> Any:
     raise UnknownResultError(f"a value of type {runtime_type(value)} in a configuration")
 
 
-def _json(value: Value, is_data: Callable[[Value], bool]) -> Any:
+def _json(value: Value, is_data: Callable[[Value], bool], takes_lists: bool) -> Any:
     """A value as protobuf's JSON: integers that a double cannot hold are text."""
     if value.__class__ is CelUnknown:
         raise UnknownResultError(", ".join(sorted(value.attributes)))
@@ -130,14 +133,14 @@ def _json(value: Value, is_data: Callable[[Value], bool]) -> Any:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, list):
-        if any(item.__class__ is Constructed for item in value):
+        if not takes_lists and any(item.__class__ is Constructed for item in value):
             raise PanicError("a list of objects as the value of a JSON patch")
-        return [_json(item, is_data) for item in value]
+        return [_json(item, is_data, takes_lists) for item in value]
     if value.__class__ is Constructed:
         return _plain({name: _field(item, is_data) for name, item in value.items()})
     if isinstance(value, dict):
-        return {name: _json(item, is_data) for name, item in value.items()}
-    return _json_of_other(value, is_data)
+        return {name: _json(item, is_data, takes_lists) for name, item in value.items()}
+    return _json_of_other(value, is_data, takes_lists)
 
 
 def _number(value: float) -> int | float:
@@ -146,7 +149,7 @@ def _number(value: float) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
-def _json_of_other(value: Value, is_data: Callable[[Value], bool]) -> Any:
+def _json_of_other(value: Value, is_data: Callable[[Value], bool], takes_lists: bool) -> Any:
     if value.__class__ is CelMap:
         key = next(each for each in value if not isinstance(each, str))
         kind = runtime_type(key).name
@@ -158,7 +161,7 @@ def _json_of_other(value: Value, is_data: Callable[[Value], bool]) -> Any:
     if isinstance(value, Duration):
         return duration_text(value)
     if isinstance(value, Optional):
-        return _json(value.value, is_data) if value.has_value else None
+        return _json(value.value, is_data, takes_lists) if value.has_value else None
     raise UnknownResultError(f"a value of type {runtime_type(value)} in a JSON patch")
 
 

@@ -33,8 +33,10 @@ def second_round(
     places = [(attempt, _place(chain, attempt)) for attempt in trace.attempts]
     has_second = any(attempt.round == 1 for attempt in trace.attempts)
     if passed is not True and not has_second:
-        # A refusal in the first round ends the request.
-        return Unknown("whether the first round ended") if passed is None and _changed(places, 0) else False
+        # A refusal in the first round ends the request, and a built-in plugin may refuse at the beginning of the second. A
+        # registered webhook that was called again would have left an annotation.
+        is_open = passed is None and _changed(places, 0) and not was_in_force
+        return Unknown("whether the first round ended") if is_open else False
     if any(place is None for attempt, place in places if attempt.mutated):
         return Unknown("a recorded webhook is not in the given configuration of its name, so that its order is unknown")
     first = [(attempt, place) for attempt, place in places if attempt.round == 0 and place is not None]

@@ -155,6 +155,17 @@ def test_an_outage_refuses_or_lets_pass(
     assert found.hits[0].system == "nodes", "the cluster's own parts come first"
 
 
+def test_an_outage_of_a_webhook_on_its_own_server(lake: Path, reader: LakeReader) -> None:
+    """T002-9: each matched write is refused, the others pass, and the pods of the server itself are among the refused ones."""
+    rules = configurations("Validating", hook("a", ["pods"]))
+    verdicts = run_of(lake, reader, rules)
+    loads(reader, verdicts, Window())
+    found = outage(reader, verdicts, rules, START, START + timedelta(hours=1))
+    assert (found.refused, found.unchecked) == (5, 0)
+    world = world_as_of(reader, "lab", START + timedelta(hours=1))
+    assert [(each.need, each.is_sure) for each in self_locks(Chain(rules), world)] == [("CREATE pods", True)]
+
+
 def test_an_outage_has_a_time_and_may_be_of_one_webhook(lake: Path, reader: LakeReader) -> None:
     rules = configurations("Validating", hook("a", ["pods"]), hook("b", ["configmaps"]))
     verdicts = run_of(lake, reader, rules)
