@@ -73,12 +73,12 @@ class Log:
         self.lines.append(recorded(f"id-{number:04}", START + number * self._step, verb, obj, **more))
 
 
-def take_in(lake: Path, events: Iterable[Mapping[str, Any]], log: str = "audit.jsonl") -> Path:
-    """Write events to a log file next to a lake, and ingest this file. Makes the lake if it does not exist."""
+def take_in(lake: Path, events: Iterable[Mapping[str, Any]], log: str = "audit.jsonl", cluster: str = "lab") -> Path:
+    """Write events of a cluster to a log file next to a lake, and ingest this file. Makes the lake if it does not exist."""
     path = lake.parent / log
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
     opened = Lake.create(lake)
-    ingest_files(opened, [path], "lab", received_ts=0.0)
+    ingest_files(opened, [path], cluster, received_ts=0.0)
     opened.close()
     return lake

@@ -19,7 +19,7 @@ from ..pages.errors import for_reader
 from ..pages.html import compile_templates
 from ..pages.routes import router as pages
 from ..published import published_url
-from ..routes import explain, jobs, policies, readiness, runs, views
+from ..routes import explain, fleets, jobs, policies, readiness, runs, views
 from ..routes.answers import PREFIX
 from ..routes.examples import explain_routes
 from ..settings import Settings, is_loopback
@@ -72,7 +72,7 @@ def create_query_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestIds)
     app.add_middleware(HeadAsGet)
     errors.install(app, for_reader)
-    for module in (views, explain, runs, readiness, policies, jobs):
+    for module in (views, explain, runs, readiness, fleets, policies, jobs):
         app.include_router(module.router, responses=errors.DESCRIBED)
     app.include_router(pages)
     app.add_api_route("/healthz", alive, include_in_schema=False)

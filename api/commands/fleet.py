@@ -25,7 +25,7 @@ from pipeline.readiness.judging import Judgement
 from pipeline.readiness.model import Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window
-from pipeline.report.fleet import FLEET_FORMATS, SIGNS, fleet_answer, fleet_format_of, ready_in
+from pipeline.report.fleet import FLEET_FORMATS, SIGNS, first_reason, fleet_answer, fleet_format_of, ready_in
 from pipeline.stages.registry import VALIDATING, stage_of
 
 from . import replay
@@ -200,14 +200,8 @@ def _sign(cell: FleetCell | None) -> str:
 def _apart(report: FleetReport) -> Iterator[Table]:
     if report.apart:
         columns = [Column("cluster"), Column("reason", "WHY", prose=True)]
-        rows = [[each.cluster, each.apart or _why(each.cells)] for each in report.apart]
+        rows = [[each.cluster, each.apart or first_reason(each.cells)] for each in report.apart]
         yield Table("apart", columns, rows, "Clusters that cannot be judged", style=VERDICT_STYLES[Status.INSUFFICIENT_EVIDENCE])
-
-
-def _why(cells: tuple[FleetCell, ...]) -> str:
-    """The first reason of the manifest with the most requests."""
-    best = max(cells, key=lambda cell: cell.requests_matched, default=None)
-    return best.reasons[0] if best is not None and best.reasons else "no manifest matched a request"
 
 
 def _differences(report: FleetReport) -> Iterator[Table]:

@@ -22,6 +22,7 @@ from pipeline.report.markup import coded, soft, user
 from pipeline.report.outcomes import next_step
 from pipeline.report.words import exemptions_title, policy_name, workload
 
+from ..ask.fleet_reads import has_fleets
 from ..printing.explained import grade_words
 from .explained import value_text
 from .manifest import source_lines
@@ -46,6 +47,8 @@ STATIC_TYPES = {
 }
 # The filters that a reader takes along from page to page.
 KEPT_EVERYWHERE = ("since", "until", "namespace", "cluster")
+_SECTIONS = (("/", "Policies"), ("/try", "Try a policy"), ("/violations", "Recorded"), ("/evidence", "Evidence"))
+_REFUSED = (401, 403)
 # Headings as our templates write them; those for screen readers only do not name a section of the page.
 _HEADING = re.compile(r'<h2 id="([^"]+?)(?:-title)?">(.*?)</h2>', re.DOTALL)
 _HIDDEN = re.compile(r'<a class="anchor".*?</a>', re.DOTALL)
@@ -75,9 +78,22 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     is_of_one = request.url.path.endswith("/request")
     names = [name for name in KEPT_EVERYWHERE if status == 200 and not (is_of_one and name == "cluster")]
     filters = {name: request.query_params.get(name) for name in names}
-    shared = {"path": request.url.path, "static": static_address, "now": datetime.now(UTC), "kept": partial(kept_address, filters)}
+    shared = {
+        "path": request.url.path,
+        "static": static_address,
+        "now": datetime.now(UTC),
+        "kept": partial(kept_address, filters),
+        "sections": sections_of(request, status),
+    }
     text = _environment().get_template(template).render(**shared, **values)
     return HTMLResponse(text, status, {**SECURITY_HEADERS, "Cache-Control": "no-store"})
+
+
+def sections_of(request: Request, status: int) -> list[tuple[str, str]]:
+    """The links of the navigation, as (path, name). A stranger who was refused does not learn whether the lake has a fleet."""
+    asker = getattr(request.app.state, "asker", None)
+    is_fleet = status not in _REFUSED and asker is not None and has_fleets(asker)
+    return [*_SECTIONS, *([("/fleets", "Fleet")] if is_fleet else [])]
 
 
 def kept_address(filters: Mapping[str, object], path: str, **values: object) -> str:

@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from ingest.errors import HindcastError, InputError
 from pipeline.stages.registry import STAGES
 
-from ..ask import run_reads
+from ..ask import fleet_reads, run_reads
 from ..ask.asking import Asker
 from ..ask.kept import report_of
 from ..ask.questions import Names
@@ -26,7 +26,7 @@ from ..ask.waiting import PAGE_SECONDS, in_time
 from ..errors import BusyError, NotFoundError, classify
 from ..work.explanations import Explanations
 from ..work.jobs import Jobs, Order, State
-from . import evidence, of_stage, overview
+from . import evidence, fleet, of_stage, overview
 from .cost import cost_view
 from .errors import error_page
 from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
@@ -336,6 +336,27 @@ async def show_evidence(request: Request, asker: Asking, selection: Selected, as
     if asked.form:
         return file_of(view.tables, asked)
     return page(request, "evidence.html.j2", section="/evidence", view=view, selection=selection, choices=await choices(asker, ()))
+
+
+@router.get("/fleets")
+async def show_fleets(request: Request, asker: Asking, asked: Asks) -> Response:
+    """List the kept reports on the fleet."""
+    found = fleet.fleets_table(await asyncio.to_thread(fleet_reads.fleets, asker.lake), asked)
+    if asked.form:
+        return file_of({found.name: found}, asked)
+    clusters = await asyncio.to_thread(fleet_reads.lake_clusters, asker)
+    return page(request, "fleets.html.j2", section="/fleets", fleets=found, clusters=clusters)
+
+
+@router.get("/fleets/{fleet_id}")
+async def show_fleet(request: Request, asker: Asking, asked: Asks, fleet_id: str) -> Response:
+    """Show one report: which manifest is ready in which cluster, and where to begin."""
+    report = await asyncio.to_thread(fleet_reads.fleet, asker.lake, fleet_id)
+    runs = await asyncio.to_thread(fleet_reads.kept_runs, asker.lake, report)
+    found = fleet.fleet_view(report, runs, asked)
+    if asked.form:
+        return file_of(found["tables"], asked)
+    return page(request, "fleet.html.j2", section="/fleets", **found)
 
 
 @router.get("/try")

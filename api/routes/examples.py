@@ -23,7 +23,10 @@ def explain_routes(schema: dict[str, Any]) -> None:
 
 @cache
 def examples() -> dict[str, Any]:
-    """The examples by method and path, taken from the demonstration's lake: JSON values, or texts of other media types."""
+    """The examples by method and path: JSON values, or texts of other media types.
+
+    Those of a fleet are taken from a made-up one, all others from the demonstration's lake.
+    """
     found: dict[str, Any] = json.loads((files("api.routes") / "examples.json").read_text(encoding="utf-8"))
     return found
 

@@ -65,6 +65,11 @@ class FleetStore:
         except (OSError, msgspec.DecodeError):
             return None
 
+    @property
+    def has_reports(self) -> bool:
+        """Whether any question has a report."""
+        return next(self._folder.glob(f"*/{_REPORT}"), None) is not None
+
     def reports(self) -> Iterator[FleetReport]:
         """The last report of every question, the newest first."""
         files = sorted(self._folder.glob(f"*/{_REPORT}"), key=lambda path: path.stat().st_mtime_ns, reverse=True)

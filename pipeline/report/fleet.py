@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -93,6 +93,12 @@ def matrix(report: FleetReport) -> list[tuple[FleetCluster, list[FleetCell | Non
         cells = {(cell.policy, cell.binding, cell.stage): cell for cell in cluster.cells}
         rows.append((cluster, [cells.get(key) for key in keys]))
     return rows
+
+
+def first_reason(cells: Sequence[FleetCell]) -> str:
+    """Why no manifest could be judged: the first reason of the manifest with the most requests."""
+    best = max(cells, key=lambda cell: cell.requests_matched, default=None)
+    return best.reasons[0] if best is not None and best.reasons else "no manifest matched a request"
 
 
 def _words(cell: FleetCell) -> str:

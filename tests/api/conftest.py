@@ -16,6 +16,7 @@ from ingest.sources.files import ingest_files
 from pipeline.admission.policies import load_policy_set
 from pipeline.replay import plan_replay, plan_replay_from_log, run_replay
 from queries import open_lake
+from tests.made_up_fleet import keep_made_up_fleet
 from tests.querying import QueryClient
 from tests.sharing import shared_lake
 from tests.walking import Pages, main
@@ -70,7 +71,10 @@ def hostile_events() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def replayed_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with two replays of given policies and one of what was bound. Tests may add replays, and nothing else."""
+    """A lake with two replays of given policies, one of what was bound, and a report on a fleet.
+
+    Tests may add replays, and nothing else.
+    """
 
     def make(path: Path) -> None:
         shutil.copytree(demo_lake, path)
@@ -85,6 +89,7 @@ def replayed_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         reader.close()
         for plan in plans:
             run_replay(plan, path)
+        keep_made_up_fleet(path, plans[0].run_id, MARKUP)
 
     return shared_lake(tmp_path_factory, "replayed", make)
 

@@ -138,6 +138,8 @@ def site(origin: str, browser: Browser) -> Site:
     browser.open(f"{origin}/violations")
     row = "[...document.querySelectorAll('tbody tr')].find(row => /update/.test(row.cells[0].textContent))"
     update = browser.ask(f"{row}.querySelector('a').getAttribute('href')")
+    browser.open(f"{origin}/fleets")
+    fleet = browser.ask("document.querySelector('tbody a').getAttribute('href')")
     paths = {
         "overview": "/",
         "policy": policy,
@@ -149,6 +151,8 @@ def site(origin: str, browser: Browser) -> Site:
         "recorded": "/violations?kind=denials",
         "try": "/try",
         "evidence": "/evidence",
+        "fleets": "/fleets",
+        "fleet": fleet,
         "not-found": "/runs/0123456789abcdef",
     }
     return Site(origin, paths)
@@ -165,6 +169,8 @@ PAGES = (
     "recorded",
     "try",
     "evidence",
+    "fleets",
+    "fleet",
     "not-found",
 )
 
