@@ -50,7 +50,13 @@ _DECISIONS: Mapping[str, str] = {
     "unknown": "unknown",
     "admit": "admits",
     "nomatch": "does not match",
+    "called": "would be called",
+    "unreached": "matches, but the request ended before it",
+    "changed": "changes the object",
+    "unchanged": "leaves the object as it is",
 }
+# The things that a stage judges by.
+_THINGS: Mapping[str, str] = {"validating": "Policies", "webhooks": "Webhooks", "mutating": "Mutating policies"}
 
 
 def grade_words(grade: str) -> str:
@@ -77,12 +83,12 @@ def as_text(found: Explanation, width: int, *, whole: bool = False) -> str:
     paper = _Paper(max(width, WIDTH_MIN))
     _request(paper, found)
     matched = [entry for entry in found.policies if entry.decision != "nomatch"]
-    against = [entry for entry in matched if entry.decision != "admit"]
+    against = [entry for entry in matched if entry.decision not in ("admit", "unchanged")]
     shown = matched if whole or len(matched) == 1 or not against else against
     for entry in shown:
-        _policy(paper, entry)
+        _policy(paper, entry, found.stage)
     _admitting(paper, [entry for entry in matched if entry not in shown])
-    _not_matched(paper, [entry for entry in found.policies if entry.decision == "nomatch"])
+    _not_matched(paper, [entry for entry in found.policies if entry.decision == "nomatch"], found.stage)
     fields = {field for entry in shown for field in entry.fields}
     # A field that decided in one version of the object is shown in the other, too.
     fields |= {f"oldObject.{field.removeprefix('object.')}" for field in fields if field.startswith("object.")}
@@ -138,17 +144,20 @@ def _request(paper: _Paper, found: Explanation) -> None:
         paper.fact("pass", f"{found.pass_index + 1} of {found.passes}: the request concerned several objects")
 
 
-def _policy(paper: _Paper, entry: ExplainedPolicy) -> None:
-    binding = f", binding {entry.binding}" if entry.binding else ""
+def _policy(paper: _Paper, entry: ExplainedPolicy, stage: str) -> None:
+    binding = f", {_bound(stage)} {entry.binding}" if entry.binding else ""
     actions = f" ({', '.join(entry.actions)})" if entry.actions else ""
     word = _DECISIONS.get(entry.effect if entry.decision == "error" else entry.decision, entry.decision)
     if entry.decision == "error":
-        word += ", because it fails and failurePolicy decides"
-    paper.heading(f"{entry.policy}{binding}: {word}{actions}")
+        word = _word_of_error(entry, word, stage)
+    name = "all mutating policies together" if (stage, entry.policy) == ("mutating", stage) else entry.policy
+    paper.heading(f"{name}{binding}: {word}{actions}")
     if entry.message:
         paper.words(entry.message, 2, "says        ")
-    if entry.why and entry.decision != "unknown":
+    if entry.why and entry.decision not in ("unknown", "unreached"):
         paper.fact("why", entry.why)
+    for fact in entry.facts:
+        paper.fact(fact.name, fact.text)
     decided = [each for each in entry.validations if each.decision not in ("admit", "")]
     shown = decided or [*entry.conditions, *entry.validations]
     for each in (*shown, *_variables_of(entry, shown)):
@@ -165,6 +174,18 @@ def _policy(paper: _Paper, entry: ExplainedPolicy) -> None:
         _piece(paper, entry.param, set(), whole=True, indent=2)
 
 
+def _word_of_error(entry: ExplainedPolicy, word: str, stage: str) -> str:
+    if (stage, entry.policy) == ("mutating", stage):
+        return "refuse the request"
+    if entry.why == "not covered by failurePolicy":
+        return "ends the request, whatever failurePolicy says"
+    return f"{word}, because it fails and failurePolicy decides"
+
+
+def _bound(stage: str) -> str:
+    return "webhook" if stage == "webhooks" else "binding"
+
+
 def _variables_of(entry: ExplainedPolicy, shown: Sequence[ExplainedExpression]) -> list[ExplainedExpression]:
     """The variables that some expressions read, in their order."""
     text = " ".join(each.expression for each in shown)
@@ -175,9 +196,10 @@ def _expression(paper: _Paper, each: ExplainedExpression) -> None:
     paper.words(each.field, 2)
     # The lines of a long expression are joined, and their indentation goes.
     paper.words(re.sub(r"\s*\n\s*", " ", each.expression), 4)
-    if each.field.startswith("variables.") or not any(part.expression == each.expression for part in each.parts):
-        paper.words(f"is {_value(each.state, each.value)}", 6)
-    if each.field.startswith("variables.") and each.state == "value":
+    is_made = each.field.startswith(("variables.", "mutations["))  # its value says more than its parts
+    if is_made or not any(part.expression == each.expression for part in each.parts):
+        paper.words(f"is {_value(each.state, each.value, is_made)}", 6)
+    if is_made and each.state == "value":
         return
     for part in each.parts:
         _part(paper, part)
@@ -194,13 +216,13 @@ def _operand(paper: _Paper, operand: Operand) -> None:
     paper.words(f"{operand.expression} = {_value(operand.state, operand.value)}", 8)
 
 
-def _value(state: str, value: Any) -> str:
+def _value(state: str, value: Any, is_long: bool = False) -> str:
     if state == "unknown":
         return state  # the reason is printed once, below
     if state == "error":
         return f"an error: {value}"
     text = json.dumps(value, ensure_ascii=False)
-    room = _TEXT_MAX if isinstance(value, str) else _VALUE_MAX
+    room = _TEXT_MAX if is_long or isinstance(value, str) else _VALUE_MAX
     return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
@@ -218,12 +240,12 @@ def _admitting(paper: _Paper, entries: Sequence[ExplainedPolicy]) -> None:
         paper.heading(f"Policies that admit it: {', '.join(dict.fromkeys(names))} (--policy NAME or -o wide explains them)")
 
 
-def _not_matched(paper: _Paper, entries: Sequence[ExplainedPolicy]) -> None:
+def _not_matched(paper: _Paper, entries: Sequence[ExplainedPolicy], stage: str) -> None:
     if not entries:
         return
-    paper.heading("Policies that do not match")
+    paper.heading(f"{_THINGS.get(stage, 'Policies')} that do not match")
     for entry in entries[:_NOT_MATCHED_MAX]:
-        binding = f", binding {entry.binding}" if entry.binding and entry.binding != entry.policy else ""
+        binding = f", {_bound(stage)} {entry.binding}" if entry.binding and entry.binding != entry.policy else ""
         paper.words(f"{entry.policy}{binding}: {entry.why or 'no rule is for this request'}", 2)
         for each in entry.conditions:
             if each.decision != "true" and len(entries) <= _TRACED_MAX:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from ingest.errors import EvidenceError, InputError
 from pipeline.authorization import OtherAuthorizers
@@ -49,6 +50,29 @@ def explain_one(
             hint = each.remedy or "no policy can be asked about it"
             raise EvidenceError(f"request {wanted.audit_id} was not replayed: {each.reason}", hint)
     _check_names(reader, cluster, wanted, asked, made)
+    return made
+
+
+# Explains one request at a time, by cluster, audit ID and moment.
+OfStage: TypeAlias = Callable[[str, str, datetime], Sequence[Explanation | NotExplained]]
+
+
+def explain_stage(reader: LakeReader, wanted: Wanted, names: frozenset[str], explain: OfStage) -> list[Explanation]:
+    """The explanation of one request by a stage other than that of validating policies; raises as `explain_one` does."""
+    cluster, moment = _request(reader, wanted)
+    found = explain(cluster, wanted.audit_id, moment)
+    for each in found:
+        if isinstance(each, NotExplained):
+            raise EvidenceError(f"request {wanted.audit_id} was not replayed: {each.reason}", each.remedy)
+    made = [each for each in found if isinstance(each, Explanation)]
+    if not made:
+        raise EvidenceError(f"request {wanted.audit_id} was not replayed: it ended before this stage, or had nothing for it")
+    if not any(each.policies for each in made):
+        if names:
+            raise InputError(
+                f"policy: {', '.join(sorted(names))} is not among those of this stage", "leave out --policy to see all"
+            )
+        raise EvidenceError("the log shows none of this stage at the time of the request", "give them with -f")
     return made
 
 

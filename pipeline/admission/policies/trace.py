@@ -103,6 +103,24 @@ def trace_request(
     return [trace for trace in traces if trace is not None]
 
 
+def trace_expressions(
+    case: Case, named: Mapping[str, CompiledExpression], roots: frozenset[str], view: View = View.PLAIN
+) -> tuple[tuple[TracedExpression, ...], tuple[TracedExpression, ...]]:
+    """Some expressions of one evaluation, by their places in a policy, and the variables that they read."""
+    try:
+        tracer = _Tracer(case.policy, case.step(roots, None, view, has_authorizer=True))
+    except NamespaceNotFoundError:
+        return (), ()
+    found = tuple(tracer.expression(field, each) for field, each in named.items())
+    return found, tuple(tracer.variables(named.values()))
+
+
+def trace_conditions(case: Case) -> tuple[tuple[TracedExpression, ...], tuple[TracedExpression, ...]]:
+    """The match conditions of one evaluation, and the variables that they read."""
+    named = {f"matchConditions[{each.name}]": each for each in case.policy.match_conditions}
+    return trace_expressions(case, named, case.policy.condition_roots, View.CONDITIONS)
+
+
 def _trace(due: Due, inputs: Inputs) -> Trace | None:
     case, policy = Case(due.policy, inputs, due.match, due.value), due.policy
     try:

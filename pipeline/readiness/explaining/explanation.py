@@ -66,8 +66,16 @@ class ExplainedExpression:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A step of a decision, in words: `name` is a rule, a selector, a round or what the log says."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainedPolicy:
-    """The verdict of one policy, binding and param on the request.
+    """The verdict of one policy, binding and param on the request. For a webhook these are its configuration and its name.
 
     `decision` is that of the verdict table, and `nomatch` if the policy does not match the request; then `why` names the rule, the
     selector or the condition. `effect` is the decision after failurePolicy; `rejects` says whether the client gets the rejection.
@@ -90,6 +98,7 @@ class ExplainedPolicy:
     fields: tuple[str, ...] = ()
     missing: tuple[UnknownReason, ...] = ()
     nearest: str = ""
+    facts: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,7 @@ class Explanation:
     answer: str
     pieces: tuple[Piece, ...]
     policies: tuple[ExplainedPolicy, ...]
+    stage: str = "validating"
 
     def piece(self, name: str) -> Piece | None:
         """The input of this name."""

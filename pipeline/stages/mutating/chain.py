@@ -22,7 +22,7 @@ from ...request import AdmissionRequest, Evidence, Known, Object, Unknown
 from ...world import World
 from .applying import Refusal
 from .compiled import compile_mutating
-from .invocation import Invocation, Key, Outcome
+from .invocation import Invocation, Key, Noticed, Outcome
 from .kinds import Kinds
 from .model import MutatingRules
 from .turn import Turn
@@ -59,7 +59,7 @@ Between: TypeAlias = Callable[[int, Object], Object | Unknown]
 
 @dataclass
 class Run:
-    """One walk of one request through the rounds of a chain."""
+    """One walk of one request through the rounds of a chain. `notice` gets each step, for an explanation."""
 
     chain: Chain
     request: AdmissionRequest
@@ -67,6 +67,7 @@ class Run:
     authorize: AuthorizeUser | None = None
     order: Sequence[Key] = ()
     between: Between | None = None
+    notice: Callable[[Noticed], None] | None = None
     invocations: list[Invocation] = field(default_factory=list)
     object: Evidence[Object | None] = field(init=False)
     previous: set[Key] = field(default_factory=set)  # IfNeeded policies that ran, and that a later change calls again
@@ -110,6 +111,11 @@ class Run:
         for prepared in self.chain.set.prepared(request, self.world):
             turn.meet(prepared)
         turn.run()
+
+    def note(self, step: Noticed) -> None:
+        """Tell a step to whoever wants to explain it."""
+        if self.notice is not None:
+            self.notice(step)
 
     def call_again(self) -> None:
         """Let the next round run the policies with IfNeeded that ran so far: the object changed after them."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ...admission.policies.evaluate import Case
 from ...admission.policies.model import FailurePolicy
 from ...request import Evidence, Grade, Object
-from .applying import Refusal
+from .applying import Applied, Failed, Refusal, Undecided
 
 Key: TypeAlias = tuple[str, str | None, str | None, str | None]  # policy, binding, namespace and name of the param
 
@@ -51,3 +52,17 @@ class Outcome:
     refusal: Refusal | None
     invocations: tuple[Invocation, ...]
     rounds: tuple[Object, ...] = ()
+
+
+class Noticed(NamedTuple):
+    """One step of a policy, binding and param: its match conditions, or one mutation with its result.
+
+    `case` has the values that its expressions see, and `before` is the object of a mutation.
+    """
+
+    key: Key
+    round: int
+    case: Case
+    mutation: int | None = None
+    before: Object | None = None
+    result: Applied | Failed | Undecided | Refusal | None = None

@@ -19,7 +19,7 @@ from ...matching import Conversion
 from ...request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Known, Object, Unknown
 from .applying import Applied, Failed, Refusal, Undecided, mutate
 from .compiled import CompiledMutating
-from .invocation import Invocation, Key, Ran
+from .invocation import Invocation, Key, Noticed, Ran
 from .kinds import KnownKind
 from .model import ReinvocationPolicy
 
@@ -96,6 +96,7 @@ class Turn:
         copy = self._copy_of(due)
         current = self._copies[copy]
         case = self._case(due, current)
+        self._run.note(Noticed(key, self._number, case))
         found = match_conditions(case) if policy.match_conditions else None
         if policy.defect:
             self._unknown(key, copy, policy.defect)
@@ -123,8 +124,10 @@ class Turn:
             self._unknown(key, copy, kind.reason)
             return None
         current, errors, dirty = before.value, [], False
-        for mutation in policy.mutations:
-            result = mutate(self._case(due, replace(before, value=current)), mutation, current, kind, request)
+        for index, mutation in enumerate(policy.mutations):
+            case = self._case(due, replace(before, value=current))
+            result = mutate(case, mutation, current, kind, request)
+            self._run.note(Noticed(key, self._number, case, index, current, result))
             match result:
                 case Refusal():
                     self._note(key, Ran.ERROR, "not covered by failurePolicy", (result.message or "",), before.value)

@@ -85,9 +85,15 @@ class Walk:
         chains: Chains[Chain] | None = None,
         version: tuple[int, int] = (1, 36),
         others: Mapping[str, OtherAuthorizers] | None = None,
+        *,
+        reads_all: bool = False,
     ) -> None:
-        """Without `chains` requests meet the policies that the log shows in force."""
+        """Without `chains` requests meet the policies that the log shows in force.
+
+        `reads_all`: judge also requests that no policy is for.
+        """
         self._reader = reader
+        self._reads_all = reads_all
         self.window = window
         given = () if chains is None else [policy.policy.param_kind for chain in chains.every for policy in chain.policies]
         looked_up = [kind for kind in given if kind is not None]
@@ -111,7 +117,7 @@ class Walk:
         policies = [chain.set for chain in self.chains.every]
         for row in rows:
             item = RequestClass(**row)
-            if any(each.candidates(target) for each in policies for target in item.targets()):
+            if self._reads_all or any(each.candidates(target) for each in policies for target in item.targets()):
                 self.classes.append(item)
             else:
                 why = "no mutating policy is for this resource and operation"

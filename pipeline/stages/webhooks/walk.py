@@ -18,6 +18,7 @@ from queries import LakeReader
 from queries.reach import Answer, Answered, Reach, reach_of
 from queries.reach_rules import DECISION, FAILURE
 
+from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.model import ParamKind
 from ...admission.policies.verdict import INSUFFICIENT
 from ...authorization import OtherAuthorizers, RecordedRbac
@@ -47,7 +48,7 @@ from .recorded import CONFIGURATION_DELAY, KINDS, RecordedChains
 from .sql import statement
 from .trace import Trace, trace_of
 
-Passes: TypeAlias = list[tuple[int, Trace, Sequence[Call]]]
+Passes: TypeAlias = list[tuple[int, AdmissionRequest | Unknown, Trace, Sequence[Call]]]
 _UNREAD: Passes = []
 _API_SERVICE = ParamKind("apiregistration.k8s.io/v1", "APIService")
 _NOT_READ: Unknown = Unknown("no webhook reads it")
@@ -67,7 +68,7 @@ class Plain(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """One pass of one request with the calls that it meets."""
+    """One pass of one request with the calls that it meets. `request` is that of validating admission, or why it is not known."""
 
     cluster: str
     audit_id: str
@@ -77,6 +78,7 @@ class Pass(NamedTuple):
     event: Event
     trace: Trace
     calls: Sequence[Call]
+    request: AdmissionRequest | Unknown
 
 
 class Walk:
@@ -89,9 +91,15 @@ class Walk:
         chains: Chains[Chain] | None = None,
         version: tuple[int, int] = (1, 36),
         others: Mapping[str, OtherAuthorizers] | None = None,
+        *,
+        reads_all: bool = False,
     ) -> None:
-        """Without `chains` requests meet the webhooks that the log shows in force."""
+        """Without `chains` requests meet the webhooks that the log shows in force.
+
+        `reads_all`: read each request of the window with its record, also one that no webhook is for.
+        """
         self._reader = reader
+        self._reads_all = reads_all
         self.window = window
         self._history: LogHistory = load_history(reader, (*KINDS, _API_SERVICE), window)
         self._in_force = RecordedChains(self._history, version)
@@ -115,13 +123,14 @@ class Walk:
         for row in self._reader.arrow(statement("classes")).to_pylist():
             item = RequestClass(**row)
             hooks = [hook for target in item.targets() for chain in self.chains.every for hook in chain.candidates(target)]
-            if not hooks:
+            if not hooks and not self._reads_all:
                 why = "no webhook is for this resource and operation"
                 self.excluded[why] = self.excluded.get(why, 0) + item.requests
                 continue
             self.classes.append(item)
             by_record = (
-                any(hook.reads_record(target) for hook in hooks for target in item.targets())
+                self._reads_all
+                or any(hook.reads_record(target) for hook in hooks for target in item.targets())
                 or item.verb == "deletecollection"
                 or item.refused
                 or item.api_group not in BUILT_IN_GROUPS
@@ -146,6 +155,10 @@ class Walk:
         """The objects that webhooks look up, as of a moment."""
         return self._worlds.at(cluster, ts)
 
+    def authorizer(self, cluster: str, ts: datetime) -> AuthorizeUser:
+        """The answers of the authorizers, as of a moment."""
+        return partial(self._rbac.authorize, cluster, ts)
+
     def plain(self) -> Iterator[Plain]:
         """The questions of the table `webhooks_questions`, with the calls that each of their requests meets.
 
@@ -168,9 +181,9 @@ class Walk:
         earlier = partial(EarlierVersions, self, history=self._history)
         for _, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
             judge: Callable[[], Passes] = partial(self._passes, event, versions)
-            for number, trace, calls in on_fresh_stack(judge, _UNREAD):
-                if calls:
-                    yield Pass(event.cluster, event.audit_id, event.ts, event.stage_ts, number, event, trace, calls)
+            for number, request, trace, calls in on_fresh_stack(judge, _UNREAD):
+                if calls or self._reads_all:
+                    yield Pass(event.cluster, event.audit_id, event.ts, event.stage_ts, number, event, trace, calls, request)
 
     def _passes(self, event: Event, versions: LogVersions) -> Passes:
         try:
@@ -178,12 +191,13 @@ class Walk:
             trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
             reach = self._reach(event, trace, versions)
             if isinstance(found, NotReplayed):
-                return [(0, trace, self._unknown(event, found, reach))]
-            return [(each.pass_index, trace, self._calls(each, event, trace, reach)) for each in found]
+                return [(0, Unknown(found.reason), trace, self._unknown(event, found, reach))]
+            return [(each.pass_index, each, trace, self._calls(each, event, trace, reach)) for each in found]
         except (AttributeError, TypeError, KeyError, IndexError, ValueError):
             if not (problem := unfit_body(event)):
                 raise
-            return [(0, Trace(), self._unknown(event, NotReplayed(problem, Admission.UNKNOWN), reach_of_event(event)))]
+            unfit = NotReplayed(problem, Admission.UNKNOWN)
+            return [(0, Unknown(problem), Trace(), self._unknown(event, unfit, reach_of_event(event)))]
 
     def _reach(self, event: Event, trace: Trace, versions: LogVersions) -> Reach:
         if event.code >= 400:
@@ -231,7 +245,7 @@ class Walk:
         if isinstance(chains, Unknown):
             return ()
         world = self._worlds.at(request.cluster, request.ts)
-        authorize = partial(self._rbac.authorize, request.cluster, request.ts)
+        authorize = self.authorizer(request.cluster, request.ts)
         remembered = self._remembered.setdefault(id(world), {})  # the worlds stay
         found = [calls_of(chain, subject, world, authorize, remembered) for chain in chains]
         return found[0] if len(found) == 1 else _agreed(found)
