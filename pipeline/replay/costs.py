@@ -65,6 +65,10 @@ class _Costed:
         rows = self._policies.evaluate_alike(request, world, authorize)
         return None if rows is None else _Rows(rows, self._costs(request, world, authorize))
 
+    def apart(self) -> Sequence[Policies]:
+        """See Policies. The costs are those of all policies together."""
+        return (self,)
+
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
         return _Rows(self._policies.evaluate(request, world, authorize, event), self._costs(request, world, authorize))

@@ -60,6 +60,10 @@ class Policies(Protocol):
         """
         ...
 
+    def apart(self) -> Sequence[Policies]:
+        """The same policies one by one, in order; only itself where they cannot be taken apart."""
+        ...
+
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """The verdicts of the policies that the request met. `authorize` answers their checks of the authorizer.
 
@@ -81,6 +85,11 @@ class GivenPolicies:
     def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
         """See Policies."""
         return evaluate_request(self.considered, request, world, authorize)
+
+    def apart(self) -> Sequence[Policies]:
+        """See Policies."""
+        every = self.considered
+        return [GivenPolicies(CompiledSet([entry], every.given, every.memory)) for entry in every.entries]
 
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
@@ -145,6 +154,10 @@ class RecordedPolicies:
             return None
         found = evaluate_request(in_force.together, request, world, authorize)
         return None if needs_answer(found) else found
+
+    def apart(self) -> Sequence[Policies]:
+        """See Policies."""
+        return (self,)
 
     def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""

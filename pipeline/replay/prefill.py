@@ -99,7 +99,7 @@ def _plan(reader: LakeReader) -> ReplayPlan:
             if row["is_final"] and name.api_version and name.verb in _VERBS and name.subresource in _SUBRESOURCES:
                 requests[name] += row["requests"]
     classes = tuple(
-        RequestClass(*name, operation="", is_namespaced=False, refused=False, requests=count)
+        RequestClass(*name, "", is_namespaced=False, refused=False, requests=count, reads_old_object=name.subresource == "scale")
         for name, count in sorted(requests.items())
         if name.resource not in _SELDOM_JUDGED
     )
@@ -121,8 +121,11 @@ def _replayer(plan: ReplayPlan, reader: LakeReader) -> Replayer:
 
 
 def _lane(name: LaneName) -> Lane | None:
-    """The lane of a class, with the fields that most policies read. Namespaces have none: see lane_of."""
-    if name.resource == "namespaces" or (name.verb == "create" and name.subresource):
+    """The lane of a class, with the fields that most policies read. Namespaces have none: see lane_of.
+
+    A policy for a scale compares it with the one before, so that the history of its object is kept.
+    """
+    if name.resource == "namespaces" or name.subresource == "scale" or (name.verb == "create" and name.subresource):
         return None
     return Lane(name, ReadSet(_usual_reads(name.resource)), False)
 

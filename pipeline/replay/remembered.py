@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from ..admission.policies.verdict import Decision, PolicyVerdict
 from ..authorization import RecordedRbac
+from ..cel.projection import decode
 from ..derived.inputs import NAME
 from ..history.fitness import is_fit
 from ..request import Object
-from .alike import alike_rows
+from .alike import Alike, alike_rows, alike_together
 from .collector import Collector
 from .kept_inputs import InputKeeper
-from .lanes import Key, Lane, Parted
+from .lanes import Key, Lane, Parted, lane_of
 from .past import rows_of
 from .policies import Policies
 from .worlds import Worlds
@@ -53,6 +55,7 @@ class Remembered:
     ) -> None:
         """`lanes` are those of the classes of requests by number. Without `judges`, requests are only kept."""
         self._policies = policies
+        self._apart = policies.apart()
         self.lanes = lanes
         self._judges = judges
         self._worlds = worlds
@@ -129,27 +132,54 @@ class Remembered:
     def take_kept(self, number: int, inputs: pa.Table, builder: Collector) -> bool:
         """Add the verdicts of kept inputs of a lane, whose rows are numbered from 0; false if the general path must find some.
 
-        `inputs` has columns of INPUTS: those that the lane reads among them.
+        `inputs` has columns of INPUTS: those that the lane reads among them. Each policy judges the requests that differ in what it
+        reads itself: the policies together read more, and fewer requests are alike in all of it.
         """
         lane = self.lanes[number]
         assert lane is not None
         columns: dict[str, Any] = {name: inputs.column(name).combine_chunks() for name in inputs.column_names}
+        epochs = self._worlds.epochs_in(lane.name.cluster, columns["ts"])
+        found: list[Alike[Verdicts]] = []
+        for policies in self._apart:
+            own = lane if policies is self._policies else lane_of(lane.name, policies.considered)
+            if own is None:
+                continue  # none of its rules is for these requests
+            judged = self._judged(policies, own, columns, epochs)
+            if judged is None:
+                return False
+            found.append(judged)
+        has_errors = any(map(_has_errors, chain.from_iterable(each.values for each in found)))
+        if has_errors and not self._are_fit(lane, columns["object"]):
+            return False
+        if len(found) == 1:
+            builder.add_alike(*found[0])
+        else:
+            together = alike_together(found)
+            builder.add_alike(together.numbers, [list(chain.from_iterable(each)) for each in together.values])
+        return True
+
+    def _judged(self, policies: Policies, lane: Lane, columns: Mapping[str, Any], epochs: pa.Array[Any]) -> Alike[Verdicts] | None:
+        """The verdicts of some policies on kept inputs, of which they read what their lane reads; None as for `take_kept`."""
         values, places = self._read_parts(lane, columns["object"].dictionary.to_pylist())
         objects: pa.Array[Any] = pa.array(places, pa.int32()).take(columns["object"].indices)
-        epochs = self._worlds.epochs_in(lane.name.cluster, columns["ts"])
-        read = [columns[name] for name in ("is_created", "namespace", *self.columns_of(number))]
-        alike = alike_rows([objects, *read, epochs])
-        found: list[Verdicts] = []
-        chosen = inputs.drop_columns(["object"]).take(alike.first)
+        names = [name for name in ("is_created", "namespace", *lane.columns, NAME) if name in columns]
+        alike = alike_rows([objects, *(columns[name] for name in names if name != NAME or lane.reads_name), epochs])
+        first = {name: column.take(alike.first) for name, column in columns.items() if name != "object"}
         at_first: list[Any] = objects.take(alike.first).to_pylist()
-        for at, record in zip(at_first, rows_of(chosen), strict=True):
-            its_row = {**_NOT_READ, **record, "class": number, "code": 201 if record["is_created"] else 200}
-            verdicts = self._find(Parted(values[at], record.get(NAME)).joined(), its_row)
+        found: list[Verdicts] = []
+        for at, record in zip(at_first, rows_of(pa.RecordBatch.from_pydict(first)), strict=True):
+            its_row = {**_NOT_READ, **record, "code": 201 if record["is_created"] else 200}
+            value = Parted(values[at], record.get(NAME) if lane.reads_name else None).joined()
+            verdicts = self._verdicts_of(policies, lane, value, its_row)
             if verdicts is None:
-                return False
+                return None
             found.append(verdicts)
-        builder.add_alike(alike.numbers, found)
-        return True
+        return Alike(alike.numbers, found)
+
+    def _are_fit(self, lane: Lane, objects: Any) -> bool:
+        """Whether all that policies read of some objects has the types that Kubernetes requires."""
+        values, _ = self._read_parts(lane, objects.dictionary.to_pylist())
+        return all(is_fit(decode(value)) for value in values)
 
     def _read_parts(self, lane: Lane, texts: Iterable[str]) -> tuple[list[bytes], list[int]]:
         """The distinct values, as JSON, of the fields that a lane reads, and the place of each text among them.
@@ -164,19 +194,24 @@ class Remembered:
         """The verdicts of a request in its lane; None if the general path may know more."""
         lane = self.lanes[row["class"]]
         assert lane is not None
+        verdicts = self._verdicts_of(self._policies, lane, value, row)
+        return None if verdicts is None or (_has_errors(verdicts) and not is_fit(value)) else verdicts
+
+    def _verdicts_of(self, policies: Policies, lane: Lane, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
         request = lane.request(value, row)
         world = self._worlds.at(request.cluster, request.ts)
         authorize = partial(self._rbac.authorize, request.cluster, request.ts)
         try:
-            verdicts = self._policies.evaluate_alike(request, world, authorize)
+            verdicts = policies.evaluate_alike(request, world, authorize)
         except RecursionError:
             return None
-        if verdicts is None:
-            return None
-        decisions = {verdict.decision for verdict in verdicts}
-        if (Decision.ERROR in decisions or any(verdict.is_defect for verdict in verdicts)) and not is_fit(value):
-            return None
-        return None if Decision.UNKNOWN in decisions and lane.may_know_more(request) else verdicts
+        if verdicts is None or not lane.may_know_more(request):
+            return verdicts
+        return None if any(verdict.decision is Decision.UNKNOWN for verdict in verdicts) else verdicts
+
+
+def _has_errors(verdicts: Verdicts) -> bool:
+    return any(verdict.decision is Decision.ERROR or verdict.is_defect for verdict in verdicts)
 
 
 def _hashable(value: Any) -> Any:
