@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.replay.alike import alike_rows
+from pipeline.replay.alike import Alike, alike_rows, alike_together
 
 ROWS = st.lists(
     st.tuples(
@@ -29,3 +29,15 @@ def test_groups_are_those_of_equal_tuples(rows: list[tuple[Any, ...]]) -> None:
     distinct = list(dict.fromkeys(plain))
     assert found.numbers.to_pylist() == [distinct.index(row) for row in plain]
     assert found.first.to_pylist() == [plain.index(row) for row in distinct]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1))
+def test_every_row_keeps_its_values_of_all_parts(rows: list[tuple[int, int]]) -> None:
+    judged = ["admit", "deny", "unknown"], ["admit", "admit", "error", "no match"]
+    verdicts: list[list[tuple[str, ...]]] = [[(value,) for value in values] for values in judged]
+    parts = [Alike(pa.array([row[part] for row in rows], pa.int32()), verdicts[part]) for part in (0, 1)]
+    found = alike_together(parts)
+    assert [found.values[number] for number in found.numbers.to_pylist()] == [
+        [verdicts[part][row[part]] for part in (0, 1)] for row in rows
+    ]
+    assert len(found.values) == len({(judged[0][first], judged[1][second]) for first, second in rows})
