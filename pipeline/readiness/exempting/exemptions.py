@@ -104,7 +104,10 @@ def choose_validated(rows: Sequence[Exposed], without: Barred = NOTHING, confide
     later = try_later(rows, exclusions, confidence)
     if later.workloads_denied or earlier.left:
         return replace(choose_exclusions(rows, without), later=later)
-    hidden = {exclusion: [row for row in rows if exclusion in hiding(row)] for exclusion in exclusions}
+    hidden: dict[Exclusion, list[Exposed]] = {exclusion: [] for exclusion in exclusions}
+    for row in rows:
+        for exclusion in exclusions.intersection(hiding(row)):
+            hidden[exclusion].append(row)
     return Choice(
         policy=rows[0].policy if rows else "",
         chosen=tuple(Chosen(item.exclusion, Width.of(hidden[item.exclusion])) for item in earlier.chosen),
