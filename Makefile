@@ -6,14 +6,14 @@ BIN := $(VENV)/bin
 .PHONY: demo test check bench crash conformance notebooks kustomize docs clean
 
 # The stamp holds the inputs that decide the environment's content.
-$(VENV)/.stamp: pyproject.toml constraints.txt dev-requirements.txt tools-requirements.txt
+$(VENV)/.stamp: pyproject.toml constraints.txt ray-constraints.txt dev-requirements.txt tools-requirements.txt
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -r dev-requirements.txt -e . && \
+	  uv pip install --quiet --python $(BIN)/python -c constraints.txt -c ray-constraints.txt -r dev-requirements.txt -e . && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps -c constraints.txt -r tools-requirements.txt ; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && \
-	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r dev-requirements.txt -e . && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -c ray-constraints.txt -r dev-requirements.txt -e . && \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt -r tools-requirements.txt ; \
 	fi
 	@touch $@

@@ -33,3 +33,9 @@ class EvidenceError(HindcastError):
     """There is not enough recorded evidence to answer."""
 
     exit_code = 3
+
+
+class UnfinishedError(HindcastError):
+    """Some of the work could not be done, and the rest is kept."""
+
+    exit_code = 4

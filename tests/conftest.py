@@ -36,7 +36,7 @@ _LONG = (
     "notebooks/test_notebooks.py", "api/test_cli.py", "api/test_interruption.py", "api/test_stage_surfaces.py",
     "pipeline/readiness/test_exemptions.py", "pipeline/report/test_golden.py", "conformance/test_reconstruction.py",
     "conformance/test_reconstruction_mutationlab.py", "conformance/test_replay_truth.py", "ingest/test_faults.py",
-    "ingest/test_fuzz.py", "pipeline/derived/test_kept.py", "pipeline/replay/test_replay_run.py",
+    "ingest/test_fuzz.py", "pipeline/derived/test_kept.py", "pipeline/replay/test_replay_run.py", "pipeline/replay/test_on_ray.py",
 )  # fmt: skip
 
 DATA = Path(__file__).parents[1] / "api" / "demo"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from api.context import Context
+from api.on_ray import On, check_place, connected
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import LakeError
 from ingest.lake import Lake
@@ -26,10 +28,13 @@ def command(
     prepare: Annotated[
         bool, typer.Option("--prepare/--no-prepare", help="Also keep what most replays need, so that the first one is quick.")
     ] = True,
+    on: On = None,
     output: options.Output = Format.TABLE,
 ) -> int:
     """Merge small files into larger, sorted ones, and delete files that no reader uses. Safe to interrupt."""
     own: Context = context.obj
+    if on is not None:
+        check_place(on)
     lake = Lake.open(own.lake)
     try:
         with lake.writer() as writer:
@@ -39,17 +44,18 @@ def command(
             waiting = len(lake.manifest.retired(float("inf")))
     finally:
         lake.close()
-    problem = _prepare(own) if prepare else ""
+    problem = _prepare(own, on) if prepare else ""
     render([_table(done, removed, waiting, problem)], output)
     return 0
 
 
-def _prepare(own: Context) -> str:
+def _prepare(own: Context, on: str | None) -> str:
     """Make the derived tables of the lake; returns why this failed, or an empty text. Replays make whatever is missing."""
     from pipeline.replay.prefill import prefill  # loads the language of policies, which takes a while
 
     try:
-        prefill(own.lake)
+        with nullcontext() if on is None else connected(on, None) as executor:
+            prefill(own.lake, executor=executor)
     except LakeError as error:
         return str(error)
     return ""

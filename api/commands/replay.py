@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -17,6 +17,7 @@ import yaml
 from api.beside_runs import keep_policies
 from api.context import Context
 from api.given import given_of
+from api.on_ray import On, connected
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
 from ingest.errors import InputError
@@ -34,6 +35,7 @@ from pipeline.replay import (
     run_replay,
     start_processes,
 )
+from pipeline.replay.executors import Executor
 from pipeline.runs import RunKind, RunStore, RunSummary
 from pipeline.stages.conditions.matrix import matrix
 from pipeline.stages.registry import CONDITIONS, VALIDATING
@@ -88,6 +90,7 @@ def command(
         bool, typer.Option("--with-objects", help="Fill the column `object` of --export, where a stage changes objects.")
     ] = False,
     workers: Workers = None,
+    on: On = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
@@ -110,9 +113,12 @@ def command(
     replays = []
     if given.judges_policies:
         new = chosen_texts(own, texts, from_log, cluster, version)
-        replays.append(_replay_policies(own, new, base, asked, workers, plan))
+        with nullcontext() if on is None or plan else connected(on, workers) as executor:
+            replays.append(_replay_policies(own, new, base, asked, workers, plan, executor))
     before = given_of(old_texts) if old_texts else None
     count = workers_or_default(workers)
+    if on is not None and given.stages:
+        own.say(f"--on {on} is for policies: this process judges {', '.join(stage.name for stage, _ in given.stages)}")
     for stage, rules in given.stages:
         old = before.rules_of(stage) if before is not None else None
         if against_log is not None and before is None:
@@ -150,12 +156,15 @@ class _Base(NamedTuple):
     cluster: str | None
 
 
-def _replay_policies(own: Context, new: PolicySet, base: _Base, asked: Asked, workers: int | None, is_plan: bool) -> Replayed:
-    planned = plan_of(own, new, asked.window, asked.kubernetes_version, asked.other_authorizers, 1 if is_plan else workers)
+def _replay_policies(
+    own: Context, new: PolicySet, base: _Base, asked: Asked, workers: int | None, is_plan: bool, executor: Executor | None
+) -> Replayed:
+    starting = 1 if is_plan or executor else workers
+    planned = plan_of(own, new, asked.window, asked.kubernetes_version, asked.other_authorizers, starting)
     verdicts = RunStore(own.lake).run(planned.run_id).verdicts
     if is_plan:
         return Replayed(planned, verdicts)
-    summary = run(own, planned, workers)
+    summary = run(own, planned, workers, executor=executor)
     tables = [summary_table(summary), not_evaluated_table(planned, summary)]
     if base.texts or base.moment:
         before = chosen_texts(own, base.texts, base.moment, base.cluster, asked.kubernetes_version)
@@ -163,8 +172,8 @@ def _replay_policies(own: Context, new: PolicySet, base: _Base, asked: Asked, wo
             # The other policies of the cluster do not change.
             before = only(before, {policy.name for policy in new.policies})
         others = asked.other_authorizers
-        bound = plan_of(own, before, asked.window, asked.kubernetes_version, others, workers, planned.files)
-        both = verdicts_of(own, run(own, bound, workers, RunKind.BASE)), verdicts
+        bound = plan_of(own, before, asked.window, asked.kubernetes_version, others, starting, planned.files)
+        both = verdicts_of(own, run(own, bound, workers, RunKind.BASE, executor)), verdicts
         notes = unpaired(before, new)
         tables = [request_difference_table(request_difference(*both), notes), difference_table(difference(*both)), *tables]
     return Replayed(planned, verdicts, tuple(tables))
@@ -223,10 +232,17 @@ def plan_of(
         reader.close()
 
 
-def run(own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY) -> RunSummary:
-    """Walk a plan with progress. The run counts as in use until the command ends."""
-    with own.progress("replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying") as step:
-        summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind)
+def run(
+    own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY, executor: Executor | None = None
+) -> RunSummary:
+    """Walk a plan with progress. The run counts as in use until the command ends.
+
+    One driver at a time has an executor of another machine walk a run; a second one waits, and finds the run complete.
+    """
+    title = "replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying"
+    alone = RunStore(own.lake).alone(plan.run_id) if executor else nullcontext()
+    with own.progress(title) as step, alone:
+        summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind, executor)
     if (command := click.get_current_context(silent=True)) is not None:
         command.with_resource(RunStore(own.lake).run(summary.run_id).in_use())
     own.note_defects(summary.defects)

@@ -1,4 +1,4 @@
-"""Walking a plan: worker processes evaluate parts, each finished part is kept, and the parts are merged in the order of arrival.
+"""Walking a plan: an executor has workers make parts, each finished part is kept, and the parts are merged in the order of arrival.
 
 An interrupted run continues with the missing parts; a complete run is not run again. See pipeline/runs/store.py for its files.
 """
@@ -9,9 +9,7 @@ import gc
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -28,11 +26,13 @@ from ..runs.merge import Merged
 from ..runs.summarize import summarize
 from ..runs.verdicts import VerdictFile
 from ..runs.window import Window, lake_digest
+from .executors import Executor, Job, Make
 from .keeping import TakenOver, classes_of, forget_older, is_present, keep_run, store_of, units_of
 from .kept_inputs import TakenInputs, keep_inputs
+from .local import LocalProcesses
 from .parts import counts_of, free, read_settled
 from .plan import ReplayPlan
-from .processes import COLLECTING, share_out, stop
+from .processes import COLLECTING
 from .readers import open_for_replay
 from .slices import bucket_requests, partitions_of, slices_of
 from .tasks import (
@@ -44,20 +44,24 @@ from .tasks import (
     look_back_tasks,
     settled_parts,
     slice_tasks,
-    work_through,
     write_touched,
 )
 from .worker import Replayer
 
 Progress = Callable[[int, int], None]
-# How often to look whether other processes have finished parts, when there is nothing else to do.
-_LOOK_SECONDS = 0.05
 
 
 def run_replay(
-    plan: ReplayPlan, lake_path: str | Path, workers: int = 1, progress: Progress | None = None, kind: RunKind | None = None
+    plan: ReplayPlan,
+    lake_path: str | Path,
+    workers: int = 1,
+    progress: Progress | None = None,
+    kind: RunKind | None = None,
+    executor: Executor | None = None,
 ) -> RunSummary:
-    """Evaluate a plan over the lake it was made for. The same plan gives the same bytes for any number of workers.
+    """Evaluate a plan over the lake it was made for. The same plan gives the same bytes for any executor and number of workers.
+
+    `executor` does the work; by default so many `workers` of this machine.
 
     It reads the files that the plan was made over: events that arrived since belong to a later run. It calls
     `progress(done, planned)` with numbers of requests. Raises LakeError if those files are gone and the lake's content has changed.
@@ -74,7 +78,7 @@ def run_replay(
         held.enter_context(run.in_use())
         run.mark(kind)
         run.begin(plan.to_json())
-        crew = Crew(plan, reader, lake, run.parts, workers)
+        crew = Crew(plan, reader, lake, run.parts, executor or LocalProcesses(workers))
         done = 0
         for settled in crew.work():
             done += settled
@@ -114,7 +118,7 @@ def _collecting_seldom() -> Iterator[None]:
 
 
 class Crew:
-    """This process and further ones that do the tasks of a run."""
+    """Leads a run: lists its tasks stage by stage, and has an executor do them."""
 
     def __init__(
         self,
@@ -122,16 +126,16 @@ class Crew:
         reader: LakeReader,
         lake: Path,
         parts: Path,
-        workers: int,
-        make: Callable[[ReplayPlan, LakeReader], Replayer] = Replayer,
+        executor: Executor,
+        make: Make = Replayer,
     ) -> None:
-        """`make` makes the Replayer of this process."""
+        """`make` makes the Replayers."""
         self._make = make
         self._plan = plan
         self._reader = reader
         self._lake = lake
         self._parts = parts
-        self._workers = workers
+        self._executor = executor
         self._replayer: Replayer | None = None
 
     def work(self) -> Iterator[int]:
@@ -180,7 +184,8 @@ class Crew:
     def _taken_over(self) -> TakenOver:
         plan, replayer = self._plan, self._own_replayer()
         facts = facts_of(self._reader)
-        store, classes = store_of(self._reader, facts), classes_of(facts)
+        classes = classes_of(facts)
+        store = store_of(self._reader, facts) if self._executor.reaches_kept(self._reader.files) else None
         wanted, may_keep = units_of(plan, replayer.names, replayer.laneless)
         covered = store.covered(wanted) if store else Covered()
         # The verdicts of recorded policies may need the answer of each request, which kept inputs lack.
@@ -209,39 +214,11 @@ class Crew:
                 yield found.requests
 
     def _run(self, tasks: Sequence[Task]) -> Iterator[Task]:
-        """Do tasks in any order, here and in further processes; yields each when its part is in place."""
-        if not tasks:
-            return
-        processes = min(self._workers, len(tasks)) - 1
-        others = share_out(processes, self._plan, self._reader, self._lake, tasks, self._parts) if processes > 0 else []
-        try:
-            yield from self._work_beside(others, tasks)
-        except BrokenProcessPool as error:
-            stop(tasks, self._parts)
-            hint = (
-                "it may have run out of memory: run it again with fewer workers or a larger memory limit; finished parts are kept"
-            )
-            raise LakeError(f"{self._lake}: a process of the replay ended before its part was done", hint) from error
-        except BaseException:
-            stop(tasks, self._parts)
-            raise
-
-    def _work_beside(self, others: Sequence[Future[None]], tasks: Sequence[Task]) -> Iterator[Task]:
-        """Take tasks as the other processes do; yields every task when it is done, in any process."""
-        waiting = {task.name: task for task in tasks}
-        for _ in work_through(self._own_replayer, tasks, self._parts):
-            yield from self._finished(waiting)
-            _look_after(others)
-        while waiting:
-            wait(others, _LOOK_SECONDS)
-            _look_after(others)
-            yield from self._finished(waiting)
-        # A process that still looks for a free task could take one of the next replay, if that uses the same folder.
-        wait([other for other in others if not other.cancel()])
-
-    def _finished(self, waiting: dict[str, Task]) -> Iterator[Task]:
-        for name in [name for name in waiting if (self._parts / name).exists()]:
-            yield waiting.pop(name)
+        """Have the executor do tasks; yields each when its part is in place."""
+        if tasks:
+            job = Job(self._plan, self._reader, self._lake, self._parts, self._make, self._own_replayer)
+            with closing(self._executor.work(job, tasks)) as finished:
+                yield from finished
 
     def _own_replayer(self) -> Replayer:
         if self._replayer is None:
@@ -260,13 +237,6 @@ def _keep_those_of(parts: Path, cut: object) -> None:
         shutil.rmtree(parts)
         parts.mkdir()
         file.write_text(digest, encoding="ascii")
-
-
-def _look_after(others: Iterable[Future[None]]) -> None:
-    """Raise the error that ended another process early: no other process takes the part that it had taken."""
-    for other in others:
-        if other.done():
-            other.result()
 
 
 def _merge(plan: ReplayPlan, run: StoredRun) -> RunSummary:

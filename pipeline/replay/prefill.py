@@ -22,7 +22,9 @@ from ..derived.kept import Store
 from ..runs.kinds import unused
 from ..runs.window import Window
 from .execute import Crew
+from .executors import Executor
 from .lanes import Lane, LaneName
+from .local import LocalProcesses
 from .plan import ReplayPlan, RequestClass
 from .readers import open_for_replay
 from .worker import Replayer
@@ -54,7 +56,9 @@ _ANNOTATED = frozenset(("services", "ingresses"))
 _POD_SPECS = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
 
 
-def prefill(lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: float = 0.0) -> bool:
+def prefill(
+    lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: float = 0.0, executor: Executor | None = None
+) -> bool:
     """Make the derived tables of a lake that are missing; returns whether they are there now.
 
     To find the history of touched objects costs one reading of the lake. So the next replay finds it, unless the lake has grown by
@@ -70,15 +74,15 @@ def prefill(lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: f
         if not reader.files.events or not parts.is_dir():
             return True  # nothing to do, or a lake that may only be read
         with unused(parts.parent) as is_alone:
-            return is_alone and _prefill(reader, lake, parts, stopped, grown)
+            return is_alone and _prefill(reader, lake, parts, stopped, grown, executor or LocalProcesses())
 
 
-def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], bool], grown: float) -> bool:
+def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], bool], grown: float, executor: Executor) -> bool:
     def has_grown(store: Store) -> bool:
         return facts_of(reader).events >= (1 + grown) * store.kept_events
 
     try:
-        for _ in Crew(_plan(reader), reader, lake, parts, 1, _replayer).keep(has_grown):
+        for _ in Crew(_plan(reader), reader, lake, parts, executor, _replayer).keep(has_grown):
             if stopped():
                 return False
     except FileNotFoundError:

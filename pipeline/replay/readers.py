@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from queries import LakeReader, open_lake
-from queries.catalog import LakeFiles
+from queries.catalog import LakeFiles, needed_by
 
 from ..derived.sql import statement as derived_statement
 from ..runs.sql import statement as run_statement
@@ -31,3 +31,9 @@ def open_for_replay(lake: Path, files: LakeFiles | None = None, cluster: str = "
     """A reader for one of several Replayers, over these files or the present ones, also of one cluster alone. Raises LakeError if
     the lake does not exist."""
     return open_lake(lake, threads=1, texts=[*_OF_RUNS, *map(statement, _OF_REPLAYS)], files=files, cluster=cluster)
+
+
+def open_files_for_replay(files: LakeFiles) -> LakeReader:
+    """A reader like that of open_for_replay, of files without a folder that lists them. Raises LakeError if one cannot be read."""
+    texts = [*_OF_RUNS, *map(statement, _OF_REPLAYS)]
+    return LakeReader(lambda: files, 1, needed_by(texts))

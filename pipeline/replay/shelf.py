@@ -84,5 +84,17 @@ def read_shelf(folder: Path, name: str, first: int, end: int) -> Iterator[pa.Rec
                 yield file.get_batch(number)
 
 
+def copy_shelf(source: Path, target: Path, name: str, first: int, end: int) -> None:
+    """Copy the partitions from `first` up to, but not including, `end` into a file of another folder."""
+    file, index = _files(target, name)
+    index.write_bytes(msgspec.json.encode([entry for entry in entries(source, name) if first <= entry.partition < end]))
+    writer: pa.ipc.RecordBatchFileWriter | None = None
+    for batch in read_shelf(source, name, first, end):
+        writer = writer or pa.ipc.new_file(str(file), batch.schema, options=_OPTIONS)
+        writer.write_batch(batch)
+    if writer is not None:
+        writer.close()
+
+
 def _files(folder: Path, name: str) -> tuple[Path, Path]:
     return folder / f"{name}.arrow", folder / f"{name}.json"

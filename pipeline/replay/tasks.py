@@ -26,7 +26,7 @@ from .earlier import ASKED
 from .keeping import TakenOver
 from .parts import Counts, counts_of, making, take, write_settled
 from .plan import ReplayPlan
-from .shelf import ShelfWriter, entries, read_shelf
+from .shelf import ShelfWriter, copy_shelf, entries, read_shelf
 from .slices import Bucket, Slice, bucket_requests, buckets_of, partitions_of, slices_of
 from .worker import Replayer, Walk
 
@@ -141,6 +141,13 @@ class JudgeBucket:
         walk = replayer.walk_waiting(waiting, lambda: self._read(parts, _PAST, _WRITES), collector, keeper)
         keeper.write(folder)
         return walk
+
+    def copy_inputs(self, parts: Path, target: Path) -> None:
+        """Copy what this task reads of other parts into a folder with parts of the same names."""
+        for kind, shelf in ((_SLICE, _WAITING), (_PAST, _WRITES)):
+            for part in parts_of(parts, kind):
+                (target / part.name).mkdir()
+                copy_shelf(part, target / part.name, shelf, self.bucket.first, self.bucket.end)
 
     def _read(self, parts: Path, kind: str, shelf: str) -> Iterator[pa.RecordBatch]:
         for part in parts_of(parts, kind):
@@ -282,6 +289,11 @@ def read_touched(parts: Path) -> pa.Array[Any]:
             return one_chunk(file.read_all()["object"])
     except FileNotFoundError:
         return NONE
+
+
+def run_files(parts: Path) -> list[Path]:
+    """The files that several tasks of a run read in the folder of its parts."""
+    return [file for name in (_TOUCHED, _ASKED) if (file := parts / name).exists()]
 
 
 def _read_asked(folder: Path) -> pa.Table:
