@@ -35,6 +35,7 @@ from .parts.mutating_migrate import migrate_mutating, mutating_rules
 from .parts.webhook_load import load_tables, lock_tables, outage_tables
 from .parts.webhook_migrate import migrate
 from .parts.webhook_tables import behaviour_table, latency_table
+from .parts.webhook_without import without_webhook
 from .parts.window import check_window
 from .policies import read_texts
 
@@ -48,6 +49,11 @@ class Question(StrEnum):
     LOAD = "load"
     DOWN = "down"
     MIGRATE = "migrate"
+    WITHOUT = "without"
+
+
+# The questions about one webhook.
+_ABOUT_ONE = frozenset({Question.MIGRATE, Question.WITHOUT})
 
 
 def command(
@@ -56,13 +62,15 @@ def command(
         Question,
         typer.Argument(
             help="did: what recorded webhooks did; load: calls per second, by cause; down: what an outage of their servers breaks; "
-            "migrate: compare a webhook with the policies of -f."
+            "migrate: compare a webhook with the policies of -f; without: what requests would have met without a webhook."
         ),
     ] = Question.DID,
-    name: Annotated[str, typer.Argument(help="With migrate: the webhook, or CONFIGURATION/WEBHOOK.", show_default=False)] = "",
+    name: Annotated[str, typer.Argument(help="Of migrate and without: WEBHOOK or CONFIGURATION/WEBHOOK.", show_default=False)] = "",
     files: Annotated[
         list[Path] | None,
-        typer.Option("-f", "--filename", help="Webhook configurations; without them those of the log. With migrate: the policy."),
+        typer.Option(
+            "-f", "--filename", help="Webhook configurations; without them those of the log. Of migrate and without: policies."
+        ),
     ] = None,
     since: options.Since = None,
     until: options.Until = None,
@@ -81,18 +89,21 @@ def command(
 ) -> int:
     """Show what each admission webhook did, as far as it left a trace: calls, changes, denials and failures.
 
-    A validating webhook that admits leaves no trace. `load` and `down` replay webhooks over the recorded requests.
+    A validating webhook that admits leaves no trace. `load` and `down` replay webhooks over the recorded requests. `without NAME`
+    says which calls, denials and changes would be gone without a webhook, and what follows from that.
     """
     own: Context = context.obj
     window = Window(*options.parse_window(since, until))
     check_window(own, window)
-    if bool(name) is not (question is Question.MIGRATE):
-        raise InputError("hindcast webhooks migrate takes the name of a webhook, and no other question does")
+    if bool(name) is not (question in _ABOUT_ONE):
+        raise InputError("hindcast webhooks migrate or without takes the name of a webhook, and no other question does")
     if page is not None:
         check_file("--page", page)
     asked = Asked(window, options.parse_version(kubernetes_version))
     if question is Question.DID:
         tables = _did(own, window)
+    elif question is Question.WITHOUT:
+        tables = without_webhook(own, name, files or (), asked)
     elif question is Question.MIGRATE:
         rules = mutating_rules(files or ())
         tables = migrate(own, name, files or (), asked) if rules is None else migrate_mutating(own, name, rules, asked)

@@ -14,7 +14,7 @@ from pipeline.readiness.counting.bounds import upper_bound
 from pipeline.replay import policies_as_of
 from pipeline.runs import RunKind, RunStore
 from pipeline.stages.registry import WEBHOOKS
-from pipeline.stages.stage import Asked
+from pipeline.stages.stage import Asked, StagePlan
 from pipeline.stages.webhooks import Configuration
 from pipeline.stages.webhooks.as_of import configurations_as_of
 from pipeline.stages.webhooks.migration import BOTH_DENY, Comparison, claim, compare, denials_since
@@ -32,16 +32,7 @@ def migrate(own: Context, name: str, files: Sequence[Path], asked: Asked) -> lis
     policies = chosen_policies(own, list(files), None, None, asked.kubernetes_version)
     plan = replay.plan_of(own, policies, asked.window, asked.kubernetes_version, None, 1)
     replay.run(own, plan, 1)
-    reader = open_lake(own.lake)
-    try:
-        hooks = WEBHOOKS.plan(reader, AsRecorded.RULES, asked)
-    finally:
-        reader.close()
-    known = sorted({each.binding for each in hooks.bindings if each.binding})
-    if webhook not in known:
-        raise InputError(f"the log shows no webhook {webhook!r}", f"choose of {', '.join(known[:8])}" if known else "name another")
-    with own.progress("replaying webhooks") as step:
-        WEBHOOKS.run(hooks, own.lake, 1, step, RunKind.REPLAY)
+    hooks = replay_recorded(own, webhook, asked)
     store = RunStore(own.lake)
     reader = open_lake(own.lake, files=hooks.files)
     try:
@@ -52,6 +43,21 @@ def migrate(own: Context, name: str, files: Sequence[Path], asked: Asked) -> lis
     finally:
         reader.close()
     return [*_tables(webhook, found), _steps_table(seen)]
+
+
+def replay_recorded(own: Context, webhook: str, asked: Asked) -> StagePlan:
+    """Replay the webhooks that the log shows. Raises InputError if none has this name."""
+    reader = open_lake(own.lake)
+    try:
+        hooks = WEBHOOKS.plan(reader, AsRecorded.RULES, asked)
+    finally:
+        reader.close()
+    known = sorted({each.binding for each in hooks.bindings if each.binding})
+    if webhook not in known:
+        raise InputError(f"the log shows no webhook {webhook!r}", f"choose of {', '.join(known[:8])}" if known else "name another")
+    with own.progress("replaying webhooks") as step:
+        WEBHOOKS.run(hooks, own.lake, 1, step, RunKind.REPLAY)
+    return hooks
 
 
 def _seen(reader: LakeReader, webhook: str, names: frozenset[str], found: Comparison) -> Seen:

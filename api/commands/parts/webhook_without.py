@@ -1,0 +1,50 @@
+"""`hindcast webhooks without`: what recorded requests would have met had a webhook not been there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from api.context import Context
+from api.printing.output import Column, Table
+from pipeline.runs import RunStore
+from pipeline.stages.stage import Asked
+from pipeline.stages.webhooks.without import Without, sentences, without
+from queries import open_lake
+
+from .. import replay
+from ..policies import chosen_policies
+from .webhook_migrate import replay_recorded
+
+
+def without_webhook(own: Context, name: str, files: Sequence[Path], asked: Asked) -> list[Table]:
+    """What a recorded webhook did to requests, and what follows without it. `name` is WEBHOOK or CONFIGURATION/WEBHOOK."""
+    configuration, _, webhook = name.rpartition("/")
+    store = RunStore(own.lake)
+    policies = None
+    if files:
+        given = chosen_policies(own, list(files), None, None, asked.kubernetes_version)
+        plan = replay.plan_of(own, given, asked.window, asked.kubernetes_version, None, 1)
+        replay.run(own, plan, 1)
+        policies = store.run(plan.run_id).verdicts
+    hooks = replay_recorded(own, webhook, asked)
+    reader = open_lake(own.lake, files=hooks.files)
+    try:
+        found = without(reader, store.run(hooks.run_id).verdicts, webhook, configuration or None, policies)
+    finally:
+        reader.close()
+    return _tables(webhook, found, policies is not None)
+
+
+def _tables(webhook: str, found: Without, has_policies: bool) -> list[Table]:
+    effects = [
+        Column("fact", prose=True), Column("consequence", prose=True), Column("requests", number=True),
+        Column("calls", number=True), Column("mostly", wide=True), Column("example", "AUDIT ID", wide=True),
+    ]  # fmt: skip
+    rows = [[each.fact, each.consequence, each.requests, each.calls, each.mostly, each.example] for each in found.effects]
+    patches = [Column("op"), Column("path"), Column("requests", number=True), Column("example", "AUDIT ID", wide=True)]
+    title = f"Recorded requests without webhook {webhook}"
+    return [
+        Table("without", effects, rows, title, list(sentences(found, has_policies))),
+        Table("patches", patches, [list(each) for each in found.patches], "What it changed and later stages would not have seen"),
+    ]

@@ -1,0 +1,138 @@
+"""What recorded requests would have met without one webhook.
+
+What the webhook did is a fact of the log. What would have happened instead is a consequence, as far as the rest of the record
+decides it: the API server asks later stages only if a request goes on, so that their answers may not be recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from queries import LakeReader
+
+from .sql import statement
+
+_POLICY_ANSWERS = """
+    CREATE OR REPLACE TEMP TABLE webhooks_policy_answers AS
+    SELECT cluster, audit_id, ts, pass,
+        CASE WHEN bool_or(decision = 'deny') THEN 'deny' WHEN bool_or(decision = 'error') THEN 'error'
+            WHEN bool_or(decision = 'unknown') THEN 'unknown' WHEN bool_or(decision = 'admit') THEN 'admit'
+            ELSE 'nomatch' END AS says
+    FROM read_parquet($policy_verdicts) GROUP BY ALL"""
+_NO_POLICIES = """
+    CREATE OR REPLACE TEMP TABLE webhooks_policy_answers AS
+    SELECT cluster, audit_id, ts, 0::INTEGER AS pass, '' AS says FROM requests WHERE false"""
+# What ended a request that would otherwise have gone on.
+ENDS = ("denied", "failed closed", "refused without a call")
+_UNDECIDED = ("error", "unknown")
+
+
+class Effect(NamedTuple):
+    """Requests to which the webhook did the same; see sql/without_outcomes.sql."""
+
+    said: str
+    policy_says: str
+    is_open: bool
+    why: str
+    requests: int
+    calls: int
+    again: int
+    mostly: str
+    example: str
+
+    @property
+    def fact(self) -> str:
+        """What the log says."""
+        return {
+            "denied": "the webhook denied the request",
+            "failed closed": "the call failed, and failurePolicy Fail refused the request",
+            "refused without a call": "a match condition failed, and failurePolicy Fail refused the request",
+            "changed": "the webhook changed the object",
+            "admitted": "the webhook admitted the request",
+            "failed open": "the call failed, and failurePolicy Ignore let the request pass",
+            "refused elsewhere": "the webhook was called, and another part of the server refused the request",
+            "no answer": "the webhook was called, and its answer is not recorded",
+            "unknown": "it is not known whether the webhook was called",
+            "not reached": "the request ended before the webhook",
+            "not called": "a selector or match condition kept the webhook out",
+        }[self.said]
+
+    @property
+    def consequence(self) -> str:
+        """What follows for these requests without the webhook."""
+        if self.said in ENDS:
+            return self._of_end()
+        if self.said == "changed":
+            return "unknown: later stages would have judged the object without these changes"
+        if self.said == "no answer" or self.said == "unknown":
+            return f"unknown: {self.why}" if self.why else "unknown"
+        return "the same, with one call less" if self.calls else "the same"
+
+    def _of_end(self) -> str:
+        if self.policy_says == "deny":
+            return "still denied: a given policy decides deny"
+        if self.policy_says in _UNDECIDED:
+            return f"unknown: the answer of the given policies is {'an error' if self.policy_says == 'error' else 'unknown'}"
+        more = ", and no given policy denies it" if self.policy_says else ""
+        if self.is_open:
+            return f"unknown: it goes on{more}, to webhooks or other stages whose answers are not recorded"
+        return f"newly allowed by admission: no other webhook was for it{more}"
+
+
+class PatchedPath(NamedTuple):
+    """A place that the webhook changed; see sql/without_patches.sql."""
+
+    op: str
+    path: str
+    requests: int
+    example: str
+
+
+class Without(NamedTuple):
+    """The requests that the rules of one webhook match, by what it did to them."""
+
+    effects: tuple[Effect, ...]
+    patches: tuple[PatchedPath, ...]
+
+    def requests(self, *words: str) -> int:
+        """How many requests have a consequence that begins with one of these words."""
+        return sum(each.requests for each in self.effects if each.consequence.startswith(words))
+
+
+def without(
+    reader: LakeReader, verdicts: Path, webhook: str, configuration: str | None = None, policy_verdicts: Path | None = None
+) -> Without:
+    """What one recorded webhook did. `verdicts` are those of the recorded webhooks, `policy_verdicts` those of given policies."""
+    connection = reader.connection
+    if policy_verdicts is None:
+        connection.execute(_NO_POLICIES)
+    else:
+        connection.execute(_POLICY_ANSWERS, {"policy_verdicts": str(policy_verdicts)})
+    parameters = {"webhook": webhook, "configuration": configuration}
+    told = {**parameters, "verdicts": str(verdicts), "has_policies": policy_verdicts is not None}
+    connection.execute(statement("without"), told)
+    effects = tuple(Effect(*row) for row in connection.execute(statement("without_outcomes")).fetchall())
+    patches = tuple(PatchedPath(*row) for row in connection.execute(statement("without_patches"), parameters).fetchall())
+    return Without(effects, patches)
+
+
+def sentences(found: Without, has_policies: bool) -> Sequence[str]:
+    """What the counts say, facts before consequences."""
+    calls = sum(each.calls for each in found.effects)
+    ended = sum(each.requests for each in found.effects if each.said in ENDS)
+    changed = sum(each.requests for each in found.effects if each.said == "changed")
+    again = sum(each.again for each in found.effects)
+    words = [
+        f"fact: {calls:,} calls, which would not have been made; it ended {ended:,} requests, and changed {changed:,} objects",
+        f"consequence: {found.requests('newly allowed'):,} requests newly allowed by admission, "
+        f"{found.requests('still denied'):,} still denied, {found.requests('unknown'):,} unknown, "
+        f"{found.requests('the same'):,} the same",
+        "allowed by admission is not stored: quota and the store may still refuse it",
+    ]
+    if again:
+        words.append(f"fact: after its changes, a second round began in {again:,} requests; without it, that depends on the others")
+    if ended and not has_policies:
+        words.append("give policies with -f to see which of these requests they would deny instead")
+    return words
