@@ -33,8 +33,9 @@ settings.load_profile("hindcast")
 # The first file makes the demonstration. Files that wait for it come after some that do not.
 _LONG = (
     "test_documents.py", "test_packaging.py", "api/test_canaries.py", "api/test_gate_command.py", "api/test_description.py",
-    "notebooks/test_notebooks.py", "api/test_cli.py", "api/test_interruption.py", "api/test_stage_surfaces.py",
-    "pipeline/readiness/test_exemptions.py", "pipeline/report/test_golden.py", "conformance/test_reconstruction.py",
+    "notebooks/test_notebooks.py", "api/test_cli.py", "api/test_replays.py", "api/test_interruption.py",
+    "pipeline/readiness/test_exemptions.py", "pipeline/readiness/test_change.py", "api/test_stage_surfaces.py",
+    "pipeline/report/test_golden.py", "conformance/test_reconstruction.py",
     "conformance/test_reconstruction_mutationlab.py", "conformance/test_replay_truth.py", "ingest/test_faults.py",
     "ingest/test_fuzz.py", "pipeline/derived/test_kept.py", "pipeline/replay/test_replay_run.py", "pipeline/replay/test_on_ray.py",
 )  # fmt: skip
@@ -59,6 +60,22 @@ def demo_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lake.close()
 
     return shared_lake(tmp_path_factory, "demo", make)
+
+
+@pytest.fixture(scope="session")
+def calibrated_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake of the bundled log in which the policies that were bound are replayed already. Tests only read it, or copy it.
+
+    A first report on it needs no first pass over all events. Tests of the first pass itself take `demo_lake`.
+    """
+
+    def make(path: Path) -> None:
+        shutil.copytree(demo_lake, path)
+        reader = open_lake(path)
+        run_replay(plan_replay_from_log(reader), path)
+        reader.close()
+
+    return shared_lake(tmp_path_factory, "calibrated", make)
 
 
 @pytest.fixture(scope="session")

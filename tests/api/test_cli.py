@@ -140,9 +140,9 @@ def test_a_changed_policy_is_compared_with_what_the_log_had_in_force(
     assert "tell of a policy" in capsys.readouterr().err
 
 
-def test_readiness_in_every_format_and_as_a_gate(demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_readiness_in_every_format_and_as_a_gate(calibrated_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = tmp_path / "lake"
-    shutil.copytree(demo_lake, lake)
+    shutil.copytree(calibrated_lake, lake)
     start = ["-q", "--lake", str(lake), "readiness", "-f", str(POLICIES / "deny-external-ips.yaml")]
     for form, sign in (("table", "NOT READY"), ("markdown", "# Policy readiness"), ("html", "<!DOCTYPE html>"), ("json", '"kind"')):
         assert run([*start, "-o", form, "--report-file", str(tmp_path / "r.html")]) == 0

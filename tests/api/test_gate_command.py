@@ -15,9 +15,9 @@ CLEAN = "!has(object.spec.externalIPs) || object.spec.externalIPs.size() == 0"
 
 
 @pytest.fixture(scope="module")
-def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(calibrated_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("gate") / "lake"
-    shutil.copytree(demo_lake, path)
+    shutil.copytree(calibrated_lake, path)
     return path
 
 

@@ -32,9 +32,9 @@ _PATIENCE_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
-def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(calibrated_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("replays") / "lake"
-    shutil.copytree(demo_lake, path)
+    shutil.copytree(calibrated_lake, path)
     return path
 
 
