@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from ..cel.library.authorizer import Answer, Attributes
 from ..history.in_force import in_force
 from ..history.snapshots import ResourceName
-from ..history.versions import ObjectKey, object_key
+from ..history.version import ObjectKey, object_key
 from ..history.world import LogHistory
 from ..request import Evidence, Known, Object, Unknown, UserInfo
 from .authorizer import OtherAuthorizers, answer

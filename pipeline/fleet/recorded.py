@@ -15,7 +15,7 @@ from ..admission.policies import Binding, PolicySet
 from ..admission.policies.model import ParamKind
 from ..history.kinds import by_kind
 from ..history.snapshots import ResourceName
-from ..history.versions import ObjectKey
+from ..history.version import ObjectKey
 from ..history.world import BINDINGS, POLICIES, LogHistory
 from ..matching.selectors import labels_of
 from ..request import Known

@@ -8,7 +8,7 @@ from .evidence import LazyKnown
 from .intended import why_no_request
 from .old_object import Met
 from .options import delete_options, query_of
-from .versions import Form
+from .version import Form
 from .writes import keeps_bodies
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from ..request import Evidence, Known, Object, Unknown
 from .snapshots import ResourceName
-from .versions import ObjectKey, Version
+from .version import ObjectKey, Version
 from .world import BINDINGS, POLICIES, LogHistory
 
 # The refresh interval of the server, and half a second for informers and compilation. Seen on a live 1.36 control plane: 0.97 s.

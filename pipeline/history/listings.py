@@ -17,7 +17,8 @@ from ..request import Evidence, Grade, Known, Unknown
 from .event import head_of
 from .old_object import describe
 from .snapshots import ObjectList, ResourceName
-from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
+from .version import Disturbance, Form, ObjectKey, Version, object_key
+from .versions import LogVersions
 
 Keys = Callable[[str, ResourceName], Sequence[ObjectKey]]
 

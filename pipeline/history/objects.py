@@ -11,7 +11,7 @@ from .creation import as_stored_namespace
 from .event import Decode, decode_json, moment_of
 from .evidence import LazyKnown
 from .patching import PatchError, PatchType, apply_patch
-from .versions import Form, Version
+from .version import Form, Version
 
 # Longer chains of changes without a whole body between them are not reliable.
 _CHAIN_LENGTH_MAX = 64

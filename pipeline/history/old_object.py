@@ -16,7 +16,8 @@ from .kinds import by_resource
 from .objects import api_version_of, object_of
 from .outcome import Admission, outcome_of
 from .scale import ScalePaths, scale_from
-from .versions import Form, ObjectKey, Version, Versions
+from .version import Form, ObjectKey, Version
+from .versions import Versions
 from .writes import was_dry_run
 
 NO_STORED_OBJECT: Known[Object | None] = Known(None, "the operation has no old object")

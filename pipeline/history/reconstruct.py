@@ -23,7 +23,8 @@ from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_
 from .options import connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
 from .pruned import may_be_pruned, with_pruned
-from .versions import Version, Versions, object_key
+from .version import Version, object_key
+from .versions import Versions
 from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
 __all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created", "attempted_requests", "intended_write", "told_by_record"]

@@ -8,7 +8,8 @@ import msgspec
 
 from ..request import Grade
 from .snapshots import ObjectList, ResourceName
-from .versions import Disturbance, Form, LogVersions, ObjectKey, Version
+from .version import Disturbance, Form, ObjectKey, Version
+from .versions import LogVersions
 
 _UNTOUCHED = frozenset({Form.GONE, Form.MARKED, Form.OPAQUE})
 

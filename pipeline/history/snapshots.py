@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from .event import Row, decode_json, head_of, moment_of
 from .kinds import by_kind
-from .versions import Form, ObjectKey, Version, object_key
+from .version import Form, ObjectKey, Version, object_key
 
 
 class ResourceName(NamedTuple):

@@ -16,7 +16,8 @@ from .old_object import describe
 from .removals import record_removals
 from .scale import ScalePaths, paths_of
 from .snapshots import ObjectList, ResourceName, lists_of, snapshot_versions
-from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
+from .version import Disturbance, Form, ObjectKey, Version, object_key
+from .versions import LogVersions
 from .writes import disturbance_of, record
 
 CRDS = ResourceName("apiextensions.k8s.io", "customresourcedefinitions")

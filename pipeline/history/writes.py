@@ -15,7 +15,8 @@ from .kinds import by_resource
 from .options import delete_options, is_dry_run, query_of
 from .outcome import Admission, outcome_of
 from .patching import patch_type
-from .versions import Disturbance, Form, LogVersions, ObjectKey, Version, object_key
+from .version import Disturbance, Form, ObjectKey, Version, object_key
+from .versions import LogVersions
 
 # Subresources that create something next to the object and leave it as it was.
 _BESIDE = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})

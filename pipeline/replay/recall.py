@@ -14,7 +14,8 @@ from ..history.kinds import by_resource
 from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed
 from ..history.snapshots import ResourceName, snapshot_versions
-from ..history.versions import LogVersions, ObjectKey
+from ..history.version import ObjectKey
+from ..history.versions import LogVersions
 from ..history.writes import key_of, record
 from ..request import AdmissionRequest, Known
 from .past import rows_of_query, snapshot_rows

@@ -19,7 +19,8 @@ from queries import LakeReader
 from ...history.event import TOO_DEEP, Event, decode_json
 from ...history.kinds import by_resource
 from ...history.objects import object_of
-from ...history.versions import LogVersions, object_key
+from ...history.version import object_key
+from ...history.versions import LogVersions
 from ...history.writes import record
 from ...matching import is_excluded
 from ...replay import ReplayPlan

@@ -16,7 +16,8 @@ from ...history.event import Event
 from ...history.kinds import by_kind
 from ...history.objects import object_of
 from ...history.reconstruct import NotReplayed, intended_write
-from ...history.versions import Versions, object_key
+from ...history.version import object_key
+from ...history.versions import Versions
 from ...request import Known, Object, Operation, Unknown
 from .needs import Ask, Need, NeedKind
 

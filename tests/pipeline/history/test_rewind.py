@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from pipeline.history.event import Event
 from pipeline.history.listings import Span
 from pipeline.history.old_object import version_met
-from pipeline.history.versions import LogVersions, object_key
+from pipeline.history.version import object_key
+from pipeline.history.versions import LogVersions
 from pipeline.history.world import LogHistory
 from pipeline.history.writes import record
 from pipeline.request import Grade, Known, Unknown

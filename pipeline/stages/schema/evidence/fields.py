@@ -12,7 +12,7 @@ from typing import Any
 from queries import LakeReader
 
 from ....history.event import Event, decode_json
-from ....history.versions import ObjectKey
+from ....history.version import ObjectKey
 from ....history.writes import key_of, why_no_body
 from ....runs.window import Window
 from ..props import Props

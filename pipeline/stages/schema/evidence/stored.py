@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from ....history.event import Event, Raw, decode_json
 from ....history.objects import object_of
 from ....history.patching import PatchError, PatchType, apply_patch, patch_type
-from ....history.versions import Form, ObjectKey, Version, object_key
+from ....history.version import Form, ObjectKey, Version, object_key
 from ....history.writes import disturbance_of, versions_of, was_dry_run
 from ....request import Known, Object, UserInfo
 from ..props import Props

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....history.event import Event
-from ....history.versions import ObjectKey
+from ....history.version import ObjectKey
 from ....history.writes import asks_for_dry_run, key_of
 from .outcome import Decision, Outcome
 

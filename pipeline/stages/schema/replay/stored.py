@@ -9,7 +9,8 @@ from typing import Any
 from ....history.event import Event, decode_json
 from ....history.objects import api_version_of, object_of
 from ....history.old_object import describe, version_met
-from ....history.versions import Form, LogVersions, Version
+from ....history.version import Form, Version
+from ....history.versions import LogVersions
 from ....history.writes import key_of
 from ....request import Evidence, Grade, Known, Unknown, worst
 from ..definition import ScalePaths
