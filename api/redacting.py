@@ -6,7 +6,8 @@ from typing import Literal
 
 import structlog
 
-from ingest.redaction.redact import Redactor, load_or_create_key
+from ingest.redaction.key import load_or_create_key
+from ingest.redaction.redact import Redactor
 
 from .settings import Settings
 

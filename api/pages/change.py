@@ -12,7 +12,8 @@ from pipeline.request import AdmissionRequest, Grade, Known, Operation, Unknown,
 
 from ..ask.reads import RequestDetail
 from ..printing.explained import grade_words
-from .difference import NO_FIELDS, Fields, Line, ObjectDifference, object_difference, object_lines
+from .difference import NO_FIELDS, Fields, ObjectDifference, object_difference, object_lines
+from .lines import Line
 
 _HEADINGS: Mapping[Operation, str] = {
     Operation.CREATE: "The object",

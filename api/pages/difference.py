@@ -10,53 +10,23 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from enum import StrEnum
 from typing import Any
 
 from pipeline.admission.policies.trace import step_text
 from pipeline.cel.explain import EVERY
 
+from .lines import UNCHANGED, Change, Fold, Line, folded
+
 # Deeper parts are written on one line; lines beyond this number are not shown. Both keep a page small for any object.
 _DEPTH_MAX = 40
 LINES_MAX = 3000
 _TEXT_MAX = 2000
-# Shorter runs of unchanged lines stay open: a fold takes a line itself.
-_FOLD_LINES_MIN = 4
 # One of these fields identifies the items of a Kubernetes list (`x-kubernetes-list-map-keys` of the built-in types).
 _ITEM_KEYS = ("name", "key", "type", "containerPort", "port", "ip", "uid", "mountPath", "topologyKey")
 _FIRST_KEYS = ("apiVersion", "kind", "metadata", "spec", "data", "status")
 # Who last wrote each field: the API server's bookkeeping, which changes with every write.
 _BOOKKEEPING = "managedFields"
 REDACTED = "REDACTED"
-_UNCHANGED = "unchanged"
-
-
-class Change(StrEnum):
-    SAME = "same"
-    ADDED = "added"
-    REMOVED = "removed"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of YAML, `indent` levels deep."""
-
-    change: Change
-    indent: int
-    text: str
-    is_redacted: bool = False
-    is_read: bool = False  # an expression read this field, or a field around it
-    decided: bool = False  # and this field itself decided
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Lines that are folded at first, with the names of the fields in them."""
-
-    indent: int
-    lines: tuple[Line, ...]
-    names: tuple[str, ...]
-    label: str = _UNCHANGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +107,7 @@ def _compared(old: Any, new: Any, spot: _Spot) -> ObjectDifference:
         lines, bookkeeping = [Line(Change.SAME, 0, "(nested too deeply to be shown)")], []
     added, removed = (sum(line.change is change for line in lines) for change in (Change.ADDED, Change.REMOVED))
     is_cut = len(lines) > LINES_MAX
-    blocks = list(_folded(lines[:LINES_MAX]))
+    blocks = list(folded(lines[:LINES_MAX]))
     if bookkeeping:
         blocks.append(Fold(1, tuple(bookkeeping[:LINES_MAX]), (_BOOKKEEPING,), "of the API server's bookkeeping"))
     return ObjectDifference(tuple(blocks), added, removed, is_cut)
@@ -153,7 +123,7 @@ def object_lines(value: Any, fields: Fields = NO_FIELDS, name: str = "object", *
         return replace(shown, blocks=tuple(_named(block, "not read") for block in shown.blocks))
     opened: list[Line | Fold] = []
     for block in shown.blocks:
-        if isinstance(block, Fold) and block.label == _UNCHANGED:
+        if isinstance(block, Fold) and block.label == UNCHANGED:
             opened += block.lines
         else:
             opened.append(block)
@@ -161,7 +131,7 @@ def object_lines(value: Any, fields: Fields = NO_FIELDS, name: str = "object", *
 
 
 def _named(block: Line | Fold, label: str) -> Line | Fold:
-    return replace(block, label=label) if isinstance(block, Fold) and block.label == _UNCHANGED else block
+    return replace(block, label=label) if isinstance(block, Fold) and block.label == UNCHANGED else block
 
 
 def _without_bookkeeping(old: Any, new: Any, spot: _Spot) -> Iterator[Line]:
@@ -336,37 +306,3 @@ def _scalar(value: Any) -> str:
 
 
 _WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
-
-
-def _folded(lines: Sequence[Line]) -> Iterator[Line | Fold]:
-    """The lines with runs of unchanged ones folded; headers without a change below are folded with their content."""
-    needed = _needed(lines)
-    run: list[Line] = []
-    for line, is_needed in zip(lines, needed, strict=True):
-        if not is_needed:
-            run.append(line)
-            continue
-        yield from _close(run)
-        run = []
-        yield line
-    yield from _close(run)
-
-
-def _needed(lines: Sequence[Line]) -> list[bool]:
-    """Which lines changed or were read, or lead to one of these."""
-    needed = [line.change is not Change.SAME or line.is_read for line in lines]
-    below: int | None = None  # the indent of the nearest needed line below: only a line with a smaller indent can lead to it
-    for index in range(len(lines) - 1, -1, -1):
-        indent = lines[index].indent
-        if needed[index] or (below is not None and indent < below):
-            needed[index], below = True, indent
-    return needed
-
-
-def _close(run: Sequence[Line]) -> Iterator[Line | Fold]:
-    if len(run) < _FOLD_LINES_MIN:
-        yield from run
-        return
-    indent = min(line.indent for line in run)
-    names = tuple(line.text.partition(":")[0] for line in run if line.indent == indent and not line.text.startswith("-"))
-    yield Fold(indent, tuple(run), names)

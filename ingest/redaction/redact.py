@@ -15,26 +15,23 @@ This module decides which events must be decoded, and whether their object is a 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from ..errors import InputError, LakeError
+from ..errors import InputError
 from .credentials import may_hold_by_form, uri_needs_a_look
 from .event import TEXT_NOTES, EventCleaning, person_needs_a_look
+from .key import KEY_BYTES
 from .objects import clean_embedded, may_embed_secret, resources_of
 from .paths import BodyPath, clean_body, parse_body_path
 from .rules import DEFAULT_PATHS, DEFAULT_RESOURCES, NAMED_BY_TOKEN, Reference, Rule, parse_rule
 
-__all__ = ["ANNOTATION", "DEFAULT_RESOURCES", "KEY_BYTES", "Redactor", "is_withheld", "load_or_create_key", "tells_of_request"]
+__all__ = ["ANNOTATION", "DEFAULT_RESOURCES", "Redactor", "is_withheld", "tells_of_request"]
 
 ANNOTATION = "hindcast/redacted"
-KEY_BYTES = 32
 
 _REPLACEMENT = "REDACTED"
 _HASHED = "blake2b:"
@@ -105,28 +102,6 @@ def tells_of_request(notes: str) -> bool:
 def is_withheld(text: str) -> bool:
     """Whether a text is the placeholder of a removed one."""
     return text == _REPLACEMENT or text.startswith(_HASHED)
-
-
-def load_or_create_key(path: Path) -> bytes:
-    """The key of this lake's hashes; made once, and readable by its owner only. Raises LakeError."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        key = path.read_bytes()
-        if len(key) != KEY_BYTES:
-            raise LakeError(
-                f"{path}: holds {len(key)} bytes, not a key of {KEY_BYTES}", "restore it, or remove it to begin a new one"
-            ) from None
-        return key
-    except OSError as error:
-        raise LakeError(f"{path}: the redaction key cannot be written: {error.strerror}", "fix the owner of the lake") from error
-    key = secrets.token_bytes(KEY_BYTES)
-    try:
-        os.write(handle, key)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    return key
 
 
 class Redactor:

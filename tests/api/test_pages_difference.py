@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.pages.difference import Change, Fields, Fold, Line, ObjectDifference, object_difference, object_lines
+from api.pages.difference import Fields, ObjectDifference, object_difference, object_lines
+from api.pages.lines import Change, Fold, Line
 
 SIGNS = {Change.SAME: " ", Change.ADDED: "+", Change.REMOVED: "-"}
 POD = {
