@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from pipeline.fleet.store import FleetStore
 from pipeline.runs import RunStore
 
 from ..errors import InUseError
@@ -24,12 +25,14 @@ class Removed:
 
 
 def remove_runs(lake: Path, run_ids: Sequence[str]) -> tuple[list[Removed], list[str]]:
-    """Remove runs; returns the removed ones, and the runs that stay because a replay or a report uses them.
+    """Remove runs, and the reports on a fleet whose last run is gone.
 
+        Returns the removed runs, and the runs that stay because a replay or a report uses them.
     Raises NotFoundError before anything is removed.
     """
     found = [run(lake, run_id) for run_id in dict.fromkeys(run_ids)]
     done = [(each.run_id, _remove(lake, each)) for each in found]
+    FleetStore(lake).forget_without_runs()
     return [removed for _, removed in done if removed], [run_id for run_id, removed in done if removed is None]
 
 

@@ -45,7 +45,7 @@ def judge_fleet(
     step: Step | None = None,
     judged: Judged = lambda cluster, judgement: None,
 ) -> FleetReport:
-    """Judge some clusters of a lake, by default all.
+    """Judge some clusters of a lake, by default all. Only a report on all is kept in the lake.
 
     `begin` is called before each cluster, with how many are done; `step` with the progress of a replay; `judged` with the name of a
     cluster and the reports on it. Raises LakeError, EvidenceError for a lake without clusters, and InputError for manifests that
@@ -57,6 +57,8 @@ def judge_fleet(
     store, members = FleetStore(lake), []
     ledger: pa.Table | None = None
     with closing(open_lake(lake)) as whole, closing(Lake.open(lake)) as opened:
+        if clusters is None:
+            facts_of(whole)  # two queries count the files of all clusters; those of one cluster after the other take far longer
         for number, name in enumerate(names):
             begin(number, len(names), name)
             try:
@@ -73,8 +75,9 @@ def judge_fleet(
             members.append(found)
         begin(len(names), len(names), "")
     report = fleet_report(question, members, asked_ts)
-    with suppress(OSError):  # a lake that may only be read
-        store.keep_report(report, question)
+    if clusters is None:  # a report on some clusters must not replace the one on all
+        with suppress(OSError):  # a lake that may only be read
+            store.keep_report(report, question)
     return report
 
 

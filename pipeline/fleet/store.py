@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -76,6 +77,14 @@ class FleetStore:
         for file in files:
             if (found := self.report(file.parent.name)) is not None:
                 yield found
+
+    def forget_without_runs(self) -> None:
+        """Remove the questions that had runs, and have none in the lake any more. A lake that may only be read keeps them."""
+        for folder in self._folder.glob("*"):
+            report = self.report(folder.name)
+            cells = [cell for each in (*report.clusters, *report.apart) for cell in each.cells] if report else []
+            if cells and not any(RunStore(self._lake).run(cell.run_id).verdicts.exists() for cell in cells):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _answer_file(self, question: Question, cluster: str) -> Path:
         name = hashlib.sha256(cluster.encode()).hexdigest()[:16]

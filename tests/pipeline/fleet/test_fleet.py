@@ -17,29 +17,33 @@ from ingest.lake import Lake
 from pipeline.fleet import FleetReport, Question, judge_fleet
 from pipeline.fleet.across import distance, fleet_report
 from pipeline.fleet.model import FleetCell, FleetCluster
+from pipeline.fleet.store import FleetStore
 from pipeline.manifests.files import texts_of
 from pipeline.readiness.judging import judge
 from pipeline.readiness.model import Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.fleet import FLEET_FORMATS, fleet_document, fleet_schema
+from pipeline.runs import RunStore
 from queries.lake import files_of
 from tests.fleet_of import make_fleet, members
 from tests.querying import QueryClient
+from tests.recording import Log, deployment
 from tests.sharing import shared_lake
 
 # A Deployment needs a day of traffic here: a small fleet has files of few days.
 RULES = ReadinessRules(days_min=1, weekdays_min=1, matched_units_min=2)
-POLICY = Path(__file__).parents[3] / "api" / "demo" / "policies" / "host-namespaces.yaml"
+ROOT = Path(__file__).parents[3]
+POLICY = ROOT / "api" / "demo" / "policies" / "host-namespaces.yaml"
 
 
 @pytest.fixture(scope="module")
-def lake(stretched_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five clusters of forty, a twentieth of the workloads: two clusters under a name, one at level Metadata, two minors in one."""
 
     def make(path: Path) -> None:
         fleet = members(40)
         chosen = [replace(each, share=each.share * 0.05, days=3.0) for each in (*fleet[:2], fleet[3], fleet[5], fleet[11])]
-        make_fleet(stretched_lake, path, chosen, done=lambda name: None)
+        make_fleet(demo_lake, path, chosen, done=lambda name: None)
 
     return shared_lake(tmp_path_factory, "fleet", make)
 
@@ -124,6 +128,29 @@ def test_a_report_under_other_rules_stays_with_its_cluster(
         other = client.get(f"/runs/{found['cells'][0]['run_id']}/readiness", rule="days_min=0.25")
     assert other["clusters"] == [name]
     assert other["policies"][0]["exposure"]["requests_judged"] == found["cells"][0]["requests_judged"]
+
+
+def test_the_commands_of_the_page_on_fleets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-policies").mkdir()
+    shutil.copy(POLICY, tmp_path / "my-policies")
+    for name in ("prod-1", "prod-2"):
+        log = Log()
+        for number in range(6):
+            log.write("create", deployment(f"web-{number}", number))
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "audit.log").write_text("".join(json.dumps(line) + "\n" for line in log.lines))
+    page = (ROOT / "docs" / "fleets.md").read_text(encoding="utf-8")
+    commands = [line.split()[1:] for line in page.splitlines() if line.startswith("hindcast ") and " serve " not in line]
+    assert len(commands) == 5
+    for arguments in commands:
+        assert run(["-q", *arguments]) == 0, arguments
+    assert "prod-2" in Path("fleet.html").read_text(encoding="utf-8")
+    found = [each.run_id for each in RunStore(Path("lake")).every()]
+    (kept,) = FleetStore(Path("lake")).reports()
+    assert kept.clusters_total == 2
+    assert run(["-q", "--lake", "lake", "runs", "rm", *found]) == 0
+    assert list(FleetStore(Path("lake")).reports()) == []
 
 
 CELL = FleetCell("p", "p", "validating", Status.READY, (), "run", 100, 100, 0, 0, 30, 0, 9.0, 0.1)
