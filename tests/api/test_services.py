@@ -12,7 +12,7 @@ from api.sink.services import open_services
 from api.sink.sockets import listen
 from api.sink.tls import ServerCertificate
 from ingest.errors import InputError, LakeError
-from ingest.redaction.redact import KEY_BYTES
+from ingest.redaction.key import KEY_BYTES
 from ingest.spooling.spool import Spool
 
 
