@@ -19,18 +19,18 @@ POLICY = Path(__file__).parents[2] / "api" / "demo" / "policies" / "deny-externa
 
 
 @pytest.fixture(scope="module")
-def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(calibrated_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("exemptions") / "lake"
-    shutil.copytree(demo_lake, path)
+    shutil.copytree(calibrated_lake, path)
     return path
 
 
 def test_a_defect_in_a_replay_with_exemptions_is_no_success(
-    demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    calibrated_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The patched policies were replayed before; what the summary of that run says of defects is what the command tells."""
     lake, patched = tmp_path / "lake", tmp_path / "patched.yaml"
-    shutil.copytree(demo_lake, lake)
+    shutil.copytree(calibrated_lake, lake)
     start = ["-q", "--lake", str(lake)]
     ask = [*start, "exemptions", "-f", str(POLICY), "--review-by", "2027-01-31", "--workers", "1"]
     assert run([*ask, "-o", "manifests"]) == 0

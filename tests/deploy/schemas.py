@@ -6,23 +6,29 @@ two operators, models made from their definitions check names and types of field
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from cloudcoil.models.cert_manager import v1 as cert_manager
-from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
 from kubernetes_validate import ValidationError, validate
 from pydantic import ValidationError as ModelError
 
-MODELS = {
-    ("cert-manager.io/v1", "Certificate"): cert_manager.Certificate,
-    ("monitoring.coreos.com/v1", "ServiceMonitor"): prometheus_operator.ServiceMonitor,
-    ("monitoring.coreos.com/v1", "PrometheusRule"): prometheus_operator.PrometheusRule,
-}
+
+@cache
+def models() -> dict[tuple[str, str], Any]:
+    """The model of each kind of the two operators. They take seconds to import, and every test process collects this file."""
+    from cloudcoil.models.cert_manager import v1 as cert_manager
+    from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
+
+    return {
+        ("cert-manager.io/v1", "Certificate"): cert_manager.Certificate,
+        ("monitoring.coreos.com/v1", "ServiceMonitor"): prometheus_operator.ServiceMonitor,
+        ("monitoring.coreos.com/v1", "PrometheusRule"): prometheus_operator.PrometheusRule,
+    }
 
 
 def faults(manifest: dict[str, Any], version: str) -> list[str]:
     """What is wrong with a manifest for a Kubernetes minor, as `1.36`; empty if nothing is."""
-    model = MODELS.get((manifest["apiVersion"], manifest["kind"]))
+    model = models().get((manifest["apiVersion"], manifest["kind"]))
     if model is None:
         try:
             validate(manifest, f"{version}.0", strict=True)

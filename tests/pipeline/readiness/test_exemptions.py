@@ -251,9 +251,9 @@ def test_made_up_traffic(
 
 
 @pytest.fixture(scope="module")
-def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(calibrated_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bundled") / "lake"
-    shutil.copytree(demo_lake, path)
+    shutil.copytree(calibrated_lake, path)
     return path
 
 
