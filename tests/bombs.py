@@ -28,7 +28,7 @@ from pipeline.request import (
     UserInfo,
 )
 
-# Beside what the process has when it starts.
+# In addition to what the process has when it starts.
 MEMORY_BYTES = 640 * 1024 * 1024
 PROCESSOR_SECONDS = 20
 _TOLD = 200

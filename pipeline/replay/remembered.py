@@ -159,7 +159,7 @@ class Remembered:
         return True
 
     def _judged(self, policies: Policies, lane: Lane, columns: Mapping[str, Any], epochs: pa.Array[Any]) -> Alike[Verdicts] | None:
-        """The verdicts of some policies on kept inputs, of which they read what their lane reads; None as for `take_kept`."""
+        """The verdicts of some policies on kept inputs; they read what their lane reads. None as for `take_kept`."""
         values, places = self._read_parts(lane, columns["object"].dictionary.to_pylist())
         objects: pa.Array[Any] = pa.array(places, pa.int32()).take(columns["object"].indices)
         names = [name for name in ("is_created", "namespace", *lane.columns, NAME) if name in columns]

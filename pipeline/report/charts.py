@@ -171,10 +171,10 @@ def _grid(rows: list[str], columns: list[str], step: int, width: int) -> dict[st
         "labelLimit": 200 if width == WIDE else 130,
         "ticks": False,
     }
-    beside = {"labelLimit": 190 if width == WIDE else 100, "ticks": False, "domain": False}
+    axis = {"labelLimit": 190 if width == WIDE else 100, "ticks": False, "domain": False}
     return {
         "x": {"field": "policy", "type": "nominal", "sort": columns, "title": None, "axis": above},
-        "y": {"field": "namespace", "type": "nominal", "sort": rows, "title": None, "axis": beside},
+        "y": {"field": "namespace", "type": "nominal", "sort": rows, "title": None, "axis": axis},
     }
 
 

@@ -38,7 +38,7 @@ def recorded() -> list[dict[str, object]]:
 
 
 class Sender(threading.Thread):
-    """Sends the same events over and over, each time as other requests of a later time, until it is told to stop."""
+    """Sends the same events over and over, each time as other requests of a later time, until the test stops it."""
 
     def __init__(self, server: RunningServer) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Options come from the command line, the environment, or hindcast.toml; mistakes in that file are told with file and line."""
+"""Options come from the command line, the environment, or hindcast.toml; errors name file and line of a mistake."""
 
 from __future__ import annotations
 

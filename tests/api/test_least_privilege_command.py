@@ -1,4 +1,4 @@
-"""`hindcast least-privilege`: roles for what a user did, and the rights that nobody used."""
+"""`hindcast least-privilege`: roles for what a user did, and the rights that were not used."""
 
 from __future__ import annotations
 

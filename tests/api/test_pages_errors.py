@@ -1,4 +1,4 @@
-"""What a browser is told where there is no page, and what HEAD answers."""
+"""A browser gets a page that says what is missing, and HEAD gets its headers."""
 
 from __future__ import annotations
 

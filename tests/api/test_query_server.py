@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 60.0
 
 
 def ask(port: int, path: str, context: ssl.SSLContext | None = None, **headers: str) -> tuple[int, Any]:
-    """The status and the JSON of an answer; status 0 while nobody listens."""
+    """The status and the JSON of an answer; status 0 while no server listens."""
     connection: http.client.HTTPConnection = (
         http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
         if context

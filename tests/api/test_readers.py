@@ -1,4 +1,4 @@
-"""Who may read: tokens of a file, OIDC tokens, and nobody else; no sender may read and no reader may send."""
+"""Who may read: tokens of a file, and OIDC tokens; no sender may read and no reader may send."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def many(expression: str, count: int) -> str:
 
 
 def test_mistakes_beyond_number_are_told_in_few_words(asked: QueryClient) -> None:
-    """12,000 errors were one line that nobody read, and the job was planned for ever."""
+    """12,000 errors were one line, and the job stayed planned for ever."""
     response = asked.send("POST", "/replays", headers=YAML, content=many("x", 12_000))
     assert response.status_code == 400, response.text
     assert "and 11,980 more expressions" in response.json()["error"]["message"]

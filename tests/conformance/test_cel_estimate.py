@@ -26,7 +26,7 @@ ABSENT = "jsonpatch.escapeKey"
 
 
 def hints(path: DataPath, type_: Type) -> Range | None:
-    """Text of which nothing is known has up to 12 characters, as upstream's tests have it."""
+    """Text about which nothing is known has up to 12 characters, as upstream's tests have it."""
     return Range(0, 12) if type_ in (STRING, BYTES) else None
 
 

@@ -1,6 +1,6 @@
 """Real policies of three projects, and those of the Kubernetes documentation.
 
-`cases.jsonl` has a policy, a request and what its project expects; `kubernetes-1.35.jsonl`, line by line beside it, has what the
+`cases.jsonl` has a policy, a request and what its project expects; `kubernetes-1.35.jsonl`, line by line next to it, has what the
 validator of Kubernetes 1.35 decided (it applies rules, match conditions, variables, validations and messages, not bindings).
 """
 
@@ -115,7 +115,7 @@ def policy_of(case: Case) -> Policy:
 
 
 def authorize_with(answers: Sequence[Mapping[str, str]]) -> Callable[[UserInfo, Attributes], Answer]:
-    """The fake authorizer of a case; what it does not list, nobody knows."""
+    """The fake authorizer of a case; what it does not list is unknown."""
 
     def authorize(user: UserInfo, asked: Attributes) -> Answer:
         for answer in answers:

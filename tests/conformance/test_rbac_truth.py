@@ -147,7 +147,7 @@ def test_decisions_and_reasons_are_those_of_the_server(
         show(f"recorded decisions, {lake}", table, unknown)
     assert not problems, f"{len(problems)} disagreements:\n" + "\n".join(problems[:10])
     assert seen == listed.keys(), f"these agree although they are listed; take them from {DISAGREEMENTS.name}"
-    # Nodes are the business of an authorizer that nobody can replay; of the others hardly anything may be unknown.
+    # No record shows how the Node authorizer decides; few other answers may be unknown.
     others = Counter[str]()
     for kind, counts in table.items():
         others.update({} if kind.startswith("node") else counts)

@@ -212,7 +212,7 @@ def _listed(name: str) -> set[tuple[str, str]]:
 
 
 def test_reconstructed_requests_are_what_admission_was_given(recording: Recording, capsys: pytest.CaptureFixture[str]) -> None:
-    """And as often as the table beside this file says: HINDCAST_UPDATE_GOLDEN=1 rewrites it, and the difference is the review."""
+    """And as often as the table next to this file says: HINDCAST_UPDATE_GOLDEN=1 rewrites it, and the difference is the review."""
     table, differing = _result(recording, recording.rows, recording.snapshot)
     with capsys.disabled():
         _show("the whole log", table)

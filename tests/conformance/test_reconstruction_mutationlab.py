@@ -1,4 +1,4 @@
-"""A second set: scenarios captured on another cluster (k3s 1.36.1), audit events beside the AdmissionReviews of the same requests.
+"""A second set: scenarios captured on another cluster (k3s 1.36.1), audit events next to the AdmissionReviews of the same requests.
 
 Names, versions and times are placeholders there; they are the same on both sides, so equal inputs are equal. Each folder is one
 scenario with its own history.

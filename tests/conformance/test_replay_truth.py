@@ -3,7 +3,7 @@
 `../shared/data/control-plane-a`: audit.jsonl.zst and snapshots/1-before-policies go into a lake, once the log with only the last
 snapshot, and once the log without any; truth.jsonl.zst has what the live control plane decided. Every row that the replay does not
 call unknown is compared: decision, effect, message, reason and audit annotations. How many true rows are judged is asserted too,
-and the others are told with their reasons.
+and the test prints the others with their reasons.
 """
 
 from __future__ import annotations

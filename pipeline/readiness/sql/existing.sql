@@ -36,7 +36,7 @@ steps AS (
         cluster, api_group, resource, namespace, name, stage_ts, audit_id, ts, api_version,
         CASE
             WHEN verb = 'delete' THEN 'gone'
-            WHEN answer_kind = '' AND subresource IN ('status', 'approval') THEN 'beside' -- what a policy asks about is elsewhere
+            WHEN answer_kind = '' AND subresource IN ('status', 'approval') THEN 'elsewhere' -- what a policy asks about is elsewhere
             WHEN answer_kind = '' OR answer_kind IN ('Status', 'Table', 'PartialObjectMetadata') OR subresource = 'scale' THEN 'opaque'
             ELSE 'whole'
         END AS step,
@@ -78,7 +78,7 @@ folded AS (
         arg_max(user_name, written_ts) FILTER (WHERE written_ts IS NOT NULL) AS writer,
         arg_max(user_groups, written_ts) FILTER (WHERE written_ts IS NOT NULL) AS writer_groups
     FROM steps
-    WHERE name <> '' AND step <> 'beside'
+    WHERE name <> '' AND step <> 'elsewhere'
     GROUP BY ALL
 ),
 present AS (

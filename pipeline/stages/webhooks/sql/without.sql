@@ -1,4 +1,4 @@
--- one row per pass of a request that the rules of one webhook match: what the log says of it, and what stands beside it
+-- one row per pass of a request that the rules of one webhook match: what the log says of it, and what stands next to it
 -- said: what the webhook did (denied, failed closed, failed open, changed, admitted, no answer), or why it did nothing
 --   refused elsewhere: it was called, and another part of the server refused the request
 -- policy_says: of given policies: deny, error, unknown, admit or nomatch; null where none are given
