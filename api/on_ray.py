@@ -9,6 +9,7 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +49,7 @@ def connected(on: str, workers: int | None) -> Iterator[Executor]:
     logging.getLogger("ray").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         # Ray ends its workers at once, so what they write for themselves is in this folder. A token of this run keeps others out.
-        own = {**_LOOPBACK, "TMPDIR": folder, "RAY_AUTH_MODE": "token", _TOKEN: os.environ.get(_TOKEN) or secrets.token_hex(32)}
+        own = {**_LOOPBACK, "TMPDIR": folder, "RAY_AUTH_MODE": "token", _TOKEN: os.environ.get(_TOKEN) or _own_token()}
         with _environment(_SETTINGS if address else {**_SETTINGS, **own}):
             import ray
 
@@ -57,6 +58,12 @@ def connected(on: str, workers: int | None) -> Iterator[Executor]:
                 yield _executor(ray, on, workers)
             finally:
                 ray.shutdown()
+
+
+@cache
+def _own_token() -> str:
+    """The token of this process: Ray reads it once, and keeps it."""
+    return secrets.token_hex(32)
 
 
 @contextmanager

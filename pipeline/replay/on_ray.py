@@ -18,7 +18,7 @@ from ray.exceptions import NodeDiedError, OutOfMemoryError, RayError, RayTaskErr
 from ingest.errors import HindcastError, LakeError, UnfinishedError
 from queries.catalog import LakeFiles
 
-from .apart import code_name, inputs_of, inputs_of_all, is_published, make_part, order_of, put_part
+from .apart import Files, code_name, inputs_of, inputs_of_all, is_published, make_part, order_of, put_part
 from .executors import Job
 from .tasks import Task
 
@@ -27,11 +27,21 @@ TRIES = 3
 _NAMED_MAX = 5
 
 
+@dataclass(slots=True)
+class Traffic:
+    """What went through the driver: units that are done, and bytes of files to and from workers."""
+
+    units: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class OnRay:
     """See Executor. At most `workers` units are with Ray at a time, so a long list of units takes no memory there."""
 
     workers: int
+    traffic: Traffic = field(default_factory=Traffic)
     _orders: dict[Path, Any] = field(default_factory=dict)  # by the folder of the parts: the order of its run, in Ray's store
 
     def reaches_kept(self, files: LakeFiles) -> bool:
@@ -41,18 +51,19 @@ class OnRay:
     def work(self, job: Job, tasks: Sequence[Task]) -> Generator[Task, None, None]:
         """See Executor."""
         unit = ray.remote(num_cpus=1, max_retries=TRIES - 1)(make_part)
-        order, shared = self._order_of(job), ray.put(inputs_of_all(job.parts))
+        order, shared = self._order_of(job), self._put(inputs_of_all(job.parts))
         left, waiting, dead = deque(tasks), dict[Any, Task](), list[Task]()
         try:
             while left or waiting:
                 while left and len(waiting) < self.workers:
                     task = left.popleft()
+                    inputs = self._put(inputs_of(task, job.parts))
                     named = unit.options(name=task.name)  # Ray's list of tasks and the list of processes show it
-                    waiting[named.remote(code_name(), order, shared, inputs_of(task, job.parts), pickle.dumps(task))] = task
+                    waiting[named.remote(code_name(), order, shared, inputs, pickle.dumps(task))] = task
                 for done in ray.wait(list(waiting))[0]:
                     task = waiting.pop(done)
                     try:
-                        put_part(job.parts, task.name, ray.get(done))
+                        self._take(job, task, ray.get(done))
                     except (WorkerCrashedError, OutOfMemoryError, NodeDiedError):
                         dead.append(task)
                     else:
@@ -68,6 +79,15 @@ class OnRay:
         if job.parts not in self._orders:
             self._orders[job.parts] = ray.put(order_of(job))
         return self._orders[job.parts]
+
+    def _put(self, files: Files) -> Any:
+        self.traffic.sent_bytes += sum(map(len, files.values()))
+        return ray.put(files)
+
+    def _take(self, job: Job, task: Task, files: Files) -> None:
+        put_part(job.parts, task.name, files)
+        self.traffic.units += 1
+        self.traffic.received_bytes += sum(map(len, files.values()))
 
 
 def _cancel(waiting: Mapping[Any, Task]) -> None:
