@@ -97,8 +97,7 @@ class StageExemptions:
             pending = [name for name in pending if left[name].denied > sum(row.requests for row in choices[name].left)]
             if not pending:
                 break
-        for name in sorted(left):
-            choices[name] = self._needed(choices, name, left[name])
+        choices = self._needed(choices, left)
         found = tuple(choices[name] for name in sorted(choices))
         before = self._manifests(self._rules)
         return Proposal(found, before, self._noted(found, review_by), review_by, left, self._users(found), self._targets(before))
@@ -112,17 +111,24 @@ class StageExemptions:
         ]
         return self._readiness.excluding(self._rules, excluded)
 
-    def _needed(self, choices: Mapping[str, Choice], name: str, left: Left) -> Choice:
-        """A choice without the exclusions that turn out needless: without one of these, a replay has no more denials."""
-        choice = choices[name]
-        if not 1 < len(choice.chosen) <= _TRIED_MAX:
-            return choice
-        for item in sorted(choice.chosen, key=lambda each: -each.width.passing_units):
-            less = choice.minus(item, self._rows[name])
-            others = [each for key, each in choices.items() if key != name]
-            if self._left(self._with([*others, less]), [name])[name].denied <= left.denied:
-                choice = less
-        return choice
+    def _needed(self, choices: Mapping[str, Choice], left: Mapping[str, Left]) -> dict[str, Choice]:
+        """The choices without the exclusions that turn out needless: without one of these, a replay has no more denials.
+
+        Denials are counted for each thing alone, so one replay tries an exclusion less of each thing at once.
+        """
+        waiting = {
+            name: sorted(choices[name].chosen, key=lambda each: -each.width.passing_units)
+            for name in left
+            if 1 < len(choices[name].chosen) <= _TRIED_MAX
+        }
+        found = dict(choices)
+        for index in range(max(map(len, waiting.values()), default=0)):
+            less = {
+                name: found[name].minus(items[index], self._rows[name]) for name, items in waiting.items() if index < len(items)
+            }
+            after = self._left(self._with({**found, **less}.values()), less)
+            found |= {name: choice for name, choice in less.items() if after[name].denied <= left[name].denied}
+        return found
 
     def _left(self, rules: Any, names: Iterable[str]) -> dict[str, Left]:
         """The remaining denials and unknowns of some things in a replay of rules."""
