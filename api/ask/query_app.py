@@ -18,6 +18,7 @@ from ..logs import RequestIds
 from ..pages.errors import for_reader
 from ..pages.html import compile_templates
 from ..pages.routes import router as pages
+from ..pages.tries import router as tries
 from ..published import published_url
 from ..routes import explain, fleets, jobs, policies, readiness, runs, views
 from ..routes.answers import PREFIX
@@ -75,6 +76,7 @@ def create_query_app(settings: Settings) -> FastAPI:
     for module in (views, explain, runs, readiness, fleets, policies, jobs):
         app.include_router(module.router, responses=errors.DESCRIBED)
     app.include_router(pages)
+    app.include_router(tries)
     app.add_api_route("/healthz", alive, include_in_schema=False)
     app.openapi = lambda: _description(app)  # type: ignore[method-assign]
     return app

@@ -4,111 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.dependencies.models import Dependant
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from fastapi.routing import APIRoute
+from fastapi import Query, Request
+from fastapi.responses import RedirectResponse, Response
 
-from ingest.errors import HindcastError, InputError
-from pipeline.stages.registry import STAGES
+from ingest.errors import HindcastError
 
 from ..ask import fleet_reads, run_reads
 from ..ask.asking import Asker
 from ..ask.kept import report_of
 from ..ask.questions import Names
 from ..ask.waiting import PAGE_SECONDS, in_time
-from ..errors import BusyError, NotFoundError, classify
+from ..errors import BusyError, NotFoundError
 from ..work.explanations import Explanations
-from ..work.jobs import Jobs, Order, State
+from ..work.jobs import Order
 from . import evidence, fleet, of_stage, overview
 from .cost import cost_view
-from .errors import error_page
-from .html import KEPT_EVERYWHERE, STATIC_TYPES, address, page, static_file
+from .html import STATIC_TYPES, address, page, static_file
 from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
 from .report import report_page
 from .requests import RequestView, request_tables, request_view, with_explanation
-from .selection import Selection, Text, selection_of
-from .tables import Asked, asked_of, file_of
-from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, form_of_run, job_view, jobs_table, problem_of, read_form
+from .routing import Asking, Asks, Explaining, Selected, Working, page_router
+from .selection import Text
+from .tables import Asked, file_of
 
-# A page waits this long until a started replay has read its policies, so that a mistake in them is shown at once.
-_SETTLE_SECONDS = 20.0
-_MISTAKES = ("bad_input", "too_large")
-# The form as it comes back with a mistake: nothing is asked of its table.
-_FORM_ASKED = Asked("/try")
 _CHOICES_MAX = 200
 After = Annotated[str | None, Query(max_length=4_000)]
 
-
-class PageRoute(APIRoute):
-    """A route whose errors are pages, too, because users read them."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler of the route, with Hindcast's own errors caught."""
-        handle = super().get_route_handler()
-        known = sorted({*_query_names(self.dependant), *KEPT_EVERYWHERE})
-
-        async def answer(request: Request) -> Response:
-            try:
-                _check_names(request, known)
-                return await handle(request)
-            except HindcastError as error:
-                return error_page(request, classify(error)[1], error.message, error.hint)
-            except RequestValidationError as error:
-                first = error.errors()[0]
-                return error_page(request, 422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}", "correct the address")
-
-        return answer
-
-
-def _query_names(dependant: Dependant) -> Iterator[str]:
-    yield from (field.alias for field in dependant.query_params)
-    for inner in dependant.dependencies:
-        yield from _query_names(inner)
-
-
-def _check_names(request: Request, known: Sequence[str]) -> None:
-    """Reject a filter that the page does not know: it must not pass for one that was applied. Raises InputError."""
-    for name in request.query_params:
-        if name not in known:
-            raise InputError(
-                f"{ascii(name)[:60]} is not a parameter of this page", f"it takes {', '.join(known) or 'no parameters'}"
-            )
-
-
-router = APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
-
-
-def asker_of(request: Request) -> Asker:
-    """The asker that answers the pages' questions."""
-    asker: Asker = request.app.state.asker
-    return asker
-
-
-def jobs_of(request: Request) -> Jobs:
-    """The replays that this server started."""
-    jobs: Jobs = request.app.state.jobs
-    return jobs
-
-
-def explanations_of(request: Request) -> Explanations:
-    """The object that explains verdicts for the pages."""
-    found: Explanations = request.app.state.explanations
-    return found
-
-
-Asking = Annotated[Asker, Depends(asker_of)]
-Explaining = Annotated[Explanations, Depends(explanations_of)]
-Working = Annotated[Jobs, Depends(jobs_of)]
-Selected = Annotated[Selection, Depends(selection_of)]
-Asks = Annotated[Asked, Depends(asked_of)]
+router = page_router()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -357,69 +285,6 @@ async def show_fleet(request: Request, asker: Asking, asked: Asks, fleet_id: str
     if asked.form:
         return file_of(found["tables"], asked)
     return page(request, "fleet.html.j2", section="/fleets", **found)
-
-
-@router.get("/try")
-async def show_form(
-    request: Request, asker: Asking, working: Working, selection: Selected, asked: Asks, run: Text = ""
-) -> Response:
-    """Show the form to try a policy; with `run` and `policy` it holds that policy from that replay, to be edited."""
-    if asked.form:
-        return file_of({"jobs": jobs_table(working.all(), asked)}, asked)
-    form = TrialForm(since=selection.since, until=selection.until)
-    if run and selection.policy:
-        form = await asker.ask(form_of_run, run, selection.policy, form)
-    return await _form_page(request, asker, working, form, asked=asked)
-
-
-@router.post("/try")
-async def try_policy(request: Request, asker: Asking, working: Working) -> Response:
-    """Start a replay with the values of the form; a mistake is shown with the form unchanged."""
-    form = await read_form(request)
-    reader = request.scope.get("state", {}).get("reader")
-    try:
-        job = working.start(form.order(datetime.now(UTC)), reader.name if reader else "anyone")
-    except InputError as error:
-        return await _form_page(request, asker, working, form, problem_of(form, error.message, error.hint))
-    await working.settled(job, _SETTLE_SECONDS)
-    if job.state is State.FAILED and job.error is not None and job.error["code"] in _MISTAKES:
-        return await _form_page(request, asker, working, form, problem_of(form, job.error["message"], job.error["hint"]))
-    return RedirectResponse(f"/replays/{job.job_id}", 303)
-
-
-@router.get("/replays/{job_id}")
-async def show_replay(request: Request, working: Working, job_id: str) -> Response:
-    """Show how far a replay is, and its result once it is finished."""
-    job = working.get(job_id)
-    if job.state is State.FINISHED and job.run_id is not None:
-        return RedirectResponse(f"/runs/{job.run_id}", 303)
-    return page(request, "replay.html.j2", section="/try", view=job_view(job))
-
-
-@router.post("/replays/{job_id}/cancel")
-async def cancel_replay(working: Working, job_id: str) -> Response:
-    """End a replay."""
-    await working.cancel(job_id)
-    return RedirectResponse(f"/replays/{job_id}", 303)
-
-
-async def _form_page(
-    request: Request, asker: Asker, working: Jobs, form: TrialForm, problem: Problem | None = None, asked: Asked = _FORM_ASKED
-) -> HTMLResponse:
-    extent = await asker.ask(overview.extent)
-    status = 200 if problem is None else 400
-    return page(
-        request,
-        "try.html.j2",
-        status,
-        section="/try",
-        form=form,
-        problem=problem,
-        extent=extent,
-        jobs=jobs_table(working.all(), asked),
-        versions=KUBERNETES_VERSIONS,
-        stages=[(stage.name, ", ".join(sorted(kind.kind for kind in stage.kinds))) for stage in STAGES],
-    )
 
 
 @router.get("/static/{name}")
