@@ -93,7 +93,7 @@ def test_filters_go_along_from_page_to_page(pages: Pages) -> None:
         href for href in links(pages.page(policy), "/requests?") if "outcome=deny" in href and "namespace=shop-dev" in href
     )
     listed = links(pages.page(requests), "/request?")
-    assert len(main_links) == 4
+    assert len(main_links) == 5
     for href in (*main_links, policy, requests, listed[0]):
         given = parse_qs(urlsplit(href).query)
         assert {name: given.get(name) for name in kept} == kept, href
