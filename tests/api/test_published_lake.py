@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -47,6 +48,29 @@ def test_a_published_lake_answers_as_the_lake_does(published: Path, capsys: pyte
     assert list(derived.glob("facts/*.json")), "a second replay counts nothing again"
     shutil.rmtree(cache_folder())
     assert printed(capsys, "--lake", URL, "runs")["runs"] == [], "the cache holds nothing but runs and derived tables"
+
+
+def test_a_lake_in_a_rest_catalog_is_replayed_as_the_lake_itself(
+    published: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in storage.rest_environment().items():
+        monkeypatch.setenv(name, value)
+    url = "s3://tables/demo"
+    assert run(["--quiet", "--lake", str(published), "publish", url]) == 0
+    found = [printed(capsys, "--lake", lake, "replay", "-f", POLICY) for lake in (url, str(published))]
+    assert found[0]["bindings"] == found[1]["bindings"] != []
+    (there,) = RunStore(local_lake(Path(url))).every()
+    here = RunStore(published).run(there.run_id)
+    assert here.verdicts.read_bytes() == there.verdicts.read_bytes()
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr("api.published.find_spec", lambda name: None if name == "pyiceberg" else found(name))
+    assert run(["--lake", URL, "violations"]) == 2
+    error = capsys.readouterr().err
+    assert "packages that are not installed: pyiceberg" in error
+    assert "pip install 'kube-hindcast[object-storage]'" in error
 
 
 def test_the_pages_of_a_published_lake(published: Path, tmp_path: Path) -> None:
