@@ -20,6 +20,7 @@ from ..ask.kept import report_of
 from ..ask.questions import Names
 from ..ask.waiting import PAGE_SECONDS, in_time
 from ..errors import BusyError, NotFoundError
+from ..state import Asking, Explaining, Working
 from ..work.explanations import Explanations
 from ..work.jobs import Order
 from . import evidence, fleet, of_stage, overview
@@ -29,7 +30,7 @@ from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
 from .report import report_page
 from .requests import RequestView, request_tables, request_view, with_explanation
-from .routing import Asking, Asks, Explaining, Selected, Working, page_router
+from .routing import Asks, Selected, page_router
 from .selection import Text
 from .tables import Asked, file_of
 

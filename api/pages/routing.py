@@ -13,10 +13,7 @@ from fastapi.routing import APIRoute
 
 from ingest.errors import HindcastError, InputError
 
-from ..ask.asking import Asker
 from ..errors import classify
-from ..work.explanations import Explanations
-from ..work.jobs import Jobs
 from .errors import error_page
 from .html import KEPT_EVERYWHERE
 from .selection import Selection, selection_of
@@ -64,26 +61,5 @@ def page_router() -> APIRouter:
     return APIRouter(route_class=PageRoute, include_in_schema=False, default_response_class=HTMLResponse)
 
 
-def asker_of(request: Request) -> Asker:
-    """The asker that answers the pages' questions."""
-    asker: Asker = request.app.state.asker
-    return asker
-
-
-def jobs_of(request: Request) -> Jobs:
-    """The replays that this server started."""
-    jobs: Jobs = request.app.state.jobs
-    return jobs
-
-
-def explanations_of(request: Request) -> Explanations:
-    """The object that explains verdicts for the pages."""
-    found: Explanations = request.app.state.explanations
-    return found
-
-
-Asking = Annotated[Asker, Depends(asker_of)]
-Explaining = Annotated[Explanations, Depends(explanations_of)]
-Working = Annotated[Jobs, Depends(jobs_of)]
 Selected = Annotated[Selection, Depends(selection_of)]
 Asks = Annotated[Asked, Depends(asked_of)]

@@ -11,10 +11,11 @@ from ingest.errors import InputError
 from pipeline.stages.registry import STAGES
 
 from ..ask.asking import Asker
+from ..state import Asking, Working
 from ..work.jobs import Jobs, State
 from . import overview
 from .html import page
-from .routing import Asking, Asks, Selected, Working, page_router
+from .routing import Asks, Selected, page_router
 from .selection import Text
 from .tables import Asked, file_of
 from .trial import KUBERNETES_VERSIONS, Problem, TrialForm, form_of_run, job_view, jobs_table, problem_of, read_form

@@ -14,21 +14,8 @@ from ..ask.formats import RowFormat, chosen_format
 from ..ask.listing import Page
 from ..ask.questions import Filters, Paging
 from ..ask.waiting import view_at_last
-from ..work.jobs import Jobs
 
 PREFIX = "/api/v1"
-
-
-def asker_of(request: Request) -> Asker:
-    """The asker that gets a request's questions."""
-    asker: Asker = request.app.state.asker
-    return asker
-
-
-def jobs_of(request: Request) -> Jobs:
-    """The replays of the server that answers a request."""
-    jobs: Jobs = request.app.state.jobs
-    return jobs
 
 
 async def whole_view(asker: Asker, name: str, filters: Filters, paging: Paging) -> Page:
@@ -55,6 +42,4 @@ def _format_of(
     return chosen_format(request, given)
 
 
-Asking = Annotated[Asker, Depends(asker_of)]
-Working = Annotated[Jobs, Depends(jobs_of)]
 Form = Annotated[RowFormat, Depends(_format_of)]

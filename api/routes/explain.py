@@ -15,7 +15,8 @@ from pipeline.readiness.explaining.explanation import Explanation
 from ..ask.formats import MEDIA_TYPES, RowFormat
 from ..ask.questions import Names
 from ..commands.parts.options import parse_version
-from ..work.explanations import Explanations, Question
+from ..state import Explaining
+from ..work.explanations import Question
 from .answers import PREFIX, known_parameters
 from .jobs import POSTED, posted
 
@@ -40,15 +41,6 @@ class Explained:
     """The explanations of one request: one, or several where it deleted a collection."""
 
     explanations: list[Explanation]
-
-
-def explanations_of(request: Request) -> Explanations:
-    """The object that explains for the server that answers a request."""
-    found: Explanations = request.app.state.explanations
-    return found
-
-
-Explaining = Annotated[Explanations, Depends(explanations_of)]
 
 
 @router.get("/requests/{cluster}/{audit_id}/explain", response_model=Explained)

@@ -14,7 +14,8 @@ from pipeline.report.fleet import fleet_document, fleet_schema
 
 from ..ask import fleet_reads
 from ..ask.formats import json_response
-from .answers import PREFIX, Asking, known_parameters
+from ..state import Asking
+from .answers import PREFIX, known_parameters
 
 router = APIRouter(prefix=PREFIX, tags=["fleets"], dependencies=[Depends(known_parameters)])
 

@@ -20,9 +20,10 @@ from ..beside_runs import kept_gate
 from ..commands.parts.options import parse_time, parse_version
 from ..errors import STATUS_BY_CODE, NotFoundError, TooLargeError, WrongTypeError, error_response
 from ..posted import BYTES_MAX
+from ..state import Asking, Working
 from ..work.gating import GateQuestion
 from ..work.jobs import Job, Jobs, Order, State
-from .answers import PREFIX, Asking, Working, known_parameters
+from .answers import PREFIX, known_parameters
 
 Rules = Annotated[Names, Query(description="replaces one readiness rule of the report: `days_min=3`; repeatable")]
 router = APIRouter(prefix=PREFIX, tags=["replays"], dependencies=[Depends(known_parameters)])

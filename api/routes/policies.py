@@ -16,7 +16,8 @@ from ..ask import reads
 from ..ask.formats import json_response, page_response
 from ..ask.questions import ClusterFilters, Moment, Paging, Text
 from ..commands.parts.options import parse_time
-from .answers import PREFIX, Asking, Form, known_parameters, whole_view
+from ..state import Asking
+from .answers import PREFIX, Form, known_parameters, whole_view
 from .described import rows_described
 
 router = APIRouter(prefix=PREFIX, tags=["policies"], dependencies=[Depends(known_parameters)])

@@ -13,7 +13,8 @@ from ..ask import reads
 from ..ask.formats import json_response
 from ..ask.questions import Names
 from ..ask.run_reads import rules_of
-from .answers import PREFIX, Asking, known_parameters
+from ..state import Asking
+from .answers import PREFIX, known_parameters
 from .runs import RunId
 
 router = APIRouter(prefix=PREFIX, tags=["readiness"], dependencies=[Depends(known_parameters)])

@@ -18,8 +18,9 @@ from ..ask.run_costs import RunCosts, costs_of_run
 from ..ask.run_reads import REQUEST_COLUMNS
 from ..ask.run_removal import in_use_error, remove_runs
 from ..errors import NotFoundError
+from ..state import Asking, Working
 from ..work.jobs import Order
-from .answers import PREFIX, Asking, Form, Working, known_parameters
+from .answers import PREFIX, Form, known_parameters
 from .described import page_described, schema_of
 from .jobs import started
 

@@ -27,7 +27,8 @@ from ..ask.questions import (
     ViolationFilters,
 )
 from ..errors import NotFoundError
-from .answers import PREFIX, Asking, Form, known_parameters, whole_view
+from ..state import Asking
+from .answers import PREFIX, Form, known_parameters, whole_view
 from .described import rows_described
 
 router = APIRouter(prefix=PREFIX, tags=["views"], dependencies=[Depends(known_parameters)])
