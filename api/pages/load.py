@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from pipeline.manifests.files import manifests_of
 from pipeline.runs import RunStore
 from pipeline.runs.window import Window
 from pipeline.stages.registry import WEBHOOKS
-from pipeline.stages.webhooks.load import Cause, Load, Loads, loads
+from pipeline.stages.webhooks.load import Cause, Load, loads
 from pipeline.stages.webhooks.outage import Down, Hit, outage
+from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
 
 from ..ask.reads import Source
 from ..ask.run_reads import Run
 from ..beside_runs import kept_manifests
-from .charts import Bar, Series
+from .over_time import Chart, chart_of
 from .tables import Asked, Column, table
 
 _COLUMNS: tuple[Column[Load], ...] = (
@@ -56,58 +56,43 @@ _HIT_COLUMNS: tuple[Column[Hit], ...] = (
 _HITS_SHOWN = 20
 
 
-def outage_of_run(source: Source, run: Run, asked: Asked) -> dict[str, Any]:
-    """The tables `down` and `hits` of an outage that lasts for the whole time of a run; empty where its manifests are not kept.
+def outage_of_run(source: Source, run: Run, asked: Asked) -> tuple[Chart | None, dict[str, Any]]:
+    """An outage that lasts for the whole time of a run: its chart, and the tables `down`, `hits` and `outage_over_time`.
 
-    load_of_run must have left its table in the connection.
+    No chart where no request meets a server that is down; no tables either where the run's manifests are not kept. load_of_run must
+    have left its table in the connection.
     """
     text = kept_manifests(source.lake, run.run_id)
     rules = WEBHOOKS.read(manifests_of([("manifests", text)])) if text else ()
     ((first, last),) = source.reader.connection.execute("SELECT min(ts), max(ts) FROM webhooks_calls").fetchall()
     if not isinstance(rules, tuple) or not rules or first is None:
-        return {}
+        return None, {}
     verdicts = RunStore(source.lake).run(run.run_id).verdicts
     broken = outage(source.reader, verdicts, rules, first, last + timedelta(microseconds=1))
     by_effect = sorted(broken.webhooks, key=lambda each: -each.refused - each.unchecked)
-    return {
+    tables = {
         "down": table(asked, "down", "An outage of all servers, by webhook", _DOWN_COLUMNS, by_effect),
         "hits": table(asked, "hits", "Whose requests; the cluster's own parts first", _HIT_COLUMNS, broken.hits, _HITS_SHOWN),
     }
+    spans = outage_over_time(broken)
+    if spans is None:
+        return None, tables
+    chart = chart_of(spans, "outage_over_time", asked)
+    return chart, {**tables, "outage_over_time": chart.table}
 
 
-def load_of_run(source: Source, run: Run, asked: Asked) -> tuple[Series | None, dict[str, Any]]:
-    """The bars of all calls over time (None without a call), and the tables `load` and `load_causes`."""
+def load_of_run(source: Source, run: Run, asked: Asked) -> tuple[Chart | None, dict[str, Any]]:
+    """The chart of calls over time (None without a call), and the tables `load`, `load_causes` and `calls_over_time`."""
     verdicts = RunStore(source.lake).run(run.run_id).verdicts
     found = loads(source.reader, verdicts, Window(run.since, run.until), with_bytes=False)
     by_calls = sorted(found.webhooks, key=lambda each: -each.calls)
     causes = sorted(found.causes, key=lambda each: -each.calls)
-    return _bars(found), {
+    tables = {
         "load": table(asked, "load", "Calls per second of each webhook", _COLUMNS, by_calls),
         "load_causes": table(asked, "load_causes", "What causes the calls", _CAUSE_COLUMNS, causes),
     }
-
-
-def _bars(found: Loads) -> Series | None:
-    """The calls of each slot of time, over all clusters."""
-    counts = Counter[datetime]()
-    for slot in found.slots:
-        counts[slot.start] += slot.calls
-    if not counts:
-        return None
-    first, last, width = min(counts), max(counts), timedelta(seconds=found.slot_seconds)
-    slots = (last - first) // width + 1
-    peak = max(counts.values())
-    busiest = min(start for start, count in counts.items() if count == peak)
-    bars = tuple(_bar((start - first) // width, slots, count, peak, start) for start, count in sorted(counts.items()))
-    return Series("calls", bars, counts.total(), peak, f"{busiest:%Y-%m-%d %H:%M:%S}")
-
-
-def _bar(index: int, slots: int, count: int, peak: int, start: datetime) -> Bar:
-    height = max(3.0, 100 * count / peak)
-    return Bar(
-        x=round(100 * index / slots, 3),
-        y=round(100 - height, 3),
-        width=round(82 / slots, 3),
-        height=round(height, 3),
-        label=f"{start:%Y-%m-%d %H:%M:%S}: {count:,}",
-    )
+    spans = calls_over_time(found)
+    if spans is None:
+        return None, tables
+    chart = chart_of(spans, "calls_over_time", asked)
+    return chart, {**tables, "calls_over_time": chart.table}

@@ -67,12 +67,13 @@ def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selecti
     manifests = run_reads.run_plan(source.lake, run_id).get("manifests", [])
     has_load = run.stage == WEBHOOKS.name
     calls, load = load_of_run(source, run, asked) if has_load else (None, {})
-    outages = outage_of_run(source, run, asked) if has_load else {}
+    outage, outages = outage_of_run(source, run, asked) if has_load else (None, {})
     return {
         **found_run,
         "has_load": has_load,
         "is_of_chains": run.stage == CONDITIONS,
         "calls": calls,
+        "outage": outage,
         "manifests": len(manifests),
         "things": stage_of(run.stage).readiness.words.things,
         "tables": {

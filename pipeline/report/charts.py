@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import vl_convert
 
 from pipeline.readiness.model import DayCount, Owner, PolicyReadiness
-from pipeline.stages.webhooks.load import Slot
+from pipeline.stages.over_time import OverTime, Tone
 
 from .words import policy_name
 
@@ -34,6 +35,7 @@ _VARIABLES = {
 }
 _TEXT, _GRID, _ADMITTED, _DENIED, _UNKNOWN, _INK, _CARD, _EMPTY = _VARIABLES
 _OUTCOMES = {"domain": ["would be denied", "unknown", "admitted"], "range": [_DENIED, _UNKNOWN, _ADMITTED]}
+_TONES = {Tone.DENIED: _DENIED, Tone.UNKNOWN: _UNKNOWN, Tone.ADMITTED: _ADMITTED}
 _LABEL_MAX = 100
 _SUBTITLE = {"anchor": "start", "color": _TEXT, "fontSize": 12, "fontWeight": "normal"}
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
@@ -249,45 +251,41 @@ def owners(name: str, found: Sequence[Owner], width: int = WIDE) -> str:
     return _drawn(name, spec)
 
 
-def calls(name: str, slots: Sequence[Slot], slot_seconds: int, width: int = WIDE) -> str:
-    """Calls of webhooks per second over time: the mean of each slot, and its busiest second above it; empty without slots."""
-    if not slots:
-        return ""
-    values = [
-        {"time": each.start.isoformat(), "calls": value, "what": what}
-        for each in slots
-        for what, value in (("busiest second", each.most), ("mean", each.calls / slot_seconds))
-    ]
-    colors = {"domain": ["busiest second", "mean"], "range": [_ADMITTED, _DENIED]}
-    spec = {
-        "data": {"values": values},
-        "width": width - 80,
-        "height": 130,
-        "mark": {"type": "bar", "size": max(1, (width - 80) // 130)},
-        "encoding": {
-            "x": {
-                "field": "time",
-                "type": "temporal",
-                "title": None,
-                "axis": {"format": "%H:%M:%S", "grid": False, "labelOverlap": True, "tickCount": 8 if width == WIDE else 4},
-                "scale": {"type": "utc"},
-            },
-            "y": {
-                "field": "calls",
-                "type": "quantitative",
-                "stack": None,
-                "title": None,
-                "axis": {"tickCount": 4, "minExtent": 40, "maxExtent": 40},
-            },
-            "color": {
-                "field": "what",
-                "type": "nominal",
-                "scale": colors,
-                "legend": {"orient": "top", "title": None},
-            },
-        },
+def over_time(name: str, found: OverTime, width: int = WIDE) -> str:
+    """Counts of a stage over time, one row of bars for each thing, each with a scale of its own."""
+    slots = found.slots
+    span = [found.first.isoformat(), (found.last + timedelta(seconds=found.slot_seconds)).isoformat()]
+    several_days = found.first.date() != found.last.date()
+    axis = {
+        "format": "%b %d %H:%M" if several_days else "%H:%M:%S",
+        "grid": False,
+        "labelOverlap": True,
+        "tickCount": 8 if width == WIDE else 3,
     }
-    return _drawn(name, spec)
+    scale = {"type": "utc", "domain": span, "nice": False}
+    x = {"field": "start", "type": "temporal", "title": None, "scale": scale}
+    panels = []
+    for number, row in enumerate(found.rows, 1):
+        is_last = number == len(found.rows)
+        panels.append(
+            {
+                "data": {"values": [{"start": each.start.isoformat(), "count": each.count} for each in row.moments]},
+                "width": width - 80,
+                "height": 90 if number == 1 else 40,
+                "mark": {"type": "bar", "align": "left", "size": max(1, 0.82 * (width - 80) / slots), "color": _TONES[row.tone]},
+                "encoding": {
+                    "x": {**x, "axis": axis if is_last else {**axis, "labels": False, "ticks": False}},
+                    "y": {
+                        "field": "count",
+                        "type": "quantitative",
+                        "title": None,
+                        "axis": {"tickMinStep": 1, "tickCount": 2, "minExtent": 40, "maxExtent": 40},
+                    },
+                },
+                "title": {"text": _label(f"{row.name}: {row.total:,}"), "limit": width - 30, **_SUBTITLE},
+            }
+        )
+    return _drawn(name, {"vconcat": panels, "spacing": 12})
 
 
 def _label(text: str) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
+from pipeline.stages.over_time import OverTime, span_words
 from pipeline.stages.webhooks.load import Cause, Loads
 from pipeline.stages.webhooks.outage import Outage
+from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
 
 from . import charts
 
@@ -19,12 +21,7 @@ def load_page(found: Loads, broken: Outage | None = None) -> str:
     parts = ["<h1>Load of webhooks</h1>"]
     for cluster, (since, until) in found.spans.items():
         parts.append(f"<p>{escape(cluster)}: {since:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC.</p>")
-        slots = [each for each in found.slots if each.cluster == cluster]
-        drawn = [
-            f'<div class="{name}">{charts.calls(f"calls-{name}-{len(parts)}", slots, found.slot_seconds, width)}</div>'
-            for name, width in (("wide", charts.WIDE), ("narrow", charts.NARROW))
-        ]
-        parts.append(f'<figure class="chart">{"".join(drawn)}</figure>')
+    parts += _over_time("calls", calls_over_time(found))
     parts += _load_tables(found)
     if broken is not None:
         parts += _outage_parts(broken)
@@ -35,6 +32,26 @@ def load_page(found: Loads, broken: Outage | None = None) -> str:
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{style}</style></head>\n'
         f"<body><main>\n{body}\n</main></body></html>\n"
     )
+
+
+def _over_time(name: str, found: OverTime | None) -> list[str]:
+    """A chart for wide and for narrow pages, and a table with the same counts; nothing without a count."""
+    if found is None:
+        return []
+    step = span_words(found.slot_seconds)
+    drawn = [
+        f'<div class="{kind}" aria-hidden="true">{charts.over_time(f"{name}-{kind}", found, width)}</div>'
+        for kind, width in (("wide", charts.WIDE), ("narrow", charts.NARROW))
+    ]
+    alternative = escape(f"{found.title}: {found.unit} per {step}; the same as in the table below", quote=True)
+    rows = [(f"{each.start:%Y-%m-%d %H:%M:%S}", row.name, each.count) for row in found.rows for each in row.moments]
+    return [
+        f"<p>{escape(found.note)} Each bar is {found.unit} per {step} (UTC); each row has a scale of its own.</p>",
+        f'<div class="chart" role="img" aria-label="{alternative}">{"".join(drawn)}</div>',
+        f"<details><summary>{escape(found.title)} as a table</summary>",
+        _table(("From (UTC)", "What", found.unit.capitalize()), rows, len(rows)),
+        "</details>",
+    ]
 
 
 def _load_tables(found: Loads) -> list[str]:
@@ -71,6 +88,7 @@ def _outage_parts(broken: Outage) -> list[str]:
     return [
         "<h2>While the servers are down</h2>",
         f"<p>{broken.refused:,} requests would be refused with code 500, and {broken.unchecked:,} would pass unchecked.</p>",
+        *_over_time("outage", outage_over_time(broken)),
         _table(("Webhook", "Failure policy", "Refused", "Unchecked", "Refused anyway", "Unknown"), rows),
         "<h2>Whose requests</h2>",
         _table(("System", "Resource", "User", "Namespace", "Refused", "Unchecked"), hits),
@@ -79,10 +97,10 @@ def _outage_parts(broken: Outage) -> list[str]:
     ]
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]], most: int = _ROWS_MAX) -> str:
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>\n" for row in rows[:_ROWS_MAX])
-    more = len(rows) - _ROWS_MAX
+    body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>\n" for row in rows[:most])
+    more = len(rows) - most
     note = f"<p>{more:,} more rows.</p>" if more > 0 else ""
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>{note}'
 

@@ -189,3 +189,5 @@ def test_the_page_of_a_replay_shows_the_load(lake: Path, tmp_path: Path, capsys:
     assert "9 calls, most of them around 2026-01-01 00:0" in text
     assert "names.guard.example.com" in text
     assert 'class="bars' in text
+    assert "Calls over time as a table" in text
+    assert "the table below has the same counts" in text

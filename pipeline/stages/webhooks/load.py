@@ -68,12 +68,22 @@ class Slot(NamedTuple):
     most: int
 
 
+class HookSlot(NamedTuple):
+    """The calls of one webhook in one span of time, over all clusters."""
+
+    configuration: str
+    webhook: str
+    start: datetime
+    calls: int
+
+
 class Loads(NamedTuple):
     """The load of a run. `slot_seconds` is the width of each slot."""
 
     webhooks: tuple[Load, ...]
     causes: tuple[Cause, ...]
     slots: tuple[Slot, ...]
+    by_webhook: tuple[HookSlot, ...]
     slot_seconds: int
     spans: Mapping[str, tuple[datetime, datetime]]
 
@@ -94,9 +104,10 @@ def loads(reader: LakeReader, verdicts: Path, window: Window, latency_ms: float 
     totals = {each[:3]: each.calls for each in found}
     told = _rows(reader, "causes", {"most": CAUSES_SHOWN})
     causes = (Cause(*(*row, row[5] / totals[row[:3]])) for row in told)
-    width = _width(max((seconds_between(*each) for each in spans.values()), default=1))
+    width = slot_width(max((seconds_between(*each) for each in spans.values()), default=1))
     slots = tuple(Slot(*row) for row in _rows(reader, "series", {"width": width}))
-    return Loads(tuple(found), tuple(causes), slots, width, spans)
+    by_webhook = tuple(HookSlot(*row) for row in _rows(reader, "series_by_webhook", {"width": width}))
+    return Loads(tuple(found), tuple(causes), slots, by_webhook, width, spans)
 
 
 def _rows(reader: LakeReader, name: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
@@ -145,5 +156,6 @@ def quantile(seconds: Mapping[int, int], length: int, share: float) -> int:
     return max(seconds, default=0)
 
 
-def _width(length: int) -> int:
+def slot_width(length: int) -> int:
+    """How many seconds each slot lasts, so that a chart over so many seconds has at most some hundred of them."""
     return next((width for width in _WIDTHS if length / width <= _SLOTS), _WIDTHS[-1])

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from queries import LakeReader
 
 from ...admission.policies.model import FailurePolicy
+from .load import seconds_between, slot_width
 from .model import Configuration, Phase, Place, Webhook
 from .sql import statement
 
@@ -64,8 +65,20 @@ class Waiting(NamedTuple):
     requests: int
 
 
+class Span(NamedTuple):
+    """The requests in one span of an outage. `waiting` would wait for a server that hangs, however they end."""
+
+    start: datetime
+    refused: int
+    unchecked: int
+    waiting: int
+
+
 class Outage(NamedTuple):
-    """An outage over recorded requests. `refused` and `unchecked` count each request once."""
+    """An outage over recorded requests. `refused` and `unchecked` count each request once.
+
+    `spans` hold the counts over time, each over `span_seconds`; spans without a request are left out.
+    """
 
     webhooks: tuple[Down, ...]
     hits: tuple[Hit, ...]
@@ -73,6 +86,8 @@ class Outage(NamedTuple):
     refused: int
     unchecked: int
     already: int
+    spans: tuple[Span, ...]
+    span_seconds: int
 
 
 class _Hook(NamedTuple):
@@ -95,9 +110,11 @@ def outage(
         if not only or hook.name in only
     }
     parameters = {"down_from": since, "down_to": until}
-    effects = _Effects(hooks)
-    for called, _cluster, *cause, requests, example in reader.connection.execute(statement("outage"), parameters).fetchall():
-        effects.add(called, cause, requests, example)
+    width = slot_width(seconds_between(since, until))
+    effects = _Effects(hooks, width)
+    found = reader.connection.execute(statement("outage"), {**parameters, "width": width}).fetchall()
+    for called, _cluster, slot, *cause, requests, example in found:
+        effects.add(called, slot, cause, requests, example)
     told = {"verdicts": str(verdicts), **parameters}
     for configuration, name, requests in reader.connection.execute(statement("outage_unknown"), told).fetchall():
         effects.unknown[configuration, name] = requests
@@ -107,8 +124,10 @@ def outage(
 class _Effects:
     """Counts the effects of an outage."""
 
-    def __init__(self, hooks: Mapping[HookKey, _Hook]) -> None:
+    def __init__(self, hooks: Mapping[HookKey, _Hook], span_seconds: int) -> None:
         self._hooks = hooks
+        self._span_seconds = span_seconds
+        self._spans: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
         self._counts: dict[HookKey, Counter[str]] = {key: Counter() for key in hooks}
         self._hits: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
         self._examples: dict[tuple[str, str, str], str] = {}
@@ -116,8 +135,8 @@ class _Effects:
         self._totals: Counter[str] = Counter()
         self.unknown: dict[tuple[str, str], int] = {}
 
-    def add(self, called: Iterable[Mapping[str, Any]], cause: Sequence[Any], requests: int, example: str) -> None:
-        """Count requests with the same calls and the same cause (resource, user, namespace, whether refused in the record)."""
+    def add(self, called: Iterable[Mapping[str, Any]], slot: datetime, cause: Sequence[Any], requests: int, example: str) -> None:
+        """Count requests of a slot with the same calls and cause (resource, user, namespace, whether refused in the record)."""
         calls = {(each["phase"], each["configuration"], each["webhook"]): each["calls"] for each in called}
         keys = sorted(calls.keys() & self._hooks.keys(), key=lambda key: (self._hooks[key].phase, self._hooks[key].place))
         if not keys:
@@ -131,6 +150,7 @@ class _Effects:
             counts["already" if is_refused else "refused" if fails else "unchecked"] += requests
         outcome = "already" if is_refused else "refused" if stopped_by else "unchecked"
         self._totals[outcome] += requests
+        self._spans[slot].update({outcome: requests, "waiting": requests})
         seconds = self._seconds(keys, calls)
         ends = "timeout" if seconds >= DEADLINE_SECONDS else "refused" if stopped_by or is_refused else "passes"
         self._waiting[seconds, ends] += requests
@@ -170,9 +190,9 @@ class _Effects:
         ]
         hits.sort(key=lambda hit: (not hit.system, -hit.refused - hit.unchecked, hit))
         waiting = tuple(Waiting(*key, count) for key, count in sorted(self._waiting.items(), reverse=True))
-        return Outage(
-            tuple(found), tuple(hits), waiting, self._totals["refused"], self._totals["unchecked"], self._totals["already"]
-        )
+        spans = (Span(start, each["refused"], each["unchecked"], each["waiting"]) for start, each in sorted(self._spans.items()))
+        refused, unchecked, already = (self._totals[outcome] for outcome in ("refused", "unchecked", "already"))
+        return Outage(tuple(found), tuple(hits), waiting, refused, unchecked, already, tuple(spans), self._span_seconds)
 
 
 def _system(resource: str, user: str, namespace: str) -> str:

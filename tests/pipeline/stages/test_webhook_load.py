@@ -28,6 +28,7 @@ from pipeline.stages.webhooks.latency import duration_ms, latencies
 from pipeline.stages.webhooks.load import loads, quantile
 from pipeline.stages.webhooks.needs import reaching_system, self_locks
 from pipeline.stages.webhooks.outage import outage
+from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
 from pipeline.stages.webhooks.stage import AsRecorded
 from queries import LakeReader, open_lake
 from tests.recording import START, Log, take_in
@@ -104,6 +105,24 @@ def test_rates_count_every_second_of_the_window(lake: Path, reader: LakeReader) 
     assert "<svg" in page
     assert "<script" not in page
     assert page.count("pods.hooks.example.com") > 2
+    assert "Calls over time as a table" in page
+    assert "An outage over time as a table" in page
+
+
+def test_charts_over_time_count_what_the_figures_count(lake: Path, reader: LakeReader) -> None:
+    rules = configurations("Validating", hook("a", ["pods"]), hook("b", ["configmaps"], failurePolicy="Ignore"))
+    verdicts = run_of(lake, reader, rules)
+    found = loads(reader, verdicts, Window())
+    calls = calls_over_time(found)
+    assert calls is not None
+    assert [(row.name, row.total) for row in calls.rows] == [
+        ("all webhooks", 6), ("a.hooks.example.com", 5), ("b.hooks.example.com", 1),
+    ]  # fmt: skip
+    broken = outage_over_time(outage(reader, verdicts, rules, START, START + timedelta(hours=1)))
+    assert broken is not None
+    assert [row.total for row in broken.rows] == [5, 1, 6]
+    assert broken.slot_seconds == 60
+    assert outage_over_time(outage(reader, verdicts, rules, START - timedelta(hours=2), START - timedelta(hours=1))) is None
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=300), st.floats(0.001, 1))

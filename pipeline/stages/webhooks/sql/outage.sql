@@ -1,5 +1,6 @@
--- one row per set of requests in a span of time with the same calls of webhooks, the same cause, and the same outcome:
+-- one row per set of requests in a span of time with the same calls of webhooks, cause, outcome and slot:
 -- called: a LIST of {configuration, webhook, phase, calls}; a deletecollection calls once per object
+-- slot: the span of $width seconds that they fall in
 -- is_refused: the record shows a refusal, so that an outage changes only which one it is
 WITH per_webhook AS (
     SELECT
@@ -16,7 +17,8 @@ per_request AS (
     GROUP BY ALL
 )
 SELECT
-    called, cluster, resource, user_name, namespace, code >= 400 AS is_refused, count(*) AS requests, min(audit_id) AS example
+    called, cluster, to_timestamp(floor(epoch(ts) / $width) * $width) AS slot, resource, user_name, namespace,
+    code >= 400 AS is_refused, count(*) AS requests, min(audit_id) AS example
 FROM per_request
 GROUP BY ALL
 ORDER BY ALL
