@@ -160,7 +160,8 @@ def needed_by(texts: Iterable[str]) -> tuple[Statement, ...]:
 def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Iterable[Statement] | None = None) -> None:
     """Install statements, by default all, into a connection, over explicit lists of Parquet files. Its cursors see them too.
 
-    The lists are written as literals: a view takes no parameters, and cursors do not see a variable.
+    The lists are written as literals: a view takes no parameters, and cursors do not see a variable. Only all statements together
+    have comments: who names the statements asks them, and does not describe them.
     """
     configure(connection)
     # Creating a view binds all views below it, down to the footers of files. So the lake's files are attached only after all views
@@ -169,7 +170,8 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Ite
     for statement in statements() if needed is None else needed:
         if statement.kind == "view":
             connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
-            _comment(connection, statement)
+            if needed is None:
+                _comment(connection, statement)
         elif statement.kind == "macro":
             connection.execute(statement.body.replace("CREATE MACRO", "CREATE OR REPLACE MACRO", 1))
     install_files(connection, files)

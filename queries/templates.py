@@ -19,8 +19,8 @@ import duckdb
 
 from .catalog import LakeFiles, Statement, configure, file_literal, install, install_files, statements
 
-# The names and texts of the statements that a file holds.
-_Key: TypeAlias = tuple[tuple[str, str], ...]
+# Whether a file holds comments, and the names and texts of its statements.
+_Key: TypeAlias = tuple[bool, tuple[tuple[str, str], ...]]
 _templates: dict[_Key, Path] = {}
 _lock = threading.Lock()
 
@@ -28,7 +28,7 @@ _lock = threading.Lock()
 def install_new(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Iterable[Statement] | None = None) -> None:
     """As `install`, for a connection to an empty database in memory. The first one of a process is as slow as `install`."""
     wanted = statements() if needed is None else tuple(needed)
-    key = tuple((statement.name, statement.body) for statement in wanted)
+    key = (needed is None, tuple((statement.name, statement.body) for statement in wanted))
     # One at a time, because DuckDB locks a file that is attached.
     with _lock:
         template = _templates.get(key)
@@ -37,7 +37,7 @@ def install_new(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed:
             configure(connection)
             _copy(connection, template)
         else:
-            install(connection, LakeFiles(), wanted)
+            install(connection, LakeFiles(), None if needed is None else wanted)
             _save(connection, key)
     install_files(connection, files)
 
