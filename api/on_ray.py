@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ _LOCAL = "ray"
 _CLIENT = "ray://"
 _ANSWER_SECONDS_MAX = 10.0
 _STORE_BYTES = 512 * 1024**2
+_SHARED_MEMORY = "/dev/shm"
 # Ray sends no usage statistics.
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0"}
 # Without its clusters of several machines, Ray takes 127.0.0.1 for the address of this one, and all its servers listen only there.
@@ -98,7 +100,8 @@ def check_place(on: str) -> str:
 def _start(ray: Any, on: str, address: str, folder: str, workers: int | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     if not address:
-        ray.init("local", num_cpus=workers, include_dashboard=False, object_store_memory=_STORE_BYTES, _temp_dir=folder, **quiet)
+        store = {"object_store_memory": _STORE_BYTES, "_plasma_directory": _store_folder(folder)}
+        ray.init("local", num_cpus=workers, include_dashboard=False, _temp_dir=folder, **store, **quiet)
         return
     host, _, port = address.removeprefix(_CLIENT).rpartition(":")
     hint = "start Ray there (ray start --head), correct the address, or use --on ray"
@@ -111,6 +114,14 @@ def _start(ray: Any, on: str, address: str, folder: str, workers: int | None) ->
     except (ConnectionError, RuntimeError, ValueError, ImportError) as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"--on {on}: Ray cannot be used there: {first}", hint) from error
+
+
+def _store_folder(folder: str) -> str:
+    """Where Ray's store lies: in shared memory, or in a folder of this run if that has no room, as in most containers."""
+    try:
+        return _SHARED_MEMORY if shutil.disk_usage(_SHARED_MEMORY).free >= _STORE_BYTES else folder
+    except OSError:
+        return folder
 
 
 def _executor(ray: Any, on: str, workers: int | None) -> Executor:
