@@ -49,7 +49,7 @@ def _measured(lake: Path, workers: int, is_last: bool) -> list[dict[str, Any]]:
         started, used = time.perf_counter(), _processor_s()
         summary = run_replay(plan, lake, executor=executor)
         wall, driver = time.perf_counter() - started, _processor_s() - used
-        traffic: Any = executor.traffic  # type: ignore[attr-defined]
+        traffic: Any = executor.traffic  # type: ignore[attr-defined]  # Ray's executor counts it, and the protocol has no counts
     detail = f"{summary.verdicts:,} rows, 12 policies, {wall:.1f} s wall, {os.cpu_count()} cores"
     per_unit = f"{traffic.units} units for {plan.requests:,} requests, at most {_PART_EVENTS:,} events each"
     rows = [{"name": f"workers: {workers}", "value": summary.verdicts / wall, "unit": "rows/s", "detail": detail}]
