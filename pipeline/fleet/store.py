@@ -47,7 +47,7 @@ class FleetStore:
         return found.cluster if found.state == state and is_whole else None
 
     def keep_answer(self, question: Question, cluster: str, state: str, found: FleetCluster) -> None:
-        """Keep what was found for a cluster. A lake that may only be read keeps nothing."""
+        """Keep the answer of a cluster. Nothing is kept in a lake that may only be read."""
         with suppress(OSError):
             _write(self._answer_file(question, cluster), msgspec.json.encode(_Answer(state, found)))
 

@@ -65,7 +65,7 @@ class _Costed:
         rows = self._policies.evaluate_alike(request, world, authorize)
         return None if rows is None else _Rows(rows, self._costs(request, world, authorize))
 
-    def apart(self) -> Sequence[Policies]:
+    def one_by_one(self) -> Sequence[Policies]:
         """See Policies. The costs are those of all policies together."""
         return (self,)
 

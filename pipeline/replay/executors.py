@@ -40,7 +40,7 @@ class Executor(Protocol):
     """Has workers do units of work."""
 
     def reaches_kept(self, files: LakeFiles) -> bool:
-        """Whether its workers can read what is kept next to these files of a lake."""
+        """Whether its workers can read the kept requests and inputs of these files of a lake."""
         ...
 
     def work(self, job: Job, tasks: Sequence[Task]) -> Generator[Task, None, None]:

@@ -45,7 +45,7 @@ class OnRay:
     _orders: dict[Path, Any] = field(default_factory=dict)  # by the folder of the parts: the order of its run, in Ray's store
 
     def reaches_kept(self, files: LakeFiles) -> bool:
-        """See Executor: what is kept of a published lake is on the driver's machine."""
+        """See Executor: the kept tables of a published lake are on the driver's machine."""
         return not is_published(files)
 
     def work(self, job: Job, tasks: Sequence[Task]) -> Generator[Task, None, None]:

@@ -60,7 +60,7 @@ class Policies(Protocol):
         """
         ...
 
-    def apart(self) -> Sequence[Policies]:
+    def one_by_one(self) -> Sequence[Policies]:
         """The same policies one by one, in order; only itself where they cannot be taken apart."""
         ...
 
@@ -86,7 +86,7 @@ class GivenPolicies:
         """See Policies."""
         return evaluate_request(self.considered, request, world, authorize)
 
-    def apart(self) -> Sequence[Policies]:
+    def one_by_one(self) -> Sequence[Policies]:
         """See Policies."""
         every = self.considered
         return [GivenPolicies(CompiledSet([entry], every.given, every.memory)) for entry in every.entries]
@@ -155,7 +155,7 @@ class RecordedPolicies:
         found = evaluate_request(in_force.together, request, world, authorize)
         return None if needs_answer(found) else found
 
-    def apart(self) -> Sequence[Policies]:
+    def one_by_one(self) -> Sequence[Policies]:
         """See Policies."""
         return (self,)
 

@@ -55,7 +55,7 @@ class Remembered:
     ) -> None:
         """`lanes` are those of the classes of requests by number. Without `judges`, requests are only kept."""
         self._policies = policies
-        self._apart = policies.apart()
+        self._one_by_one = policies.one_by_one()
         self.lanes = lanes
         self._judges = judges
         self._worlds = worlds
@@ -140,7 +140,7 @@ class Remembered:
         columns: dict[str, Any] = {name: inputs.column(name).combine_chunks() for name in inputs.column_names}
         epochs = self._worlds.epochs_in(lane.name.cluster, columns["ts"])
         found: list[Alike[Verdicts]] = []
-        for policies in self._apart:
+        for policies in self._one_by_one:
             own = lane if policies is self._policies else lane_of(lane.name, policies.considered)
             if own is None:
                 continue  # none of its rules is for these requests
@@ -152,7 +152,7 @@ class Remembered:
         if has_errors and not self._are_fit(lane, columns["object"]):
             return False
         if len(found) == 1:
-            builder.add_alike(*found[0])
+            builder.add_alike(*found[0])  # unchanged: rows that carry costs are not plain lists
         else:
             together = alike_together(found)
             builder.add_alike(together.numbers, [list(chain.from_iterable(each)) for each in together.values])

@@ -71,7 +71,7 @@ def hostile_events() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def replayed_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with two replays of given policies, one of what was bound, and a report on a fleet.
+    """A lake with two replays of given policies, one of the bound policies, and a report on a fleet.
 
     Tests may add replays, and nothing else.
     """

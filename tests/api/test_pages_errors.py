@@ -1,4 +1,4 @@
-"""A browser gets a page that says what is missing, and HEAD gets its headers."""
+"""An address without a page answers with a page that names the problem. HEAD answers with headers alone."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_of_a_built_in_kind_without_a_schema_only_metadata_are_known() -> None:
 
 
 def test_a_custom_resource_keeps_an_unknown_field_until_it_is_stored() -> None:
-    """T005-11: what is refused for a built-in kind passes here, and later stages see it. Storage prunes it."""
+    """T005-11: a custom resource takes a field that a built-in kind refuses. Later stages see it, and storage prunes it."""
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
