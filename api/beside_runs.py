@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from pipeline.admission.policies import PolicySet
 from pipeline.admission.policies.load import parse_policy_set
+from pipeline.manifests.files import manifests_of
 from pipeline.manifests.writing import to_yaml
 from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.model import Fidelity
@@ -20,6 +22,7 @@ from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.request import Object
 from pipeline.runs import RunStore
+from pipeline.stages.stage import Stage
 
 _POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "report.json", "costs.json"
 _MANIFESTS, _EXTRA, _CLUSTER = "manifests.yaml", "extra.yaml", "cluster"
@@ -46,6 +49,12 @@ def kept_manifests(lake: Path, run_id: str) -> str | None:
     """The manifests of a run of another stage as YAML, or None where they are not kept."""
     text = RunStore(lake).run(run_id).kept(_MANIFESTS)
     return text.decode("utf-8") if text is not None else None
+
+
+def kept_rules(lake: Path, run_id: str, stage: Stage[Any, Any]) -> Any:
+    """The rules of a run of this stage, or None where its manifests are not kept."""
+    text = kept_manifests(lake, run_id)
+    return stage.read(manifests_of([("manifests", text)])) if text is not None else None
 
 
 def keep_extra(lake: Path, run_id: str, manifests: Sequence[Object]) -> None:

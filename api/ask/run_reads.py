@@ -22,11 +22,12 @@ from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan
 from pipeline.replay.plan import AS_RECORDED
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
+from pipeline.runs.window import Window
 from pipeline.stages.registry import stage_of
 from queries import LakeReader
 from queries.lake import files_of
 
-from ..beside_runs import keep_report, kept_cluster, kept_fidelity, kept_policies, kept_report
+from ..beside_runs import keep_report, kept_cluster, kept_fidelity, kept_policies, kept_report, kept_rules
 from ..commands.parts.options import parse_version
 from ..errors import NotFoundError
 from .listing import Listing, Page, Parameters, Source, conditions, holding, keyset_page
@@ -190,8 +191,14 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
             report = build_report(reader, source.lake, plan, summary, fidelity, asked)
         else:
             stage = stage_of(asked_run.stage)
-            about = About(stage.name, stage.readiness.words, parse_version(asked_run.kubernetes_version), asked_run.until)
-            report = stage_report(reader, source.lake, stage, about, summary, fidelity, asked)
+            about = About(
+                stage.name,
+                stage.readiness.words,
+                parse_version(asked_run.kubernetes_version),
+                Window(asked_run.since, asked_run.until),
+            )
+            given = kept_rules(source.lake, run_id, stage)
+            report = stage_report(reader, source.lake, stage, about, summary, fidelity, asked, given=given)
     if rules is None:
         with suppress(OSError):  # a read-only lake computes it again each time
             keep_report(source.lake, report, fidelity)

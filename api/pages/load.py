@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from pipeline.manifests.files import manifests_of
 from pipeline.runs import RunStore
 from pipeline.runs.window import Window
 from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.webhooks.load import Cause, Load, loads
-from pipeline.stages.webhooks.outage import Down, Hit, outage
+from pipeline.stages.webhooks.outage import Down, Hit, whole_outage
 from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
 
 from ..ask.reads import Source
 from ..ask.run_reads import Run
-from ..beside_runs import kept_manifests
+from ..beside_runs import kept_rules
 from .over_time import Chart, chart_of
 from .tables import Asked, Column, table
 
@@ -62,13 +60,11 @@ def outage_of_run(source: Source, run: Run, asked: Asked) -> tuple[Chart | None,
     No chart where no request meets a server that is down; no tables either where the run's manifests are not kept. load_of_run must
     have left its table in the connection.
     """
-    text = kept_manifests(source.lake, run.run_id)
-    rules = WEBHOOKS.read(manifests_of([("manifests", text)])) if text else ()
-    ((first, last),) = source.reader.connection.execute("SELECT min(ts), max(ts) FROM webhooks_calls").fetchall()
-    if not isinstance(rules, tuple) or not rules or first is None:
-        return None, {}
+    rules = kept_rules(source.lake, run.run_id, WEBHOOKS)
     verdicts = RunStore(source.lake).run(run.run_id).verdicts
-    broken = outage(source.reader, verdicts, rules, first, last + timedelta(microseconds=1))
+    broken = whole_outage(source.reader, verdicts, rules) if isinstance(rules, tuple) else None
+    if broken is None:
+        return None, {}
     by_effect = sorted(broken.webhooks, key=lambda each: -each.refused - each.unchecked)
     tables = {
         "down": table(asked, "down", "An outage of all servers, by webhook", _DOWN_COLUMNS, by_effect),

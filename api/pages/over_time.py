@@ -53,9 +53,9 @@ def chart_of(found: OverTime, name: str, asked: Asked) -> Chart:
         Column("count", found.unit.capitalize(), lambda row: row.count, "n"),
     )
     step = span_words(found.slot_seconds)
-    counts = [Counted(moment.start, row.name, moment.count) for row in found.rows for moment in row.moments]
-    caption = f"{found.title}: {found.unit} per {step}, the same as in the chart"
-    rows = tuple(Row(_series(found, row), row.tone.value) for row in found.rows)
+    counts = [Counted(moment.start, row.what, moment.count) for row in found.bars for moment in row.moments]
+    caption = f"{found.chart}: {found.unit} per {step}, the same as in the chart"
+    rows = tuple(Row(_series(found, row), row.tone.value) for row in found.bars)
     return Chart(found, step, rows, tuple(_ticks(found)), table(asked, name, caption, columns, counts, _ROWS_SHOWN))
 
 
@@ -74,7 +74,7 @@ def _series(found: OverTime, row: Bars) -> Series:
             )
         )
     busiest = next(moment.start for moment in row.moments if moment.count == row.peak)
-    return Series(row.name, tuple(drawn), row.total, row.peak, f"{busiest:%Y-%m-%d %H:%M:%S}")
+    return Series(row.what, tuple(drawn), row.total, row.peak, f"{busiest:%Y-%m-%d %H:%M:%S}")
 
 
 def _ticks(found: OverTime) -> Iterator[Tick]:

@@ -18,8 +18,10 @@ from pipeline.readiness.model import POLICIES, Fidelity, PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.words import percent
 from pipeline.report.formats import TEXT_FORMATS, format_of
+from pipeline.report.over_time import MOMENT, sparkline
 from pipeline.report.tables import export_tables
 from pipeline.report.words import exemptions_title, fate_count, policy_name, step, workload
+from pipeline.stages.over_time import OverTime, span_words
 from queries import LakeReader
 
 from .output import Column, Format, Table, render
@@ -136,7 +138,26 @@ def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
     notes = ("`hindcast readiness --export FOLDER` writes the query of every figure, and the rows to run it over",)
     verdicts = Table("verdicts", columns, rows, report.title, notes if rows else ())
     said: dict[str, str] = {}
-    return [verdicts, *_changes(report), *(table for entry in report.policies for table in _policy_tables(entry, wide, said))]
+    times = [_over_time(found) for found in report.over_time] if wide else []
+    return [
+        verdicts,
+        *times,
+        *_changes(report),
+        *(table for entry in report.policies for table in _policy_tables(entry, wide, said)),
+    ]
+
+
+def _over_time(found: OverTime) -> Table:
+    """The counts of a stage over time: a row of signs for each thing, from the first span to the last."""
+    columns = [
+        Column("what", ""),
+        Column("over_time", f"{found.first:{MOMENT}} TO {found.last:{MOMENT}} UTC"),
+        Column("count", found.unit.upper(), number=True),
+        Column("peak", f"MOST PER {span_words(found.slot_seconds).upper()}", number=True),
+        Column("busiest", may_go=1),
+    ]
+    rows = [[row.what, sparkline(found, row), row.total, row.peak, row.busiest] for row in found.bars]
+    return Table("over_time", columns, rows, found.chart, (found.note,))
 
 
 def _changes(report: Report) -> Iterator[Table]:

@@ -18,6 +18,7 @@ from queries.ledger import loss_caveats
 from ..admission.policies import PolicySet
 from ..replay import ReplayPlan
 from ..runs import RunStore, RunSummary
+from ..runs.window import Window
 from ..stages.readiness import StageWords
 from ..stages.registry import VALIDATING
 from ..stages.stage import Stage, StagePlan
@@ -48,12 +49,12 @@ class About:
     stage: str
     words: StageWords
     kubernetes_version: tuple[int, int]
-    until: datetime | None
+    window: Window
 
     @classmethod
     def of(cls, stage: Stage[Any, Any], plan: StagePlan) -> About:
         """The run of a plan."""
-        return cls(stage.name, stage.readiness.words, plan.kubernetes_version, plan.window.until)
+        return cls(stage.name, stage.readiness.words, plan.kubernetes_version, plan.window)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def build_report(
     policies = with_gaps(connection, policies, plan.policies, judges.history if judges else None)
     recorded = tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded"))
     judged = Judged(policies, recorded, tuple(_sources(plan.policies)), removed)
-    about = About(plan.stage, VALIDATING.readiness.words, plan.kubernetes_version, plan.window.until)
+    about = About(plan.stage, VALIDATING.readiness.words, plan.kubernetes_version, plan.window)
     return whole_report(reader, lake, about, summary, rules, judged, is_change=base is not None)
 
 
@@ -148,7 +149,7 @@ def _caveats(reader: LakeReader, lake: Path, about: About, extent: Mapping[str, 
     """What a reader of any report on a run has to know of its evidence."""
     first = [FIRST_FAILURE_ONLY] if about.stage == VALIDATING.name else []
     mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names(reader).values()]
-    caveats = [OPEN_LOOP, *first, *mixed, *loss_caveats(reader), *_lag_caveats(lake, about.until)]
+    caveats = [OPEN_LOOP, *first, *mixed, *loss_caveats(reader), *_lag_caveats(lake, about.window.until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
         for reason, count in summary.not_evaluated

@@ -64,11 +64,14 @@ def stage_report(
     tried: Tried | None = None,
     places: Iterable[tuple[str, str]] = (),
     base: tuple[Base, Any] | None = None,
+    *,
+    given: Any = None,
 ) -> Report:
     """The report on a finished run of a stage. Leaves tables in the reader's connection.
 
     `fidelity` is the agreement with the record by judged thing; None: not compared. `places` say where each one is written.
-    With a `base` and the plan of the run, the verdicts are on the change.
+    With a `base` and the plan of the run, the verdicts are on the change. `given` are the stage's rules, or None where they are
+    not kept.
     """
     connection, counted = reader.connection, stage.readiness.counted
     verdicts = str(RunStore(lake).run(summary.run_id).verdicts)
@@ -87,7 +90,8 @@ def stage_report(
         entries = tuple(_with_remedy(entry, tried, rules) for entry in entries)
     entries = with_unknown_reasons(entries)
     judged = Judged(entries, sources=tuple(map(_source, places)), removed=removed)
-    return whole_report(reader, lake, about, summary, rules, judged, is_change=base is not None)
+    report = whole_report(reader, lake, about, summary, rules, judged, is_change=base is not None)
+    return replace(report, over_time=tuple(stage.readiness.over_time(reader, Path(verdicts), about.window, given)))
 
 
 def _source(place: tuple[str, str]) -> PolicySource:

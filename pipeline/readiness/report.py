@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from ..stages.over_time import OverTime
 from .change import Change
 from .model import PolicyReadiness, Status, urgency
 from .rules import ReadinessRules
@@ -66,7 +67,8 @@ class Report:
     """One readiness report over one lake. Its policies stand in the order of `urgency`, the worst first.
 
     It is about the run of one stage, `run_id`, or about one run of each stage that was asked (`runs`, by stage). `things` names
-    the manifests, such as `policies` or `roles`. Each entry of `policies` is the decision about one of them.
+    the manifests, such as `policies` or `roles`. Each entry of `policies` is the decision about one of them. `over_time` has what
+    other stages than validating count over the time of their run.
     """
 
     title: str
@@ -87,6 +89,7 @@ class Report:
     removed: tuple[Change, ...] = ()  # against a version before: its (policy, binding) pairs that the new version does not have
     things: str = "policies"
     runs: Mapping[str, str] = field(default_factory=dict)
+    over_time: tuple[OverTime, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", tuple(sorted(self.policies, key=urgency)))
@@ -114,4 +117,5 @@ def joined(reports: Sequence[Report]) -> Report:
         sources=tuple(source for report in reports for source in report.sources),
         removed=tuple(change for report in reports for change in report.removed),
         runs={stage: run_id for report in reports for stage, run_id in report.runs.items()},
+        over_time=tuple(chart for report in reports for chart in report.over_time),
     )

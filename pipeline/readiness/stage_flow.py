@@ -118,6 +118,7 @@ def make_stage_report(
             tried,
             readiness.places(run.rules),
             (before, run.plan) if before is not None else None,
+            given=run.rules,
         )
         counted(reader)
         if wanted.remedies and before is None and readiness.written(run.rules):

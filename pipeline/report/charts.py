@@ -265,8 +265,8 @@ def over_time(name: str, found: OverTime, width: int = WIDE) -> str:
     scale = {"type": "utc", "domain": span, "nice": False}
     x = {"field": "start", "type": "temporal", "title": None, "scale": scale}
     panels = []
-    for number, row in enumerate(found.rows, 1):
-        is_last = number == len(found.rows)
+    for number, row in enumerate(found.bars, 1):
+        is_last = number == len(found.bars)
         panels.append(
             {
                 "data": {"values": [{"start": each.start.isoformat(), "count": each.count} for each in row.moments]},
@@ -282,16 +282,16 @@ def over_time(name: str, found: OverTime, width: int = WIDE) -> str:
                         "axis": {"tickMinStep": 1, "tickCount": 2, "minExtent": 40, "maxExtent": 40},
                     },
                 },
-                "title": {"text": _label(f"{row.name}: {row.total:,}"), "limit": width - 30, **_SUBTITLE},
+                "title": {"text": f"{_label(row.what, (width - 66) // 7)}: {row.total:,}", **_SUBTITLE},
             }
         )
     return _drawn(name, {"vconcat": panels, "spacing": 12})
 
 
-def _label(text: str) -> str:
+def _label(text: str, most: int = _LABEL_MAX) -> str:
     """A name as a chart can hold it: Vega rejects line separators, and a very long name cannot be read."""
-    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text[:_LABEL_MAX])
-    return shown if len(text) <= _LABEL_MAX else f"{shown}…"
+    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text[:most])
+    return shown if len(text) <= most else f"{shown}…"
 
 
 def _drawn(name: str, spec: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.words import day, percent
 
-from . import charts
+from . import charts, over_time
 from .cells import visible_value
 from .data import API_VERSION, plain
 from .markup import coded, soft, user
@@ -46,6 +46,7 @@ class Drawings:
     exposure: Drawing
     heat_map: Drawing
     policies: list[PolicyDrawings]
+    over_time: list[Markup]
 
 
 def to_html(report: Report) -> str:
@@ -59,6 +60,8 @@ def to_html(report: Report) -> str:
             )
             for number, entry in enumerate(report.policies)
         ],
+        # Safe: the other file escapes every text.
+        [Markup(over_time.section(f"over-time-{number}", found)) for number, found in enumerate(report.over_time)],
     )
     return _template().render(report=report, charts=drawn, style=_style(), version=API_VERSION) + "\n"
 

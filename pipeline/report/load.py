@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from pipeline.stages.over_time import OverTime, span_words
+from pipeline.stages.over_time import OverTime
 from pipeline.stages.webhooks.load import Cause, Loads
 from pipeline.stages.webhooks.outage import Outage
 from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
 
-from . import charts
+from .over_time import section
 
 _ROWS_MAX = 40
 
@@ -35,23 +35,8 @@ def load_page(found: Loads, broken: Outage | None = None) -> str:
 
 
 def _over_time(name: str, found: OverTime | None) -> list[str]:
-    """A chart for wide and for narrow pages, and a table with the same counts; nothing without a count."""
-    if found is None:
-        return []
-    step = span_words(found.slot_seconds)
-    drawn = [
-        f'<div class="{kind}" aria-hidden="true">{charts.over_time(f"{name}-{kind}", found, width)}</div>'
-        for kind, width in (("wide", charts.WIDE), ("narrow", charts.NARROW))
-    ]
-    alternative = escape(f"{found.title}: {found.unit} per {step}; the same as in the table below", quote=True)
-    rows = [(f"{each.start:%Y-%m-%d %H:%M:%S}", row.name, each.count) for row in found.rows for each in row.moments]
-    return [
-        f"<p>{escape(found.note)} Each bar is {found.unit} per {step} (UTC); each row has a scale of its own.</p>",
-        f'<div class="chart" role="img" aria-label="{alternative}">{"".join(drawn)}</div>',
-        f"<details><summary>{escape(found.title)} as a table</summary>",
-        _table(("From (UTC)", "What", found.unit.capitalize()), rows, len(rows)),
-        "</details>",
-    ]
+    """The part with a chart; nothing without a count."""
+    return [section(name, found)] if found is not None else []
 
 
 def _load_tables(found: Loads) -> list[str]:
@@ -106,4 +91,4 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[object]], most: int = _
 
 
 def _cell(cell: object) -> str:
-    return f'<td class="number">{cell:,}</td>' if isinstance(cell, int) else f"<td>{escape(str(cell))}</td>"
+    return f'<td class="n">{cell:,}</td>' if isinstance(cell, int) else f"<td>{escape(str(cell))}</td>"

@@ -13,10 +13,12 @@ from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.words import day
+from pipeline.stages.over_time import OverTime, span_words
 
 from .cells import visible
 from .data import plain
 from .outcomes import OUTCOMES, next_step
+from .over_time import MOMENT, sparkline
 from .words import answer, exemptions_title, fate_count, policy_name, step, workload
 
 
@@ -37,6 +39,8 @@ def to_markdown(report: Report) -> str:
         ),
         *_changes(report),
     ]
+    for found in report.over_time:
+        lines += ["", *_folded(found.chart, _over_time(found))]
     for entry in report.policies:
         lines += ["", *_policy(entry)]
     lines += ["", "## What weakens these figures", "", *(f"- {_text(caveat)}" for caveat in report.caveats)]
@@ -67,6 +71,17 @@ def _verdict(entry: PolicyReadiness) -> tuple[str, ...]:
         shown["requests unknown"],
         shown["agreement with the record"],
     )
+
+
+def _over_time(found: OverTime) -> list[str]:
+    step = span_words(found.slot_seconds)
+    columns = ("", "over time", "busiest (UTC)", found.unit, f"most per {step}")
+    rows = [
+        (row.what, sparkline(found, row), f"{row.busiest:{MOMENT}}" if row.busiest else "", f"{row.total:,}", f"{row.peak:,}")
+        for row in found.bars
+    ]
+    span = f"From {found.first:{MOMENT}} to {found.last:{MOMENT}} UTC."
+    return [f"{_text(found.note)} {span}", "", *_table(columns, rows, right=3)]
 
 
 def _policy(entry: PolicyReadiness) -> Iterator[str]:

@@ -27,7 +27,7 @@ _SIMPLE: dict[Any, pa.DataType] = {
     datetime: pa.timestamp("us", tz="UTC"),
     date: pa.date32(),
 }
-_KEY = ("policy", "binding")
+_KEY = ("policy", "binding", "chart", "what")
 Columns = dict[str, tuple[pa.DataType, list[Any]]]
 Keys = tuple[str | None, ...]
 
@@ -35,8 +35,8 @@ Keys = tuple[str | None, ...]
 def report_tables(report: Report) -> dict[str, pa.Table]:
     """The tables by name: `report` (one row), `policies` (one per policy and binding), and one for each list in the model.
 
-    Lists that belong to a policy have its `policy` and `binding` first; a part of a policy is columns, such as
-    `exposure_requests_matched`. A table without rows still has its columns.
+    Lists that belong to a policy have its `policy` and `binding` first, and those of a chart its name. A part of a policy is
+    columns, such as `exposure_requests_matched`. A table without rows still has its columns.
     """
     tables: dict[str, Columns] = {}
     _collect(tables, "report", Report, (), [((), report)])

@@ -15,6 +15,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from queries import LakeReader
 
 from ..request import Object
+from ..runs.window import Window
+from .flips_over_time import flips_over_time
+from .over_time import OverTime
 
 RulesT = TypeVar("RulesT")
 PlanT = TypeVar("PlanT")
@@ -110,6 +113,14 @@ class StageReadiness(Generic[RulesT, PlanT]):
         `verdicts` is the verdict table of the run. May leave tables in the reader's connection.
         """
         return None
+
+    def over_time(self, reader: LakeReader, verdicts: Path, window: Window, rules: RulesT | None) -> Sequence[OverTime]:
+        """Counts over the time of a run, for the charts of its report.
+
+        `verdicts` is the verdict table of the run; `rules` are None where they are not kept. May leave tables in the connection.
+        """
+        found = flips_over_time(reader, verdicts)
+        return [found] if found is not None else []
 
     # Whether each (policy, binding) has match conditions of its own; otherwise they belong to the policy.
     conditions_per_binding = False

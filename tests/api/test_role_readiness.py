@@ -70,6 +70,13 @@ def test_without_the_search_it_is_not_ready(lake: Path, tmp_path: Path, capsys: 
     assert "4 of 9 judged requests" in " ".join(entry["reasons"])
 
 
+def test_the_report_shows_newly_denied_requests_over_time(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.json"
+    readiness(lake, files(tmp_path, EMPTY), capsys, "--no-exemptions", "--report-file", str(report))
+    (chart,) = json.loads(report.read_text())["over_time"]
+    assert [(row["what"], row["total"]) for row in chart["bars"]] == [("newly denied", 4), ("as recorded", 5)]
+
+
 def test_what_was_refused_before_does_not_speak_against_a_change(
     lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

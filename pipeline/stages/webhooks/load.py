@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 from queries import LakeReader
 
 from ...runs.window import Window
+from ..over_time import slot_width
 from .sql import statement
 
 CAUSES_SHOWN = 5
-_SLOTS = 120
-_WIDTHS = (1, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 86400)
 
 
 class Load(NamedTuple):
@@ -154,8 +153,3 @@ def quantile(seconds: Mapping[int, int], length: int, share: float) -> int:
         if rank <= passed:
             return calls
     return max(seconds, default=0)
-
-
-def slot_width(length: int) -> int:
-    """How many seconds each slot lasts, so that a chart over so many seconds has at most some hundred of them."""
-    return next((width for width in _WIDTHS if length / width <= _SLOTS), _WIDTHS[-1])

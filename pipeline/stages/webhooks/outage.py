@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from queries import LakeReader
 
 from ...admission.policies.model import FailurePolicy
-from .load import seconds_between, slot_width
+from ..over_time import slot_width
+from .load import seconds_between
 from .model import Configuration, Phase, Place, Webhook
 from .sql import statement
 
@@ -119,6 +120,15 @@ def outage(
     for configuration, name, requests in reader.connection.execute(statement("outage_unknown"), told).fetchall():
         effects.unknown[configuration, name] = requests
     return effects.outage()
+
+
+def whole_outage(reader: LakeReader, verdicts: Path, rules: Sequence[Configuration]) -> Outage | None:
+    """The effect of an outage of all webhooks in `rules` from the first call to the last one; None without a call.
+
+    The table `webhooks_calls` must be in the connection; load.loads makes it.
+    """
+    ((first, last),) = reader.connection.execute("SELECT min(ts), max(ts) FROM webhooks_calls").fetchall()
+    return outage(reader, verdicts, rules, first, last + timedelta(microseconds=1)) if first is not None and rules else None
 
 
 class _Effects:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from queries import LakeReader
 
 from ...request import Object
+from ...runs.window import Window
 from ..grouped import GroupedPlan
+from ..over_time import OverTime
 from ..readiness import Agreed, Excluded, StageReadiness, StageWords
 from .agreement import recorded_agreement
 from .as_of import configurations_before
 from .exempting import with_exemptions
+from .load import loads
+from .outage import whole_outage
+from .over_time import calls_over_time, outage_over_time
 
 
 class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
@@ -50,6 +56,12 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
     def agreement(self, reader: LakeReader, plan: GroupedPlan[Any]) -> Sequence[Agreed]:
         """The traces of recorded webhooks against a replay of the webhooks that the log shows in force."""
         return recorded_agreement(reader, plan.window, plan.kubernetes_version, dict(plan.other_authorizers))
+
+    def over_time(self, reader: LakeReader, verdicts: Path, window: Window, rules: Any) -> Sequence[OverTime]:
+        """The calls, and an outage of all servers for the whole time. The webhooks of the log have no chart of an outage."""
+        calls = calls_over_time(loads(reader, verdicts, window, with_bytes=False))
+        broken = whole_outage(reader, verdicts, rules) if isinstance(rules, tuple) else None
+        return [each for each in (calls, outage_over_time(broken) if broken is not None else None) if each is not None]
 
     conditions_per_binding = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from typing import Any
 
@@ -34,6 +34,7 @@ from pipeline.readiness.model import (
 )
 from pipeline.readiness.report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.stages.over_time import OverTime, Tone, bars
 
 START, END = datetime(2026, 11, 1, 8, tzinfo=UTC), datetime(2026, 11, 21, 17, 30, 0, 250000, tzinfo=UTC)
 # Markup, a table's separator, a code fence, characters that XML cannot hold, the end of CDATA, two lines.
@@ -139,12 +140,28 @@ REPORT = Report(
     evidence=(EvidenceRow("deployments.apps", 900, 880, 2),),
     caveats=("up to Kubernetes 1.36 only the first failure of a request is recorded", HOSTILE),
     queries=queries(),
+    over_time=(
+        OverTime(
+            HOSTILE,
+            HOSTILE,
+            "requests",
+            3600,
+            START,
+            START + timedelta(hours=2),
+            (
+                bars(HOSTILE, Tone.DENIED, [(START, 7), (START + timedelta(hours=2), 14)]),
+                bars("as recorded", Tone.ADMITTED, [(START + timedelta(hours=1), 1)]),
+            ),
+        ),
+    ),
     sources=(
         PolicySource("image-registry", "policies/image registry.yaml", 3, (9, 14)),
         PolicySource("new-rule", "/srv/new.yaml", 1),
     ),
 )
-EMPTY = replace(REPORT, policies=(), recorded=(), evidence=(), caveats=(), sources=(), first_ts=None, last_ts=None, clusters=())
+EMPTY = replace(
+    REPORT, over_time=(), policies=(), recorded=(), evidence=(), caveats=(), sources=(), first_ts=None, last_ts=None, clusters=()
+)
 
 
 @pytest.fixture

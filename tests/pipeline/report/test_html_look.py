@@ -63,8 +63,8 @@ def test_charts_have_words_and_fit(report: Report, browser: Browser, tmp_path: P
     for width, height in SIZES.values():
         browser.look(width, height, "light")
         browser.open(page.as_uri())
-        # Exposure, heat map, and for each of the two policies with traffic its days and owners.
-        assert browser.ask(f"{SHOWN_CHARTS}.length") == 6
+        # Exposure, heat map, counts over time, and for each of the two policies with traffic its days and owners.
+        assert browser.ask(f"{SHOWN_CHARTS}.length") == 7
         assert browser.ask(f"{SHOWN_CHARTS}.every(svg => svg.closest('[role=img]').getAttribute('aria-label').length > 40)")
         # Text within a chart is not so small that nobody can read it.
         text = f"{SHOWN_CHARTS}.flatMap(svg => [...svg.querySelectorAll('text')]).map(text => text.getBoundingClientRect().height)"

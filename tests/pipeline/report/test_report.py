@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +14,8 @@ from pipeline.readiness.words import percent
 from pipeline.report.data import to_json
 from pipeline.report.html import to_html
 from pipeline.report.markdown import to_markdown
+from pipeline.report.over_time import sparkline
+from pipeline.stages.over_time import Tone, bars, over_time
 
 
 def test_html_escapes_the_log_and_loads_nothing(report: Report) -> None:
@@ -93,9 +96,25 @@ def test_every_part_of_the_model_is_in_html_and_markdown(report: Report) -> None
             "namespace pay-prod",
             "namespaceSelector",
             "pay-dev",
+            "as recorded",
+            "2026-11-01 10:00:00",
         ):
             assert part in text, part
     assert "Argo CD" in to_html(report)
+
+
+def test_markdown_draws_counts_over_time_with_signs(report: Report) -> None:
+    assert "| ▄·█ | 2026-11-01 10:00:00 | 21 | 14 |" in to_markdown(report)
+    assert "| as recorded | ·█· |" in to_markdown(report)
+
+
+def test_signs_for_many_spans_stand_for_several_of_them_each() -> None:
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    found = over_time(
+        "Calls", "", "calls", 60, [bars("all", Tone.ADMITTED, ((start + timedelta(minutes=at), 1) for at in range(97)))]
+    )
+    assert found is not None
+    assert sparkline(found, found.bars[0]) == "█" * 32 + "▃"
 
 
 def test_json_round_trips_with_its_version(report: Report) -> None:

@@ -25,6 +25,15 @@ def test_lists_of_a_policy_name_the_policy(report: Report) -> None:
     assert owners[0]["chain"] == ["Pod/cart-17-x", "ReplicaSet/cart-17-5d", "Deployment/cart-17"]
 
 
+def test_counts_over_time_name_their_chart_and_what_they_count(report: Report, hostile: str) -> None:
+    moments = report_tables(report)["moments"].to_pylist()
+    assert [(row["chart"], row["what"], row["count"]) for row in moments] == [
+        (hostile, hostile, 7),
+        (hostile, hostile, 14),
+        (hostile, "as recorded", 1),
+    ]
+
+
 def test_parts_of_a_policy_are_columns(report: Report) -> None:
     row = report_tables(report)["policies"].to_pylist()[0]
     assert row["exposure_requests_matched"] == 900

@@ -115,12 +115,12 @@ def test_charts_over_time_count_what_the_figures_count(lake: Path, reader: LakeR
     found = loads(reader, verdicts, Window())
     calls = calls_over_time(found)
     assert calls is not None
-    assert [(row.name, row.total) for row in calls.rows] == [
+    assert [(row.what, row.total) for row in calls.bars] == [
         ("all webhooks", 6), ("a.hooks.example.com", 5), ("b.hooks.example.com", 1),
     ]  # fmt: skip
     broken = outage_over_time(outage(reader, verdicts, rules, START, START + timedelta(hours=1)))
     assert broken is not None
-    assert [row.total for row in broken.rows] == [5, 1, 6]
+    assert [row.total for row in broken.bars] == [5, 1, 6]
     assert broken.slot_seconds == 60
     assert outage_over_time(outage(reader, verdicts, rules, START - timedelta(hours=2), START - timedelta(hours=1))) is None
 

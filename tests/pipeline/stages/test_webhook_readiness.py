@@ -135,8 +135,11 @@ def test_pages_show_calls_an_outage_and_the_reason_of_each_verdict(lake: Path) -
     with QueryClient(Settings(lake=lake)) as client:
         page = client.page(f"/runs/{run_id}")
         assert "How often the webhooks would be called" in page
+        report = client.page(f"/runs/{run_id}/report")
         assert "If their servers were down" in page
         request = client.page(f"/runs/{run_id}/request?audit_id=request-13")
+    assert [each.chart for each in found.report.over_time] == ["Calls over time", "An outage over time"]
+    assert all(f"{each.chart} as a table" in report for each in found.report.over_time)
     assert "What the replayed webhooks say" in request
     assert "failed calling webhook" in request
     assert "Hindcast computes the explanation" not in request
