@@ -87,13 +87,14 @@ class QueryClient:
         assert job["state"] == "finished", job
         return job
 
-    def page(self, path: str) -> str:
-        """A page, once its verdicts are computed."""
+    def page(self, path: str, *, is_explained: bool = False) -> str:
+        """A page, once its verdicts are computed, and with `is_explained` its explanation, too."""
+        awaited = ["Hindcast computes the verdicts", *(["Hindcast computes the explanation"] if is_explained else [])]
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < deadline:
             response = self.send("GET", f"{ORIGIN}{path}")
             assert response.status_code == 200, response.text
-            if "Hindcast computes the verdicts" not in response.text:
+            if not any(words in response.text for words in awaited):
                 return response.text
             time.sleep(0.2)
-        raise AssertionError(f"{path} still computes its verdicts")
+        raise AssertionError(f"{path} still computes what it shows")

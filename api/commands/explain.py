@@ -7,8 +7,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -18,35 +16,23 @@ import yaml
 from api.context import Context
 from api.given import given_of
 from api.printing.explained import as_data, as_text
-from api.work.explaining import Wanted, explain_one, explain_stage
-from pipeline.authorization import OtherAuthorizers
+from api.work.explained_stages import ByStage, ExplainedStage
+from api.work.explaining import Wanted
+from pipeline.admission.policies import PolicySet
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.explaining.explain import Asked
-from pipeline.readiness.explaining.explanation import Explanation, NotExplained
-from pipeline.readiness.explaining.of_mutating import explain_mutating
-from pipeline.readiness.explaining.of_webhooks import explain_webhooks
 from pipeline.readiness.redaction import Redaction
 from pipeline.stages.assign import kind_of
 from pipeline.stages.conditions.chain import Chain
 from pipeline.stages.conditions.explain import explain_recorded
-from pipeline.stages.mutating.model import MutatingRules
-from pipeline.stages.registry import CONDITIONS, MUTATING, WEBHOOKS
-from pipeline.stages.webhooks.stage import AsRecorded, Rules
-from queries import LakeReader, open_lake
+from pipeline.stages.registry import CONDITIONS
+from queries import open_lake
 
 from . import replay
 from .parts import options
 from .policies import parse_policies, read_texts, refuse_uncompilable
 
 _WIDTH_MAX = 120
-
-
-class ExplainedStage(StrEnum):
-    """What to explain where no manifests are given."""
-
-    VALIDATING = "validating"
-    MUTATING = "mutating"
-    WEBHOOKS = "webhooks"
 
 
 class ExplanationFormat(StrEnum):
@@ -92,8 +78,9 @@ def command(
     if chains:
         return _explain_chains(own, chains, audit_id, cluster, output)
     asked = Asked(None, frozenset(policy or ()), version, redaction=Redaction(tuple(redact or ())))
-    question = _Question(own, Wanted(audit_id, cluster, at), asked, other_authorizers)
-    found = question.given(texts) if texts else question.recorded(stage)
+    with closing(open_lake(own.lake)) as reader:
+        question = ByStage(reader, Wanted(audit_id, cluster, at), asked, other_authorizers)
+        found = question.given(given_of(texts), lambda: _policies(texts, version)) if texts else question.recorded(stage)
     match output:
         case ExplanationFormat.JSON:
             sys.stdout.write(json.dumps({"explanations": [as_data(each) for each in found]}, indent=2, ensure_ascii=False) + "\n")
@@ -107,55 +94,10 @@ def command(
     return 0
 
 
-@dataclass(frozen=True)
-class _Question:
-    """One request, and how to explain it."""
-
-    own: Context
-    wanted: Wanted
-    asked: Asked
-    others: OtherAuthorizers | None
-
-    def given(self, texts: Sequence[tuple[str, str]]) -> list[Explanation]:
-        """By each stage that reads some of the manifests."""
-        given = given_of(texts)
-        found = []
-        with closing(open_lake(self.own.lake)) as reader:
-            for stage, rules in given.stages:
-                if stage is WEBHOOKS:
-                    found += self._webhooks(reader, rules)
-                elif stage is MUTATING:
-                    found += self._mutating(reader, rules)
-            if given.has_policies or not found:
-                policies = parse_policies(texts)
-                refuse_uncompilable(policies, self.asked.version)
-                found += explain_one(reader, self.wanted, replace(self.asked, policies=policies), self.others)
-        return found
-
-    def recorded(self, stage: ExplainedStage) -> list[Explanation]:
-        """By what the log shows in force at the time of the request."""
-        with closing(open_lake(self.own.lake)) as reader:
-            match stage:
-                case ExplainedStage.WEBHOOKS:
-                    return self._webhooks(reader, AsRecorded.RULES)
-                case ExplainedStage.MUTATING:
-                    return self._mutating(reader, None)
-            return explain_one(reader, self.wanted, self.asked, self.others)
-
-    def _webhooks(self, reader: LakeReader, rules: Rules) -> list[Explanation]:
-        def explain(cluster: str, audit_id: str, ts: datetime) -> list[Explanation | NotExplained]:
-            return explain_webhooks(reader, cluster, audit_id, ts, rules, self._asked_in(cluster))
-
-        return explain_stage(reader, self.wanted, self.asked.names, explain)
-
-    def _mutating(self, reader: LakeReader, rules: MutatingRules | None) -> list[Explanation]:
-        def explain(cluster: str, audit_id: str, ts: datetime) -> list[Explanation | NotExplained]:
-            return explain_mutating(reader, cluster, audit_id, ts, rules, self._asked_in(cluster))
-
-        return explain_stage(reader, self.wanted, self.asked.names, explain)
-
-    def _asked_in(self, cluster: str) -> Asked:
-        return self.asked if self.others is None else replace(self.asked, other_authorizers={cluster: self.others})
+def _policies(texts: Sequence[tuple[str, str]], version: tuple[int, int]) -> PolicySet:
+    policies = parse_policies(texts)
+    refuse_uncompilable(policies, version)
+    return policies
 
 
 def _chains(texts: Sequence[tuple[str, str]]) -> tuple[Chain, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.readiness.explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, Piece
 
@@ -18,6 +18,26 @@ _NAMES: Mapping[str, str] = {
     "oldObject": "The object before the request",
     "namespaceObject": "The namespace",
     "params": "The params",
+}
+
+
+_PASSING = frozenset({"admit", "unchanged"})
+
+
+class StageWords(NamedTuple):
+    """The nouns of a stage, and what those of them do that let a request pass: of one, and of several."""
+
+    thing: str
+    things: str
+    passes: str
+    pass_: str
+    part: str
+
+
+_STAGES: Mapping[str, StageWords] = {
+    "validating": StageWords("policy", "policies", "admits it", "admit it", "binding"),
+    "mutating": StageWords("mutating policy", "mutating policies", "leaves it as it is", "leave it as it is", "binding"),
+    "webhooks": StageWords("webhook", "webhooks", "lets it pass", "let it pass", "webhook"),
 }
 
 
@@ -45,13 +65,18 @@ class PolicyVerdictView:
 
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """One pass of a request: the policies that deny it, that admit it, and that do not match it; and their inputs."""
+    """One pass of a request: what speaks against it or acts on it, what lets it pass, what does not match it; and the inputs."""
 
     explanation: Explanation
     against: Sequence[PolicyVerdictView]
     admitting: Sequence[PolicyVerdictView]
     unmatched: Sequence[ExplainedPolicy]
     pieces: Sequence[PieceView]
+
+    @property
+    def words(self) -> StageWords:
+        """How the page names what was judged by."""
+        return _STAGES.get(self.explanation.stage, _STAGES["validating"])
 
 
 def explanation_view(found: Explanation) -> ExplanationView:
@@ -61,8 +86,8 @@ def explanation_view(found: Explanation) -> ExplanationView:
     fields = fields_of([found])
     return ExplanationView(
         explanation=found,
-        against=[view for view in views if view.word != "admit"],
-        admitting=[view for view in views if view.word == "admit"],
+        against=[view for view in views if view.word not in _PASSING],
+        admitting=[view for view in views if view.word in _PASSING],
         unmatched=[entry for entry in found.policies if entry.decision == "nomatch"],
         pieces=[_piece(piece, fields) for piece in found.pieces if piece.missing or piece.value is not None],
     )
@@ -91,7 +116,7 @@ def value_text(state: str, value: Any) -> str:
 
 
 def _policy(entry: ExplainedPolicy) -> PolicyVerdictView:
-    deciding = [] if entry.decision == "admit" else _deciding(entry)
+    deciding = [] if entry.decision in _PASSING else _deciding(entry)
     return PolicyVerdictView(
         policy=entry,
         word=entry.decision,

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipeline.admission.policies.verdict import STAGE
 from pipeline.history.reconstruct import NotReplayed
 from pipeline.readiness.explaining.explanation import Explanation
 from pipeline.replay.recall import recall
@@ -21,6 +20,7 @@ from ..ask.questions import TimePaging, VerdictFilters
 from ..ask.reads import RequestDetail, Source
 from ..ask.run_reads import Run
 from ..errors import NotFoundError
+from ..work.explained_stages import ExplainedStage
 from ..work.explanations import Question
 from .change import Change, change_of, decoded
 from .explained import ExplanationView, explanation_view, fields_of
@@ -89,6 +89,7 @@ class RequestView:
     """One request: who, when, what, its verdicts with their reasons, and the changes that it made.
 
     `explained` is empty while the explanation is computed (`is_awaited`), and if there is no explanation: then `trouble` says why.
+    Without a replay, `stage` says what is explained of that which was in force.
     `chains` is what chains of authorizers make of it, in a replay of chains; these explain themselves.
     `outdated` names the policies on which the replay and the explanation differ, because the replay saw less or other evidence.
     """
@@ -109,28 +110,39 @@ class RequestView:
     is_awaited: bool = True
     outdated: Sequence[Outdated] = ()
     chains: Sequence[ChainAnswer] = ()
+    stage: ExplainedStage = ExplainedStage.VALIDATING
 
     @property
-    def of_other_stage(self) -> bool:
-        """Whether the replay is of a stage whose verdicts hold their own reasons, and that has no explanation."""
-        return self.run is not None and self.run.stage != STAGE
+    def has_explanation(self) -> bool:
+        """Whether the stage explains its verdicts; the verdicts of others hold their own reasons."""
+        return self.run is None or is_explained(self.run)
+
+    @property
+    def explained_stage(self) -> str:
+        """The stage whose verdicts are explained: that of the replay, or of what was in force then."""
+        return self.run.stage if self.run is not None else self.stage
 
     @property
     def things(self) -> str:
-        """What the replay judged, in the plural."""
-        return stage_of(self.run.stage).readiness.words.things if self.run is not None else "policies"
+        """What the stage judges by, in the plural."""
+        return stage_of(self.explained_stage).readiness.words.things
+
+    @property
+    def other_stages(self) -> Mapping[ExplainedStage, str]:
+        """What else of that which was in force can be explained, in words by stage; empty for a replay."""
+        return {} if self.run else {each: stage_of(each).readiness.words.things for each in ExplainedStage if each != self.stage}
 
     @property
     def part(self) -> str:
         """What the verdict table calls a binding."""
-        return "webhook" if self.run is not None and self.run.stage == WEBHOOKS.name else "binding"
+        return "webhook" if self.explained_stage == WEBHOOKS.name else "binding"
 
     @property
     def question(self) -> Question:
         """The question for an explanation of this request: with the policies of the replay, or with those in force then."""
         request = self.detail.request
         run_id = self.run.run_id if self.run is not None else None
-        return Question(request["cluster"], request["audit_id"], request["ts"].isoformat(), run_id)
+        return Question(request["cluster"], request["audit_id"], request["ts"].isoformat(), run_id, stage=self.stage)
 
 
 def with_explanation(view: RequestView, found: Sequence[Explanation]) -> RequestView:
@@ -161,7 +173,14 @@ def _rank(decision: str) -> int:
     return _DECISIONS.index(decision) if decision in _DECISIONS else len(_DECISIONS)
 
 
-def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str) -> list[RequestView]:
+def is_explained(run: Run) -> bool:
+    """Whether the verdicts of a replay can be explained."""
+    return run.stage in set(ExplainedStage)
+
+
+def request_view(
+    source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str, stage: ExplainedStage = ExplainedStage.VALIDATING
+) -> list[RequestView]:
     """The requests of one auditID, each with its verdicts in a replay, or without one.
 
     `cluster` may be empty if a replay determines it. Raises NotFoundError without such a request.
@@ -176,7 +195,9 @@ def request_view(source: Source, run_id: str | None, cluster: str, audit_id: str
         raise NotFoundError(f"no request {audit_id!r} is in the lake", "it may have been removed, or is of another cluster")
     recalled = {(name, event.ts): found for name in names for event, found in recall(source.reader, name, audit_id)}
     keys = [(detail.request["cluster"], detail.request["ts"]) for detail in details]
-    return [_view(source, run_id, detail, recalled.get(key), rows, policy) for key, detail in zip(keys, details, strict=True)]
+    return [
+        _view(source, run_id, detail, recalled.get(key), rows, policy, stage) for key, detail in zip(keys, details, strict=True)
+    ]
 
 
 def _view(
@@ -186,6 +207,7 @@ def _view(
     recalled: Sequence[AdmissionRequest] | NotReplayed | None,
     rows: Sequence[Mapping[str, Any]],
     policy: str,
+    stage: ExplainedStage,
 ) -> RequestView:
     request = detail.request
     own = [row for row in rows if (row["cluster"], row["ts"]) == (request["cluster"], request["ts"])]
@@ -210,8 +232,9 @@ def _view(
             if row["policy"] == first and row["expression_index"] is not None and row["decision"] not in ("admit", "nomatch")
         },
         policy=first,
-        is_awaited=run is None or run.stage == STAGE,
+        is_awaited=run is None or is_explained(run),
         chains=chains,
+        stage=stage,
     )
 
 

@@ -21,6 +21,7 @@ from ..ask.questions import Names
 from ..ask.waiting import PAGE_SECONDS, in_time
 from ..errors import BusyError, NotFoundError
 from ..state import Asking, Explaining, Working
+from ..work.explained_stages import ExplainedStage
 from ..work.explanations import Explanations
 from ..work.jobs import Order
 from . import evidence, fleet, of_stage, overview
@@ -196,10 +197,16 @@ async def show_replayed_request(
 
 @router.get("/request")
 async def show_request(
-    request: Request, asker: Asking, explaining: Explaining, asked: Asks, cluster: Text, audit_id: Text
+    request: Request,
+    asker: Asking,
+    explaining: Explaining,
+    asked: Asks,
+    cluster: Text,
+    audit_id: Text,
+    stage: ExplainedStage = ExplainedStage.VALIDATING,
 ) -> Response:
-    """Show one request as the log has it, and the verdicts of the policies in force."""
-    views = await asker.ask(request_view, None, cluster, audit_id, "")
+    """Show one request as the log has it, and the verdicts of the policies, webhooks or mutating policies in force."""
+    views = await asker.ask(request_view, None, cluster, audit_id, "", stage)
     return await _request_page(request, explaining, views, asked, "/violations")
 
 

@@ -16,6 +16,7 @@ from ..ask.formats import MEDIA_TYPES, RowFormat
 from ..ask.questions import Names
 from ..commands.parts.options import parse_version
 from ..state import Explaining
+from ..work.explained_stages import ExplainedStage
 from ..work.explanations import Question
 from .answers import PREFIX, known_parameters
 from .jobs import POSTED, posted
@@ -24,7 +25,7 @@ router = APIRouter(prefix=PREFIX, tags=["explanations"], dependencies=[Depends(k
 
 Cluster = Annotated[str, Path(max_length=1_000, description="the cluster's name, as its events were ingested")]
 AuditId = Annotated[str, Path(max_length=1_000, description="auditID of the request, as recorded")]
-Policies = Annotated[Names, Query(description="explain only the policy of this name; repeatable")]
+Policies = Annotated[Names, Query(description="explain only the policy, webhook or configuration of this name; repeatable")]
 At = Annotated[datetime | None, Query(description="when the request was received, where several have that auditID (RFC 3339)")]
 Version = Annotated[
     str | None, Query(max_length=20, description="the API server's minor version; without it that of the run, or 1.36")
@@ -50,22 +51,38 @@ async def explain_request(
     audit_id: AuditId,
     run: Annotated[
         str | None,
-        Query(pattern="^[0-9a-f]{16}$", description="explain with the policies of this run; without it, with those in force"),
+        Query(
+            pattern="^[0-9a-f]{16}$",
+            description="explain with the policies, webhooks or mutating policies of this run; without it, with those in force",
+        ),
     ] = None,
+    stage: Annotated[
+        ExplainedStage, Query(description="without `run`: what to explain of that which was in force")
+    ] = ExplainedStage.VALIDATING,
     policy: Policies = [],  # noqa: B006  # FastAPI copies it
     at: At = None,
     kubernetes_version: Version = None,
     other_authorizers: Others = None,
 ) -> Response:
-    """Explain the verdicts on one request. The policies are those of a run, or those that were in force at the time of the request.
+    """Explain the verdicts on one request. The policies are those of a run, or those in force at the time of the request.
+
+    A run may be of policies, webhooks or mutating policies; `stage` chooses among those that were in force.
 
     For each policy: the expressions with the value of each operand, the fields that decided, and the params. Then the unknown parts
-    with their remedies, and the nearest change that passes. `pieces` are the judged object, the old object and the namespace, each
+    with their remedies, and the nearest change that passes. `facts` are the steps of a webhook (rule, selectors, reach, what the
+    log says) and the changes of a mutating policy. `pieces` are the judged object, the old object and the namespace, each
     with its source and grade, or the reason why it is unknown.
     """
     version = parse_version(kubernetes_version) if kubernetes_version else None
     question = Question(
-        cluster, audit_id, _moment(at), run, names=tuple(policy), kubernetes_version=version, other_authorizers=other_authorizers
+        cluster,
+        audit_id,
+        _moment(at),
+        run,
+        names=tuple(policy),
+        kubernetes_version=version,
+        other_authorizers=other_authorizers,
+        stage=stage,
     )
     return Response(await explaining.body(question), media_type=MEDIA_TYPES[RowFormat.JSON])
 
@@ -81,7 +98,10 @@ async def explain_request_with(
     kubernetes_version: Version = None,
     other_authorizers: Others = None,
 ) -> Response:
-    """Explain the verdicts of the policies in the body on one request. The answer has the form of GET's."""
+    """Explain the verdicts of the policies, webhooks and mutating policies in the body on one request.
+
+    The answer has the form of GET's, with an explanation of each stage that the body has manifests of.
+    """
     version = parse_version(kubernetes_version) if kubernetes_version else None
     text = await posted(request)
     question = Question(

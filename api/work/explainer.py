@@ -21,19 +21,24 @@ from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.explaining.explain import Asked
+from pipeline.readiness.explaining.explanation import Explanation
 from pipeline.replay.lifetime import end_with_parent, end_with_pipe
 from queries import open_lake
 
 from .. import priorities
 from ..ask.formats import json_bytes
-from ..ask.run_reads import stored_plan
+from ..ask.run_reads import run, run_plan, stored_plan
+from ..commands.parts.options import parse_version
 from ..commands.policies import posted_policies
 from ..confinement import confine
 from ..errors import TooCostlyError, classify
 from ..exhausted import wants_memory
+from ..given import given_of
+from ..posted import check_posted
 from ..printing.explained import as_data
 from ..run_policies import policies_of_run
-from .explaining import Wanted, explain_one
+from .explained_stages import ByStage, ExplainedStage
+from .explaining import Wanted
 
 ANSWER_BYTES_MAX = 32 * 1024**2
 
@@ -67,16 +72,38 @@ def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:
         try:
             others = order["other_authorizers"]
             wanted = Wanted(order["audit_id"], order["cluster"], order["at"])
-            found = explain_one(reader, wanted, asked, OtherAuthorizers(others) if others else None)
+            found = _explained(lake, order, ByStage(reader, wanted, asked, OtherAuthorizers(others) if others else None))
         finally:
             reader.close()
     return [as_data(each) for each in found]
 
 
+def _explained(lake: Path, order: Mapping[str, Any], by: ByStage) -> list[Explanation]:
+    """By posted manifests, by those of a run, or (neither) by those in force at the time."""
+    if order["policies"] is not None:
+        text, version = order["policies"], by.asked.version
+        check_posted(text)
+        return by.given(given_of([("policies", text)]), lambda: posted_policies(text, version))
+    stage = ExplainedStage(order["stage"])
+    if order["run_id"] is not None and (found := _stage_of_run(lake, order["run_id"])) is not None:
+        return by.of_run(lake, order["run_id"], found)
+    return by.recorded(ExplainedStage.VALIDATING if order["run_id"] is not None else stage)
+
+
+def _stage_of_run(lake: Path, run_id: str) -> ExplainedStage | None:
+    """The stage of a run that is not of policies, if it explains its verdicts."""
+    name = run(lake, run_id).stage
+    return next((each for each in ExplainedStage if each is not ExplainedStage.VALIDATING and each == name), None)
+
+
 def _asked(lake: Path, order: Mapping[str, Any]) -> Asked:
-    """The policies to explain: posted ones, those of a run, or (neither) those in force at the time."""
+    """The names to explain, the version, and what a run says of both; of a run of policies the policies, too."""
     names = frozenset(order["names"])
     version = tuple(order["kubernetes_version"]) if order["kubernetes_version"] else None
+    if order["run_id"] is not None and _stage_of_run(lake, order["run_id"]) is not None:
+        plan_of_run = run_plan(lake, order["run_id"])
+        others = {cluster: OtherAuthorizers(found) for cluster, found in plan_of_run["other_authorizers"].items()}
+        return Asked(None, names, version or parse_version(plan_of_run["kubernetes_version"]), other_authorizers=others)
     if order["run_id"] is not None:
         plan = stored_plan(lake, order["run_id"])
         return Asked(
@@ -87,8 +114,7 @@ def _asked(lake: Path, order: Mapping[str, Any]) -> Asked:
             plan.change_delay,
             dict(plan.other_authorizers),
         )
-    posted = posted_policies(order["policies"], version or (1, 36)) if order["policies"] is not None else None
-    return Asked(posted, names, version or (1, 36))
+    return Asked(None, names, version or (1, 36))
 
 
 def _write(document: Mapping[str, Any]) -> int:

@@ -27,6 +27,7 @@ from pipeline.readiness.explaining.explanation import Explanation
 
 from ..ask.asking import Asker
 from ..errors import BusyError, TooCostlyError, error_of
+from .explained_stages import ExplainedStage
 from .explainer import ANSWER_BYTES_MAX
 
 AT_ONCE = 2
@@ -41,6 +42,8 @@ _log = structlog.get_logger("hindcast.query")
 class Question:
     """Which request to explain, and with which policies: those posted as `policies`, those of a run, or those in force then.
 
+    Webhooks and mutating policies may be posted too, and the run may be of them; `stage` says what to take of those in force.
+
     `at` distinguishes requests with one audit ID; `names` keeps only policies of these names. `other_authorizers` are those of the
     cluster in addition to RBAC. Without them or `kubernetes_version`, those of the run hold, or what the log shows and the newest.
     """
@@ -53,6 +56,7 @@ class Question:
     names: tuple[str, ...] = ()
     kubernetes_version: tuple[int, int] | None = None
     other_authorizers: OtherAuthorizers | None = None
+    stage: ExplainedStage = ExplainedStage.VALIDATING
 
 
 class _Answer(msgspec.Struct):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from api.cli import run
+from api.routes.explain import Explained
+from api.settings import Settings
+from tests.querying import QueryClient
 from tests.recording import Log, take_in
 from tests.sharing import shared_lake
 
@@ -84,6 +89,12 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shared_lake(tmp_path_factory, "explained-stages", make)
 
 
+@pytest.fixture(scope="module")
+def asked(lake: Path) -> Iterator[QueryClient]:
+    with QueryClient(Settings(lake=lake)) as client:
+        yield client
+
+
 def explained(lake: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
     assert run(["-q", "--lake", str(lake), "explain", *arguments, "-o", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["explanations"]
@@ -141,3 +152,47 @@ def test_a_mutating_policy_shows_each_value_and_each_change(lake: Path, tmp_path
 def test_a_stage_without_anything_says_so(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["-q", "--lake", str(lake), "explain", "id-0002", "--stage", "mutating"]) == 3
     assert "give them with -f" in capsys.readouterr().err
+
+
+def test_http_explains_what_is_posted_by_each_stage(asked: QueryClient) -> None:
+    body, sent = f"{HOOKS}---\n{POLICIES}", {"Content-Type": "application/yaml"}
+    answer = asked.send("POST", "/requests/lab/id-0002/explain", headers=sent, content=body)
+    assert answer.status_code == 200, answer.text
+    found = {each["stage"]: {of["policy"]: of["decision"] for of in each["policies"]} for each in answer.json()["explanations"]}
+    assert found["webhooks"]["given"] in ("called", "nomatch")
+    assert found["mutating"] == {"mutating": "changed", "labels": "error"}
+    msgspec.convert(answer.json(), Explained, strict=False)
+
+
+def test_http_explains_the_webhooks_of_that_time(asked: QueryClient) -> None:
+    (found,) = asked.get("/requests/lab/id-0003/explain", stage="webhooks")["explanations"]
+    (hook,) = found["policies"]
+    assert {"name": "log", "text": "the log says: denied"} in hook["facts"]
+    status, error = asked.refused("/requests/lab/id-0003/explain", stage="mutating")
+    assert (status, error["code"]) == (409, "not_enough_evidence")
+    page = asked.page("/request?cluster=lab&audit_id=id-0003&stage=webhooks", is_explained=True)
+    assert "the log says: denied" in page
+    assert "With the webhooks that were in force at the time of the request" in page
+    assert "stage=mutating" in page
+
+
+@pytest.mark.parametrize(
+    ("manifests", "shown"),
+    [
+        (HOOKS, ("rules[0] matches CREATE v1 configmaps", "1 webhook does not match it", "What the webhooks saw")),
+        (POLICIES, ("add metadata.labels.owner &#34;me&#34;", "What the mutating policies saw")),
+    ],
+)
+def test_a_replay_explains_with_its_manifests(
+    lake: Path, asked: QueryClient, tmp_path: Path, manifests: str, shown: tuple[str, ...]
+) -> None:
+    """Over HTTP and on the page of a request of the replay."""
+    file = tmp_path / "given.yaml"
+    file.write_text(manifests)
+    before = {each.name for each in (lake / "runs").glob("*")}
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(file)]) == 0
+    (run_id,) = (each.name for each in (lake / "runs").glob("*") if each.name not in before)
+    (found,) = asked.get("/requests/lab/id-0002/explain", run=run_id)["explanations"]
+    assert any(each["facts"] for each in found["policies"])
+    page = asked.page(f"/runs/{run_id}/request?audit_id=id-0002", is_explained=True)
+    assert all(words in page for words in shown)

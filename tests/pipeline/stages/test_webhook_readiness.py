@@ -128,7 +128,7 @@ def test_roles_have_no_exemptions(lake: Path, tmp_path: Path, capsys: pytest.Cap
 
 
 def test_pages_show_calls_an_outage_and_the_reason_of_each_verdict(lake: Path) -> None:
-    """The page of a replay, and of one of its requests, which needs no explanation of policies."""
+    """The page of a replay, and of one of its requests with its explanation."""
     found = judge(lake, yaml.safe_dump(configuration({"failurePolicy": "Fail"})))
     run_id = found.report.runs["webhooks"]
     keep_manifests(lake, run_id, [configuration({"failurePolicy": "Fail"})])
@@ -137,9 +137,10 @@ def test_pages_show_calls_an_outage_and_the_reason_of_each_verdict(lake: Path) -
         assert "How often the webhooks would be called" in page
         report = client.page(f"/runs/{run_id}/report")
         assert "If their servers were down" in page
-        request = client.page(f"/runs/{run_id}/request?audit_id=request-13")
+        request = client.page(f"/runs/{run_id}/request?audit_id=request-13", is_explained=True)
     assert [each.chart for each in found.report.over_time] == ["Calls over time", "An outage over time"]
     assert all(f"{each.chart} as a table" in report for each in found.report.over_time)
     assert "What the replayed webhooks say" in request
     assert "failed calling webhook" in request
-    assert "Hindcast computes the explanation" not in request
+    assert "With the webhooks of this replay" in request
+    assert "There is no explanation" not in request
