@@ -52,6 +52,10 @@ _ALWAYS = [*_IDENTITY, "is_created", "namespace", "user_name", "impersonated_use
 INPUTS = pa.schema(_FIELDS)
 # The kept inputs of a lake take up to this share of its events; then those that were not used for the longest time make room.
 _SHARE_MAX = 0.2
+# What a process holds of the inputs that it has read: replays of edited policies read the same ones again.
+_HELD_BYTES_MAX = 64 * 1024 * 1024
+_held: dict[object, pa.Table] = {}
+_lock = threading.Lock()
 _CONTENT = b"hindcast.inputs"
 _ROWS_MAX = 50_000
 
@@ -196,6 +200,19 @@ def read_inputs(pieces: Iterable[Piece], columns: Iterable[str] = INPUTS.names) 
     """
     wanted = {*_ALWAYS, *columns}
     schema = pa.schema([field for field in INPUTS if field.name in wanted])
+    key = (tuple(pieces), tuple(schema.names))
+    with _lock:
+        found = _held.pop(key, None)
+    if found is None:
+        found = _read(key[0], schema)
+    with _lock:
+        _held[key] = found
+        while sum(table.nbytes for table in _held.values()) > _HELD_BYTES_MAX:
+            del _held[next(iter(_held))]
+    return found
+
+
+def _read(pieces: Iterable[Piece], schema: pa.Schema) -> pa.Table:
     tables = [schema.empty_table()]
     for piece in pieces:
         with pq.ParquetFile(piece.path, read_dictionary=["object"]) as file:

@@ -84,7 +84,7 @@ def run_replay(
             done += settled
             if progress is not None and settled:
                 progress(done, plan.requests)
-        summary = _merge(plan, run)
+        summary = _merge(plan, run, reader)
         run.finish(summary)
     return summary
 
@@ -239,7 +239,7 @@ def _keep_those_of(parts: Path, cut: object) -> None:
         file.write_text(digest, encoding="ascii")
 
 
-def _merge(plan: ReplayPlan, run: StoredRun) -> RunSummary:
+def _merge(plan: ReplayPlan, run: StoredRun, reader: LakeReader) -> RunSummary:
     """Put the parts together in the order in which the requests arrived."""
     evaluated, not_evaluated = 0, Counter[str]()
     settled = settled_parts(run.parts)
@@ -255,4 +255,4 @@ def _merge(plan: ReplayPlan, run: StoredRun) -> RunSummary:
         for table in merged.tables(run.run_id):
             whole.write(table)
     unfinished.replace(run.verdicts)
-    return summarize(plan, merged, evaluated, not_evaluated)
+    return summarize(plan, merged, evaluated, not_evaluated, reader.connection)

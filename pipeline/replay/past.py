@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from ingest.published.target import is_url
 from queries import LakeReader
 
 from ..admission.policies import PolicySet
 from ..admission.policies.model import ParamKind
+from ..derived.facts import state_of
 from ..history.kinds import by_kind, by_resource
 from ..history.listings import Span
 from ..history.snapshots import ResourceName
@@ -23,13 +26,42 @@ from .sql import statement
 # How many rows of the lake are held at a time.
 BATCH_ROWS = 1024
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A process that replays, compares and reports asks for the same history several times; those of other files make room.
+_LOADED_MAX = 2
+_loaded: dict[object, LogHistory] = {}
+_lock = Lock()
 
 
 def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: Window) -> LogHistory:
     """The history of all objects that policies with these params look up, for a window of time.
 
-    It is held in memory: namespaces, params and RBAC, but not the objects of the requests.
+    It is held in memory: namespaces, params and RBAC, but not the objects of the requests. Callers share it, and do not change it.
     """
+    kinds = frozenset(param_kinds)
+    state = _state_of(reader)
+    if state is None:
+        return _load(reader, kinds, window)
+    key = (state, kinds, window.until)
+    with _lock:
+        found = _loaded.pop(key, None)
+    if found is None:
+        found = _load(reader, kinds, window)
+    with _lock:
+        _loaded[key] = found
+        for oldest in list(_loaded)[:-_LOADED_MAX]:
+            del _loaded[oldest]
+    return found
+
+
+def _state_of(reader: LakeReader) -> object:
+    """What a history depends on: the files of a lake, which never change under one name; None for files on object storage."""
+    paths = (*reader.files.events, *reader.files.objects)
+    if not paths or any(map(is_url, paths)):
+        return None
+    return reader.files.cluster, tuple((path, state_of(path)) for path in paths)
+
+
+def _load(reader: LakeReader, param_kinds: Iterable[ParamKind], window: Window) -> LogHistory:
     until = horizon(reader, window)
     kinds = {(kind.api_version.rpartition("/")[0], kind.kind) for kind in param_kinds}
     built_in = [row for group, kind in kinds if (row := by_kind(group, kind))]

@@ -37,9 +37,14 @@ class Planned(Protocol):
     def unreadable(self) -> Sequence[tuple[str, str]]: ...
 
 
-def summarize(plan: Planned, run: Merged, evaluated: int, not_evaluated: Mapping[str, int]) -> RunSummary:
-    """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched."""
-    with duckdb.connect() as connection:
+def summarize(
+    plan: Planned, run: Merged, evaluated: int, not_evaluated: Mapping[str, int], database: duckdb.DuckDBPyConnection | None = None
+) -> RunSummary:
+    """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched.
+
+    An open database counts them sooner than a new one. It does not change.
+    """
+    with duckdb.connect() if database is None else database.cursor() as connection:
         for name, table in (("members", run.members()), ("distinct_verdicts", run.numbered_verdicts()), ("passes", run.passes())):
             connection.register(name, table)
         counted = connection.execute(statement("summary")).fetchall()

@@ -43,12 +43,13 @@ Doubts: TypeAlias = tuple[Doubt, ...] | None
 class Measured:
     """The size of one variable, measured only as far as callers ask."""
 
-    __slots__ = ("_extents", "_name", "_sizes", "_text", "_value", "size")
+    __slots__ = ("_extents", "_name", "_rough", "_sizes", "_text", "_value", "size")
 
     def __init__(self, name: str, value: Any) -> None:
         self._name = name
         self._value = value
         self._extents: dict[str, Extent] = {}
+        self._rough: Extent | None = None
         self._sizes: Sizes = None
         self._text = _json_of(value)
         self.size: Size | None = None if self._text is None else (name, 1 << len(self._text).bit_length())
@@ -66,9 +67,11 @@ class Measured:
 
         A list has at most one entry more than there are commas. A string is at most as long as the longest run between quotes.
         """
-        assert self._text is not None
-        longest = len(self._text) if b"\\" in self._text else max(map(len, self._text.split(b'"')))
-        return Extent(_rounded_up(longest), _rounded_up(self._text.count(b",") + 1))
+        if self._rough is None:
+            assert self._text is not None
+            longest = len(self._text) if b"\\" in self._text else max(map(len, self._text.split(b'"')))
+            self._rough = Extent(_rounded_up(longest), _rounded_up(self._text.count(b",") + 1))
+        return self._rough
 
     def extent(self, skipped: str) -> Extent:
         """The longest list or map and the longest string, each rounded up to one of four steps per doubling."""

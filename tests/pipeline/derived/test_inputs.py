@@ -157,3 +157,16 @@ def test_the_name_of_an_object_is_kept_apart_from_the_fields_that_objects_share(
     table = pq.read_table(file, partitioning=None)
     assert {"web-0", "web-1"} <= set(table[inputs.NAME].to_pylist())
     assert not any('"name":"web-' in text for text in table["object"].cast(pa.string()).to_pylist())
+
+
+def test_a_process_holds_the_inputs_that_it_has_read_within_a_bound(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay(lake.path)
+    (file,) = kept_inputs(lake.path)
+    pieces = [inputs.Piece(str(file), (0,))]
+    table = inputs.read_inputs(pieces, ["name"])
+    assert inputs.read_inputs(pieces, ["name"]) is table
+    monkeypatch.setattr(inputs, "_HELD_BYTES_MAX", table.nbytes)
+    assert inputs.read_inputs(pieces, ["user_name"]).num_rows
+    again = inputs.read_inputs(pieces, ["name"])
+    assert again is not table
+    assert again.equals(table)
