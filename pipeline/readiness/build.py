@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from ingest.lake import Lake
 from ingest.spooling.drain import lag_of
 from queries import LakeReader
@@ -23,7 +25,7 @@ from ..stages.readiness import StageWords
 from ..stages.registry import VALIDATING
 from ..stages.stage import Stage, StagePlan
 from .against import PolicyBase, judges_before, keep_before, keep_changes, with_changes
-from .assess import Key, assess, judge_units
+from .assess import Key, Row, assess, judge_units
 from .change import Change
 from .counting.figures import queries
 from .counting.latent import find_latent
@@ -82,7 +84,7 @@ def build_report(
     """
     replayed: dict[Key, tuple[str, ...]] = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
     connection = reader.connection
-    extent = rows_of(connection, "extent")[0]
+    extent = extent_of(connection)
     if base is not None:
         keep_before(connection, base, rules)
     judge_units(connection, str(RunStore(lake).run(summary.run_id).verdicts), rules)
@@ -99,15 +101,26 @@ def build_report(
     recorded = tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded"))
     judged = Judged(policies, recorded, tuple(_sources(plan.policies)), removed)
     about = About(plan.stage, VALIDATING.readiness.words, plan.kubernetes_version, plan.window)
-    return whole_report(reader, lake, about, summary, rules, judged, is_change=base is not None)
+    return whole_report(reader, lake, about, summary, rules, judged, extent, is_change=base is not None)
+
+
+def extent_of(connection: duckdb.DuckDBPyConnection) -> Row:
+    """What the lake holds: its events, requests, times and clusters."""
+    return rows_of(connection, "extent")[0]
 
 
 def whole_report(
-    reader: LakeReader, lake: Path, about: About, summary: RunSummary, rules: ReadinessRules, judged: Judged, *, is_change: bool
+    reader: LakeReader,
+    lake: Path,
+    about: About,
+    summary: RunSummary,
+    rules: ReadinessRules,
+    judged: Judged,
+    extent: Row,
+    *,
+    is_change: bool,
 ) -> Report:
     """Everything that a renderer needs, of a run of any stage. `is_change`: it is against a version before."""
-    connection = reader.connection
-    extent = rows_of(connection, "extent")[0]
     return Report(
         title=f"{about.words.things.capitalize()} against the version before" if is_change else about.words.title,
         clusters=tuple(extent["clusters"]),
@@ -120,7 +133,7 @@ def whole_report(
         rules=rules,
         policies=tuple(replace(entry, stage=about.stage) for entry in judged.entries),
         recorded=judged.recorded,
-        evidence=tuple(EvidenceRow(**row) for row in rows_of(connection, "evidence")),
+        evidence=tuple(EvidenceRow(**row) for row in rows_of(reader.connection, "evidence")),
         caveats=tuple(_caveats(reader, lake, about, extent, summary)),
         queries=queries(),
         sources=judged.sources,
@@ -145,7 +158,7 @@ def _place(source: str) -> tuple[str, int | None]:
     return file, int(line) if line.isdigit() else None
 
 
-def _caveats(reader: LakeReader, lake: Path, about: About, extent: Mapping[str, Any], summary: RunSummary) -> list[str]:
+def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary: RunSummary) -> list[str]:
     """What a reader of any report on a run has to know of its evidence."""
     first = [FIRST_FAILURE_ONLY] if about.stage == VALIDATING.name else []
     mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names(reader).values()]

@@ -18,7 +18,7 @@ from ..stages.readiness import Agreed, Remedy, RemedyPart
 from ..stages.stage import Stage
 from .against import Base, keep_before, keep_changes, with_changes
 from .assess import assess, judge_units
-from .build import About, Judged, whole_report
+from .build import About, Judged, extent_of, whole_report
 from .change import Change
 from .counting.owners import find_owners
 from .exempting.measures import Exemption, ExemptionKind
@@ -90,7 +90,7 @@ def stage_report(
         entries = tuple(_with_remedy(entry, tried, rules) for entry in entries)
     entries = with_unknown_reasons(entries)
     judged = Judged(entries, sources=tuple(map(_source, places)), removed=removed)
-    report = whole_report(reader, lake, about, summary, rules, judged, is_change=base is not None)
+    report = whole_report(reader, lake, about, summary, rules, judged, extent_of(connection), is_change=base is not None)
     return replace(report, over_time=tuple(stage.readiness.over_time(reader, Path(verdicts), about.window, given)))
 
 

@@ -17,7 +17,7 @@ WITH answered AS (
     SELECT
         cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource, namespace, name, obj_rv, code, response_object,
         user_name
-    FROM requests
+    FROM folded_requests
     WHERE NOT complete
 ),
 told AS (

@@ -6,6 +6,6 @@ SELECT
     count(*) FILTER (result = 'agreed') AS agreed,
     count(*) FILTER (result = 'unknown') AS unknown
 FROM compared AS c
-JOIN requests AS r USING (cluster, audit_id, ts)
+JOIN folded_requests AS r USING (cluster, audit_id, ts)
 GROUP BY ALL
 ORDER BY ALL

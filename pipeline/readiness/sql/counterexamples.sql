@@ -23,7 +23,7 @@ SELECT
     concat_ws('/', concat_ws('.', resource, nullif(api_group, '')), nullif(subresource, '')) AS resource,
     coalesce(object_name(name, verb, response_object), name, '') AS name,
     recorded_object(response_object, request_object)::VARCHAR AS object
-FROM denied JOIN requests USING (cluster, audit_id, ts)
+FROM denied JOIN folded_requests USING (cluster, audit_id, ts)
 QUALIFY row_number() OVER (
         PARTITION BY denied.policy, denied.binding, cluster, namespace, resource, expression_index,
             workload(resource, name, recorded_object(response_object, request_object)), CASE WHEN $by_user THEN user_name END

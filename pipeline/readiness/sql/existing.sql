@@ -6,7 +6,7 @@
 -- object: JSON of the last version; null where it changed afterwards and the log does not show how (`unknown` says why)
 --
 -- An object that is being deleted is left out: it will not be written again on purpose. A write of its status that was recorded without
--- a body leaves the last version standing, with a status that may be older.
+-- a body leaves the last version standing, with a status that may be older. A code below 400 alone says that a request was allowed.
 CREATE OR REPLACE TEMP TABLE existing AS
 WITH writes AS (
     SELECT
@@ -16,9 +16,9 @@ WITH writes AS (
         r.verb, r.user_name, r.user_groups,
         -- The kind stands first in every body that the server encodes.
         coalesce(regexp_extract(left(r.response_object::VARCHAR, 200), '"kind"\s*:\s*"([^"]*)"', 1), '') AS answer_kind
-    FROM requests AS r
+    FROM folded_requests AS r
     SEMI JOIN wanted AS w ON w.cluster = r.cluster AND w.api_group = r.api_group AND w.resource = r.resource
-    WHERE r.outcome = 'allowed' AND r.code < 300 AND r.verb IN ('create', 'update', 'patch', 'delete')
+    WHERE r.code BETWEEN 1 AND 299 AND r.verb IN ('create', 'update', 'patch', 'delete')
         AND coalesce(r.subresource, '') IN ('', 'status', 'scale', 'resize', 'ephemeralcontainers', 'finalize', 'approval')
         AND NOT regexp_matches(r.request_uri, '[?&]dryRun=[^&]')
         AND ($until IS NULL OR r.ts < $until)
@@ -27,9 +27,9 @@ WITH writes AS (
 swept AS (
     SELECT r.cluster, r.api_group, r.resource, coalesce(r.namespace, '') AS namespace, r.stage_ts, r.audit_id, r.ts,
         r.response_object -> '$.items[*]' AS items, r.response_object IS NULL AS is_silent
-    FROM requests AS r
+    FROM folded_requests AS r
     SEMI JOIN wanted AS w ON w.cluster = r.cluster AND w.api_group = r.api_group AND w.resource = r.resource
-    WHERE r.verb = 'deletecollection' AND r.outcome = 'allowed' AND ($until IS NULL OR r.ts < $until)
+    WHERE r.verb = 'deletecollection' AND r.code BETWEEN 1 AND 399 AND ($until IS NULL OR r.ts < $until)
 ),
 steps AS (
     SELECT
@@ -96,7 +96,7 @@ bodied AS (
                 AND s.namespace IN (p.namespace, '') AND s.stage_ts > p.version_ts
         ) AS swept_ts
     FROM present AS p
-    LEFT JOIN requests AS r
+    LEFT JOIN folded_requests AS r
         ON p.version_step = 'whole' AND r.cluster = p.cluster AND r.audit_id = p.version_audit_id AND r.ts = p.version_request_ts
     QUALIFY row_number() OVER (PARTITION BY p.cluster, p.api_group, p.resource, p.namespace, p.name ORDER BY r.stage_ts DESC) = 1
 )

@@ -27,7 +27,7 @@ WITH described AS (
         s.object ->> '$.metadata.generateName' AS generate_name,
         roots.chain
     FROM subjects AS s
-    JOIN requests AS r ON r.cluster = s.cluster AND r.audit_id = s.audit_id AND r.ts = s.ts
+    JOIN folded_requests AS r ON r.cluster = s.cluster AND r.audit_id = s.audit_id AND r.ts = s.ts
     LEFT JOIN roots ON roots.cluster = s.cluster AND roots.namespace = s.namespace AND roots.kind = s.kind AND roots.name = s.name
     QUALIFY row_number() OVER (PARTITION BY s.cluster, s.audit_id, s.ts ORDER BY r.stage_ts) = 1
 )

@@ -9,7 +9,7 @@ labelled AS (
         policy,
         recorded_object(response_object, request_object)::JSON AS object,
         unnest(json_keys(recorded_object(response_object, request_object)::JSON, '$.metadata.labels')) AS key
-    FROM left_out JOIN requests USING (cluster, audit_id, ts)
+    FROM left_out JOIN folded_requests USING (cluster, audit_id, ts)
 )
 SELECT policy, key || '=' || coalesce(json_extract_string(object, '$.metadata.labels."' || key || '"'), '') AS label, count(*) AS requests
 FROM labelled

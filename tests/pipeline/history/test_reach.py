@@ -212,3 +212,9 @@ def test_the_last_rules_apply_to_everything_that_others_leave() -> None:
 
 def _is_without_conditions(rule: Any) -> bool:
     return dataclasses.replace(rule, outcome="", passed="", stopped="", why="", codes=()) == type(rule)("", "", "", "", ())
+
+
+def test_a_code_below_400_alone_says_that_a_request_was_allowed() -> None:
+    """Queries that only want allowed requests look at the code, and not at the rules."""
+    outcomes = {code: {rule.outcome for rule in RULES if code in rule.codes} for code in (-1, 0, 1, 101, 200, 201, 299, 302, 399)}
+    assert {code for code, found in outcomes.items() if found != {"allowed"}} == {-1, 0}
