@@ -49,6 +49,20 @@ def thing(kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "shop", "uid": name}}
 
 
+def labelled(kind: str, name: str) -> dict[str, Any]:
+    found = thing(kind, name)
+    found["metadata"] |= {"labels": {"a": "1"}, "resourceVersion": "7"}
+    return found
+
+
+def notes(*, has_patch: bool = True) -> dict[str, str]:
+    """The webhook added the label; the patch is recorded from level Request on."""
+    place, told = "webhook.admission.k8s.io/round_0_index_0", {"configuration": "mutating", "webhook": LABEL}
+    patch = {**told, "patch": [{"op": "add", "path": "/metadata/labels", "value": {"a": "1"}}], "patchType": "JSONPatch"}
+    found = {f"mutation.{place}": json.dumps({**told, "mutated": True})}
+    return {**found, f"patch.{place}": json.dumps(patch)} if has_patch else found
+
+
 def denied(name: str) -> dict[str, Any]:
     told = f'admission webhook "{name}" denied the request: no'
     return {"responseStatus": {"metadata": {}, "code": 403, "message": told, "status": "Failure", "reason": "Forbidden"}}
@@ -64,10 +78,7 @@ def make(path: Path) -> None:
     log.write("create", thing("ConfigMap", "odd"), **denied(GUARD))
     log.write("create", thing("Service", "both"), **denied(GUARD))
     log.write("create", thing("Service", "its"), **denied(OTHER))
-    place, told = "webhook.admission.k8s.io/round_0_index_0", {"configuration": "mutating", "webhook": LABEL}
-    patch = {**told, "patch": [{"op": "add", "path": "/metadata/labels/a", "value": "1"}], "patchType": "JSONPatch"}
-    notes = {f"mutation.{place}": json.dumps({**told, "mutated": True}), f"patch.{place}": json.dumps(patch)}
-    log.write("create", thing("Secret", "changed"), annotations=notes)
+    log.write("create", labelled("Secret", "changed"), requestObject=thing("Secret", "changed"), annotations=notes())
     take_in(path, log.lines)
 
 
@@ -114,10 +125,40 @@ def test_given_policies_may_still_deny(lake: Path, tmp_path: Path, capsys: pytes
 def test_what_a_webhook_changed_is_missing_for_later_stages(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = asked(lake, capsys, f"mutating/{LABEL}")
     (effect,) = found["without"]
-    assert effect["consequence"] == "unknown: later stages would have judged the object without these changes"
-    assert [(each["op"], each["path"], each["requests"]) for each in found["patches"]] == [("add", "/metadata/labels/a", 1)]
+    assert effect["consequence"] == (
+        "unknown: other webhooks were asked about the object with these changes; "
+        "if they answer the same, no policy denies the object without these changes"
+    )
+    assert [(each["op"], each["path"], each["requests"]) for each in found["patches"]] == [("add", "/metadata/labels", 1)]
     assert run(["-q", "--lake", str(lake), "webhooks", "without", LABEL]) == 0
     assert "fact: 1 call" in capsys.readouterr().out
+
+
+def make_changes(path: Path) -> None:
+    """One webhook that adds a label, and a second one that is for Secrets alone."""
+    log = Log(timedelta(minutes=1))
+    log.write("create", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "shop"}})
+    log.write("create", configuration("Mutating", 2, label="configmaps", late="secrets"))
+    log.write("create", labelled("ConfigMap", "shown"), requestObject=thing("ConfigMap", "shown"), annotations=notes())
+    log.write("create", labelled("ConfigMap", "hidden"), level="Metadata", annotations=notes(has_patch=False))
+    take_in(path, log.lines)
+
+
+def test_policies_judge_the_object_without_the_changes(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = shared_lake(tmp_path_factory, "without-changes", make_changes)
+    file = tmp_path / "policy.yaml"
+    needs_label = "'a' in object.metadata.?labels.orValue({})"
+    file.write_text(POLICY.replace("!object.metadata.name.startsWith('reserved-')", needs_label))
+    hidden = "unknown: the object: the requested object was not recorded"
+    for arguments, start in (
+        ([LABEL], "the same outcome, stored without these changes"),
+        ([LABEL, "-f", str(file)], "newly denied: without these changes, ValidatingAdmissionPolicy 'reserved'"),
+    ):
+        found = {each["consequence"]: each["requests"] for each in asked(lake, capsys, *arguments)["without"]}
+        assert [count for words, count in found.items() if words.startswith(start)] == [1], found
+        assert [count for words, count in found.items() if words.startswith(hidden)] == [1], found
 
 
 def test_a_webhook_that_the_log_does_not_show_is_refused(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from api.context import Context
 from api.printing.output import Column, Table
 from pipeline.runs import RunStore
 from pipeline.stages.stage import Asked
-from pipeline.stages.webhooks.without import Without, sentences, without
+from pipeline.stages.webhooks.without import GivenPolicies, Without, sentences, without
 from queries import open_lake
 
 from .. import replay
@@ -26,11 +26,11 @@ def without_webhook(own: Context, name: str, files: Sequence[Path], asked: Asked
         given = chosen_policies(own, list(files), None, None, asked.kubernetes_version)
         plan = replay.plan_of(own, given, asked.window, asked.kubernetes_version, None, 1)
         replay.run(own, plan, 1)
-        policies = store.run(plan.run_id).verdicts
+        policies = GivenPolicies(given, store.run(plan.run_id).verdicts)
     hooks = replay_recorded(own, webhook, asked)
     reader = open_lake(own.lake, files=hooks.files)
     try:
-        found = without(reader, store.run(hooks.run_id).verdicts, webhook, configuration or None, policies)
+        found = without(reader, hooks, store.run(hooks.run_id).verdicts, webhook, configuration or None, policies)
     finally:
         reader.close()
     return _tables(webhook, found, policies is not None)

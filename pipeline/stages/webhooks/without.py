@@ -6,12 +6,15 @@ decides it: the API server asks later stages only if a request goes on, so that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from queries import LakeReader
 
+from ...admission.policies import PolicySet
+from ..stage import StagePlan
+from .instead import keep_instead
 from .sql import statement
 
 _POLICY_ANSWERS = """
@@ -36,6 +39,9 @@ class Effect(NamedTuple):
     policy_says: str
     is_open: bool
     why: str
+    asked_mutating: bool
+    was_refused: bool
+    denied_before: bool
     requests: int
     calls: int
     again: int
@@ -65,7 +71,7 @@ class Effect(NamedTuple):
         if self.said in ENDS:
             return self._of_end()
         if self.said == "changed":
-            return "unknown: later stages would have judged the object without these changes"
+            return self._of_change()
         if self.said == "no answer" or self.said == "unknown":
             return f"unknown: {self.why}" if self.why else "unknown"
         return "the same, with one call less" if self.calls else "the same"
@@ -79,6 +85,22 @@ class Effect(NamedTuple):
         if self.is_open:
             return f"unknown: it goes on{more}, to webhooks or other stages whose answers are not recorded"
         return f"newly allowed by admission: no other webhook was for it{more}"
+
+    def _of_change(self) -> str:
+        """Policies judge the object without the changes; other webhooks would have seen it, too, and may answer otherwise."""
+        denies = f"without these changes, {self.why}"
+        if self.policy_says not in ("deny", "admit"):
+            return f"unknown: {self.why}"
+        if self.policy_says == "deny" and not self.asked_mutating:
+            return f"{'still' if self.was_refused else 'newly'} denied: {denies}"
+        said = denies if self.policy_says == "deny" else "no policy denies the object without these changes"
+        if self.is_open:
+            return f"unknown: other webhooks were asked about the object with these changes; if they answer the same, {said}"
+        if not self.was_refused:
+            return f"the same outcome, stored without these changes: {said}"
+        if self.denied_before:
+            return f"newly allowed by admission: {said}"
+        return f"unknown: something else than a policy refused the changed object; {said}"
 
 
 class PatchedPath(NamedTuple):
@@ -101,21 +123,45 @@ class Without(NamedTuple):
         return sum(each.requests for each in self.effects if each.consequence.startswith(words))
 
 
+class GivenPolicies(NamedTuple):
+    """Policies that a user gave, with their verdicts on the recorded requests."""
+
+    policies: PolicySet
+    verdicts: Path
+
+
 def without(
-    reader: LakeReader, verdicts: Path, webhook: str, configuration: str | None = None, policy_verdicts: Path | None = None
+    reader: LakeReader,
+    plan: StagePlan,
+    verdicts: Path,
+    webhook: str,
+    configuration: str | None = None,
+    given: GivenPolicies | None = None,
 ) -> Without:
-    """What one recorded webhook did. `verdicts` are those of the recorded webhooks, `policy_verdicts` those of given policies."""
+    """What one recorded webhook did. `verdicts` are those of the recorded webhooks, the run of `plan`."""
     connection = reader.connection
-    if policy_verdicts is None:
+    if given is None:
         connection.execute(_NO_POLICIES)
     else:
-        connection.execute(_POLICY_ANSWERS, {"policy_verdicts": str(policy_verdicts)})
+        connection.execute(_POLICY_ANSWERS, {"policy_verdicts": str(given.verdicts)})
     parameters = {"webhook": webhook, "configuration": configuration}
-    told = {**parameters, "verdicts": str(verdicts), "has_policies": policy_verdicts is not None}
+    told = {**parameters, "verdicts": str(verdicts), "has_policies": given is not None}
     connection.execute(statement("without"), told)
-    effects = tuple(Effect(*row) for row in connection.execute(statement("without_outcomes")).fetchall())
+    keep_instead(reader, plan.window, plan.kubernetes_version, webhook, configuration, given.policies if given else None)
+    effects = _joined(Effect(*row) for row in connection.execute(statement("without_outcomes")).fetchall())
     patches = tuple(PatchedPath(*row) for row in connection.execute(statement("without_patches"), parameters).fetchall())
     return Without(effects, patches)
+
+
+def _joined(found: Iterable[Effect]) -> tuple[Effect, ...]:
+    """Those with the same fact and consequence as one."""
+    by_words: dict[tuple[str, str], Effect] = {}
+    for each in found:
+        key = (each.fact, each.consequence)
+        first = by_words.get(key, each._replace(requests=0, calls=0, again=0))
+        sums = {name: getattr(first, name) + getattr(each, name) for name in ("requests", "calls", "again")}
+        by_words[key] = first._replace(**sums)
+    return tuple(by_words.values())
 
 
 def sentences(found: Without, has_policies: bool) -> Sequence[str]:
@@ -127,6 +173,7 @@ def sentences(found: Without, has_policies: bool) -> Sequence[str]:
     words = [
         f"fact: {calls:,} calls, which would not have been made; it ended {ended:,} requests, and changed {changed:,} objects",
         f"consequence: {found.requests('newly allowed'):,} requests newly allowed by admission, "
+        f"{found.requests('newly denied'):,} newly denied, "
         f"{found.requests('still denied'):,} still denied, {found.requests('unknown'):,} unknown, "
         f"{found.requests('the same'):,} the same",
         "allowed by admission is not stored: quota and the store may still refuse it",

@@ -2,6 +2,7 @@
 -- said: what the webhook did (denied, failed closed, failed open, changed, admitted, no answer), or why it did nothing
 --   refused elsewhere: it was called, and another part of the server refused the request
 -- policy_says: of given policies: deny, error, unknown, admit or nomatch; null where none are given
+-- asked_validating: other validating webhooks that looked at the object, or may have
 -- others: other webhooks of the request that were called or not reached, and whose answers the log does not have
 -- started_again: a webhook was called in a second round, and this one changed the object in the first
 CREATE OR REPLACE TEMP TABLE webhooks_without AS
@@ -13,10 +14,12 @@ WITH hook AS (
     WHERE binding = $webhook AND ($configuration IS NULL OR policy = $configuration)
 ),
 others AS (
-    SELECT cluster, audit_id, ts, pass, count(*) AS others
+    SELECT
+        cluster, audit_id, ts, pass,
+        count(*) FILTER (decision IN ('unreached', 'unknown') OR (decision = 'called' AND recorded IS NULL)) AS others,
+        count(*) FILTER (decision IN ('unreached', 'unknown', 'called') AND detail ->> '$.phase' = 'validating') AS asked_validating
     FROM read_parquet($verdicts)
     WHERE NOT (binding = $webhook AND ($configuration IS NULL OR policy = $configuration))
-        AND (decision IN ('unreached', 'unknown') OR (decision = 'called' AND recorded IS NULL))
     GROUP BY ALL
 ),
 notes AS (
@@ -40,7 +43,8 @@ changed AS (
     GROUP BY ALL
 )
 SELECT
-    hook.*, coalesce(others.others, 0) AS others,
+    hook.*, coalesce(others.others, 0) AS others, coalesce(others.asked_validating, 0) > 0 AS asked_validating,
+    reach.code >= 400 AS was_refused,
     CASE WHEN phase = 'mutating' THEN coalesce(started_again, false) ELSE false END AS started_again,
     CASE
         WHEN recorded = 'denied' THEN 'denied'
