@@ -12,7 +12,6 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ...admission.policies import PolicySet, compile_set
-from ...admission.policies.messages import denial_message
 from ...admission.policies.verdict import Decision
 from ...authorization import RecordedRbac
 from ...cel.stack import on_fresh_stack
@@ -118,11 +117,10 @@ class InsteadJudge:
             if found is None:
                 unknown = unknown or "what the policies of that time say of it: they were being changed, or lack evidence"
                 continue
-            for verdict in found:
-                if verdict.rejects:
-                    return "deny", denial_message(request, verdict)
-                if verdict.decision is Decision.UNKNOWN:
-                    unknown = unknown or verdict.why
+            if denials := [verdict for verdict in found if verdict.rejects]:
+                said = next((each for each in denials if each.message), denials[0])
+                return "deny", f"policy {said.policy} denies the object" + (f": {said.message}" if said.message else "")
+            unknown = unknown or next((each.why for each in found if each.decision is Decision.UNKNOWN), "")
         return ("unknown", unknown) if unknown else ("admit", "")
 
 

@@ -88,7 +88,7 @@ class Effect(NamedTuple):
 
     def _of_change(self) -> str:
         """Policies judge the object without the changes; other webhooks would have seen it, too, and may answer otherwise."""
-        denies = f"without these changes, {self.why}"
+        denies = f"{self.why} (without these changes)"
         if self.policy_says not in ("deny", "admit"):
             return f"unknown: {self.why}"
         if self.policy_says == "deny" and not self.asked_mutating:
