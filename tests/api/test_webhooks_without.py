@@ -154,10 +154,7 @@ def test_policies_judge_the_object_without_the_changes(
     hidden = "unknown: the object: the requested object was not recorded"
     for arguments, start in (
         ([LABEL], "the same outcome, stored without these changes"),
-        (
-            [LABEL, "-f", str(file)],
-            'newly denied: without these changes, configmaps "shown" is forbidden: ValidatingAdmissionPolicy',
-        ),
+        ([LABEL, "-f", str(file)], "newly denied: policy reserved denies the object: failed expression"),
     ):
         found = {each["consequence"]: each["requests"] for each in asked(lake, capsys, *arguments)["without"]}
         assert [count for words, count in found.items() if words.startswith(start)] == [1], found
