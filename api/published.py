@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ import xxhash
 
 from ingest.errors import HindcastError, InputError
 from ingest.lake import PUBLISHED, Lake
+from ingest.user_cache import user_cache
 
 _NEEDED = ("pyiceberg", "fsspec", "sqlalchemy")
 
@@ -51,9 +51,8 @@ def url_of(lake: Path) -> str | None:
 
 
 def cache_folder() -> Path:
-    """Where this user's runs over published lakes are kept (specifications.freedesktop.org/basedir)."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "hindcast" / "published"
+    """Where this user's runs over published lakes are kept (see ingest/user_cache.py)."""
+    return user_cache() / "published"
 
 
 def published_url(lake: Path) -> str | None:

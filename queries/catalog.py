@@ -157,21 +157,19 @@ def needed_by(texts: Iterable[str]) -> tuple[Statement, ...]:
     return tuple(reversed(needed))
 
 
-def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Iterable[Statement] | None = None) -> None:
-    """Install statements, by default all, into a connection, over explicit lists of Parquet files. Its cursors see them too.
+def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
+    """Install all views and macros into a connection, over explicit lists of Parquet files. Its cursors see them too.
 
-    The lists are written as literals: a view takes no parameters, and cursors do not see a variable. Only all statements together
-    have comments: who names the statements asks them, and does not describe them.
+    The lists are written as literals: a view takes no parameters, and cursors do not see a variable.
     """
     configure(connection)
     # Creating a view binds all views below it, down to the footers of files. So the lake's files are attached only after all views
     # exist.
     install_files(connection, LakeFiles())
-    for statement in statements() if needed is None else needed:
+    for statement in statements():
         if statement.kind == "view":
             connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
-            if needed is None:
-                _comment(connection, statement)
+            _comment(connection, statement)
         elif statement.kind == "macro":
             connection.execute(statement.body.replace("CREATE MACRO", "CREATE OR REPLACE MACRO", 1))
     install_files(connection, files)
@@ -289,11 +287,11 @@ def file_literal(path: str) -> str:
 
 def _comment(connection: duckdb.DuckDBPyConnection, statement: Statement) -> None:
     text = f"{statement.promise}\n\n{statement.remark}".strip()
-    connection.execute(f"COMMENT ON VIEW {statement.name} IS {_text_literal(text)}")
+    connection.execute(f"COMMENT ON VIEW {statement.name} IS {text_literal(text)}")
     for column, description in statement.names.items():
-        connection.execute(f"COMMENT ON COLUMN {statement.name}.{column} IS {_text_literal(description)}")
+        connection.execute(f"COMMENT ON COLUMN {statement.name}.{column} IS {text_literal(description)}")
 
 
-def _text_literal(text: str) -> str:
+def text_literal(text: str) -> str:
     quoted = text.replace("'", "''")
     return f"'{quoted}'"

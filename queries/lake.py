@@ -18,7 +18,7 @@ import pyarrow as pa
 from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 
-from .catalog import LakeFiles, Statement, install_files, narrow_events, narrow_files, needed_by, statements
+from .catalog import LakeFiles, install_files, narrow_events, narrow_files, statements
 from .rows import CheckResult
 from .templates import install_new
 
@@ -44,7 +44,6 @@ def rollup_columns(by: Iterable[str]) -> str:
 def open_lake(
     path: str | Path,
     threads: int | None = None,
-    texts: Iterable[str] | None = None,
     memory_bytes_max: int = MEMORY_BYTES_MAX,
     files: LakeFiles | None = None,
     cluster: str = "",
@@ -53,14 +52,11 @@ def open_lake(
 
     With the `files` of another reader it always sees the same state of the lake. With a `cluster` it sees that cluster alone.
 
-    `threads` limits DuckDB's threads; by default it takes one per core. A reader for some SQL `texts` only has just the views and
-    macros that these name, which is quicker. Sorts and joins that need more than `memory_bytes_max` spill to a private temporary
-    folder. Raises LakeError when there is no lake.
+    `threads` limits DuckDB's threads; by default it takes one per core. Sorts and joins that need more than `memory_bytes_max`
+    spill to a private temporary folder. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
-    return LakeReader(
-        lambda: files or files_of(lake, cluster), threads, None if texts is None else needed_by(texts), memory_bytes_max
-    )
+    return LakeReader(lambda: files or files_of(lake, cluster), threads, memory_bytes_max)
 
 
 def files_of(lake: Lake, cluster: str = "") -> LakeFiles:
@@ -87,7 +83,6 @@ class LakeReader:
         self,
         list_files: Callable[[], LakeFiles],
         threads: int | None = None,
-        needed: Iterable[Statement] | None = None,
         memory_bytes_max: int = MEMORY_BYTES_MAX,
     ) -> None:
         self._list_files = list_files
@@ -97,7 +92,7 @@ class LakeReader:
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
         self.connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
-        install_new(self.connection, self._files, needed)
+        install_new(self.connection, self._files)
 
     @property
     def files(self) -> LakeFiles:

@@ -1,70 +1,96 @@
-"""Views and macros for new connections, copied from a database file that this process has made once.
+"""Views and macros for new connections, copied from a database file that this user's first connection has made.
 
 To create every view takes half a second, because DuckDB binds all views below it. To copy the schema of a database takes a
-hundredth of that.
+fiftieth of that.
 """
 
 from __future__ import annotations
 
 import atexit
+import hashlib
+import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
 
 import duckdb
 
-from .catalog import LakeFiles, Statement, configure, file_literal, install, install_files, statements
+from ingest.schema import EVENTS, OBJECTS, REPEATS
+from ingest.user_cache import user_cache
 
-# Whether a file holds comments, and the names and texts of its statements.
-_Key: TypeAlias = tuple[bool, tuple[tuple[str, str], ...]]
-_templates: dict[_Key, Path] = {}
+from .catalog import LakeFiles, configure, install, install_files, statements, text_literal
+
+# Versions of Hindcast or of DuckDB whose templates are kept next to each other.
+_VERSIONS_MAX = 4
 _lock = threading.Lock()
 
 
-def install_new(connection: duckdb.DuckDBPyConnection, files: LakeFiles, needed: Iterable[Statement] | None = None) -> None:
-    """As `install`, for a connection to an empty database in memory. The first one of a process is as slow as `install`."""
-    wanted = statements() if needed is None else tuple(needed)
-    key = (needed is None, tuple((statement.name, statement.body) for statement in wanted))
+def install_new(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
+    """As `install`, for a connection to an empty database in memory. This user's first one is as slow as `install`."""
     # One at a time, because DuckDB locks a file that is attached.
     with _lock:
-        template = _templates.get(key)
-        # A long process may outlive the file: systems clean their temporary folders.
-        if template is not None and template.exists():
-            configure(connection)
-            _copy(connection, template)
-        else:
-            install(connection, LakeFiles(), None if needed is None else wanted)
-            _save(connection, key)
+        template = _folder() / f"views-{_digest()}.duckdb"
+        if not _copied(connection, template):
+            install(connection, LakeFiles())
+            _save(connection, template)
     install_files(connection, files)
 
 
-@cache
 def _folder() -> Path:
-    """A folder of this process, which is removed when the process ends."""
+    """The user's cache, or a folder of this process where that cannot be written."""
+    with suppress(OSError, RuntimeError):
+        folder = user_cache()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    return _own_folder()
+
+
+@cache
+def _own_folder() -> Path:
     folder = tempfile.mkdtemp(prefix="hindcast-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
-def _save(connection: duckdb.DuckDBPyConnection, key: _Key) -> None:
-    """Write the schema of a connection, and no rows, to a file. Without room for it, later connections take as long as this one."""
+@cache
+def _digest() -> str:
+    """Of everything that decides the content of a template."""
+    parts = (duckdb.__version__, *map(repr, statements()), *map(str, (EVENTS, OBJECTS, REPEATS)))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _copied(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
+    """Whether the connection now has the schema of a template. A file that is missing or damaged is made again."""
+    if not path.exists():
+        return False
+    configure(connection)
     try:
-        path = Path(tempfile.mkdtemp(dir=_folder())) / "template.duckdb"
-        connection.execute(f"ATTACH {file_literal(str(path))} AS template")
+        connection.execute(f"ATTACH {text_literal(str(path))} AS template (READ_ONLY)")
+        try:
+            connection.execute("COPY FROM DATABASE template TO memory (SCHEMA)")
+        finally:
+            connection.execute("DETACH template")
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _save(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Write the schema of a connection, and no rows, to a file. Without room for it, later connections take as long as this one."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may make one template at a time
+    try:
+        connection.execute(f"ATTACH {text_literal(str(unfinished))} AS template")
         try:
             connection.execute("COPY FROM DATABASE memory TO template (SCHEMA)")
         finally:
             connection.execute("DETACH template")
+        unfinished.replace(path)
+        for old in sorted(path.parent.glob("views-*"), key=lambda file: file.stat().st_mtime)[:-_VERSIONS_MAX]:
+            old.unlink()
     except (OSError, duckdb.Error):
-        return
-    _templates[key] = path
-
-
-def _copy(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    connection.execute(f"ATTACH {file_literal(str(path))} AS template (READ_ONLY)")
-    connection.execute("COPY FROM DATABASE template TO memory (SCHEMA)")
-    connection.execute("DETACH template")
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

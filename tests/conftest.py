@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
@@ -24,6 +26,9 @@ from tests.storage import Storage, running_storage
 # The width of a terminal, which pytest-xdist gives to its workers, and a file of the user's own change what commands print.
 os.environ.pop("COLUMNS", None)
 os.environ["HINDCAST_CONFIG"] = ""
+# The user's own cache neither decides a test nor is changed by one.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="hindcast-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 # How long an example takes is the machine's affair: a busy one is not a failure.
 settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])

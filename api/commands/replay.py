@@ -29,7 +29,6 @@ from pipeline.replay import (
     ReplayPlan,
     Window,
     difference,
-    open_for_plan,
     plan_replay,
     request_difference,
     run_replay,
@@ -225,7 +224,7 @@ def plan_of(
 ) -> ReplayPlan:
     """The plan of given policies over the lake, or over these files of it. Meanwhile the workers that will walk it start."""
     start_processes(own.lake, workers_or_default(workers))
-    reader = open_for_plan(own.lake, files)
+    reader = open_lake(own.lake, files=files)
     try:
         return plan_replay(reader, policies, window, version, other_authorizers=other_authorizers)
     finally:

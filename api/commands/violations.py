@@ -29,8 +29,6 @@ _QUESTIONS = (
     ("audit_annotations", "Audit annotations of policies", "FROM annotation_rollup(?, ?, ?)"),
 )
 
-_TEXTS = ("FROM violation_rollup", *(text for _, _, text in _QUESTIONS))
-
 
 def command(
     context: typer.Context,
@@ -44,7 +42,7 @@ def command(
     """Print the validation failures, denials and audit annotations of policies that the audit log recorded."""
     own: Context = context.obj
     window = options.parse_window(since, until)
-    reader = open_lake(own.lake, texts=_TEXTS)
+    reader = open_lake(own.lake)
     dimensions = list(by or ["policy", "binding"])
     if namespace is not None and "namespace" not in dimensions:
         dimensions = [*dimensions, "namespace"]

@@ -8,7 +8,6 @@ from .execute import run_replay
 from .plan import ReplayPlan
 from .planning import plan_replay
 from .processes import start_processes
-from .readers import open_for_plan
 from .recorded import plan_replay_from_log, policies_as_of
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "confusion",
     "difference",
     "disagreements",
-    "open_for_plan",
     "plan_replay",
     "plan_replay_from_log",
     "policies_as_of",

@@ -28,7 +28,6 @@ from .executors import Job, Make
 from .parts import making
 from .plan import FORMAT, ReplayPlan
 from .processes import COLLECTING
-from .readers import open_files_for_replay
 from .tasks import JudgeBucket, Task, run_files
 from .worker import Replayer
 
@@ -149,7 +148,7 @@ def _open(order: Order, folder: Path) -> LakeReader:
     hint = "give every node the present lake at the same path, or publish the lake, and replay again"
     reader = None
     try:
-        reader = open_files_for_replay(files)
+        reader = LakeReader(lambda: files, threads=1)
         found = lake_digest(reader, Window())
     except LakeError as error:
         if reader is not None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from queries import LakeReader
+from queries import LakeReader, open_lake
 
 from ..admission.policies import CompiledSet, PolicyVerdict
 from ..admission.policies.cost import CaseCost, cost_of
@@ -24,7 +24,6 @@ from ..world import World
 from .cost_figures import Book, PolicyCost
 from .plan import ReplayPlan
 from .policies import Policies
-from .readers import open_for_replay
 from .tasks import walk_all
 from .worker import Replayer
 
@@ -128,7 +127,7 @@ def policy_costs(plan: ReplayPlan, lake: Path, progress: Progress = lambda done,
 
     `progress(done, planned)` is called with numbers of requests. Raises LakeError.
     """
-    with closing(open_for_replay(lake, plan.files)) as reader:
+    with closing(open_lake(lake, threads=1, files=plan.files)) as reader:
         made: list[_Costed] = []
 
         def counted(policies: Policies) -> Policies:

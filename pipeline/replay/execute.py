@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from ingest.errors import LakeError
-from queries import LakeReader
+from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from ..derived.facts import facts_of
@@ -33,7 +33,6 @@ from .local import LocalProcesses
 from .parts import counts_of, free, read_settled
 from .plan import ReplayPlan
 from .processes import COLLECTING
-from .readers import open_for_replay
 from .slices import bucket_requests, partitions_of, slices_of
 from .tasks import (
     JudgeInputs,
@@ -92,8 +91,8 @@ def run_replay(
 def _reader_of(plan: ReplayPlan, lake: Path) -> LakeReader:
     """A reader of the files that the plan was made over, or of files with the same content if those were merged or moved."""
     if plan.files is not None and _are_of(plan.files, lake) and plan.files.are_there():
-        return open_for_replay(lake, plan.files.absolute())
-    reader = open_for_replay(lake, cluster=plan.files.cluster if plan.files else "")
+        return open_lake(lake, threads=1, files=plan.files.absolute())
+    reader = open_lake(lake, threads=1, cluster=plan.files.cluster if plan.files else "")
     if lake_digest(reader, plan.window) == plan.lake_digest:
         return reader
     reader.close()

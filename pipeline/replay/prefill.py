@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from ingest.derived import derived_folder
-from queries import LakeReader
+from queries import LakeReader, open_lake
 
 from ..admission.policies.model import PolicySet
 from ..cel.readset import Reads, ReadSet
@@ -26,7 +26,6 @@ from .executors import Executor
 from .lanes import Lane, LaneName
 from .local import LocalProcesses
 from .plan import ReplayPlan, RequestClass
-from .readers import open_for_replay
 from .worker import Replayer
 
 _FOLDER = "unfinished"
@@ -67,7 +66,7 @@ def prefill(
     `stopped` is asked after each of many small steps. A later call goes on from there if the lake is still the same. Raises
     LakeError if the lake does not exist or one of its files cannot be read.
     """
-    with closing(open_for_replay(lake)) as reader:
+    with closing(open_lake(lake, threads=1)) as reader:
         parts = derived_folder(lake) / _FOLDER
         with suppress(OSError):
             parts.mkdir(parents=True, exist_ok=True)

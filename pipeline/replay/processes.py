@@ -23,14 +23,13 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from ingest.lake import Lake
-from queries import LakeReader
+from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from ..cel.syntax.parse import prepare_parser
 from .lifetime import end_with_parent
 from .parts import take
 from .plan import PART_EVENTS, ReplayPlan
-from .readers import open_for_replay
 from .tasks import Task, work_through
 from .worker import Replayer
 
@@ -148,7 +147,7 @@ def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, tasks: Seq
     def replayer() -> Replayer:
         if key not in _held:
             _let_go()
-            _held[key] = Replayer(plan, open_for_replay(lake, files))
+            _held[key] = Replayer(plan, open_lake(lake, threads=1, files=files))
         return _held[key]
 
     for _ in work_through(replayer, tasks, folder):

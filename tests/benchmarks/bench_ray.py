@@ -37,10 +37,10 @@ def run() -> list[dict[str, Any]]:
 def _measured(lake: Path, workers: int, is_last: bool) -> list[dict[str, Any]]:
     from api.on_ray import connected
     from pipeline import load_policy_set, plan_replay, run_replay
-    from pipeline.replay import open_for_plan
     from pipeline.runs import RunStore
+    from queries import open_lake
 
-    with closing(open_for_plan(lake)) as reader:
+    with closing(open_lake(lake)) as reader:
         plan = replace(plan_replay(reader, load_policy_set([_POLICIES])), part_events=_PART_EVENTS)
     for left in ("admissions", "inputs"):
         shutil.rmtree(lake / "derived" / left, ignore_errors=True)

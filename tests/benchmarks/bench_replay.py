@@ -25,8 +25,9 @@ from rich.table import Table
 
 from ingest.lake import Lake
 from pipeline import load_policy_set, plan_replay, run_replay
-from pipeline.replay import open_for_plan, start_processes
+from pipeline.replay import start_processes
 from pipeline.replay.prefill import prefill
+from queries import open_lake
 from tests.benchmarks.aims import print_aims, with_aims
 from tests.benchmarks.replay_around import AROUND, edit_here
 from tests.benchmarks.replay_lakes import CHURN, COPIES, HERE, bring_to, lake_of, store
@@ -160,7 +161,7 @@ def _measure_here(lake: Path, policies: int, workers: int) -> dict[str, float]:
     opened.close()
     start_processes(lake, workers)
     started = time.process_time()
-    reader = open_for_plan(lake)
+    reader = open_lake(lake)
     plan = plan_replay(reader, load_policy_set([CHURN / f"perf-policies-{policies}.yaml"]))
     reader.close()
     planned = time.process_time()

@@ -16,7 +16,7 @@ from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from pipeline import plan_replay, run_replay
 from pipeline.admission.policies import parse_policy_set
-from pipeline.replay import open_for_plan
+from queries import open_lake
 from tests.benchmarks.replay_lakes import CHURN, HERE, bring_to, lake_of, processor_s, timed
 
 _DEMO = Path(__file__).resolve().parents[2] / "api" / "demo" / "audit.jsonl.zst"
@@ -82,7 +82,7 @@ def edit_here(lake: Path) -> float:
     for registry in ("registry", "mirror", "images"):
         policies = parse_policy_set([("policies.yaml", text.replace("'registry.corp", f"'{registry}.corp"))])
         started = time.process_time()
-        with closing(open_for_plan(lake)) as reader:
+        with closing(open_lake(lake)) as reader:
             plan = plan_replay(reader, policies)
         run_replay(plan, lake)
         spent = time.process_time() - started

@@ -17,7 +17,7 @@ import pytest
 
 from ingest.errors import InputError, LakeError
 from ingest.schema import EVENTS
-from queries import rows, templates
+from queries import rows
 from queries.catalog import LakeFiles, file_literal, install, parse_statement, statements
 from queries.lake import DIMENSIONS, LakeReader, rows_of, view_names
 from queries.templates import install_new
@@ -188,16 +188,36 @@ def described(connection: duckdb.DuckDBPyConnection) -> list[list[tuple[object, 
     return [connection.execute(query).fetchall() for query in queries]
 
 
-def test_a_later_connection_has_the_same_views_without_their_cost() -> None:
-    connections = [duckdb.connect() for _ in range(4)]
-    install(connections[0], LakeFiles())
-    for connection in connections[1:3]:
-        install_new(connection, LakeFiles())
-    wanted = described(connections[0])
+def test_a_later_connection_has_the_same_views_without_their_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    whole = duckdb.connect()
+    install(whole, LakeFiles())
+    wanted = described(whole)
     assert all(wanted)
-    assert [described(connection) for connection in connections[1:3]] == [wanted, wanted]
-    # A system may have cleaned the folder for temporary files.
-    for path in templates._templates.values():
-        path.unlink()
-    install_new(connections[3], LakeFiles())
-    assert described(connections[3]) == wanted
+
+    def opened() -> list[list[tuple[object, ...]]]:
+        with duckdb.connect() as connection:
+            install_new(connection, LakeFiles())
+            return described(connection)
+
+    assert [opened(), opened()] == [wanted, wanted]
+    (template,) = (tmp_path / "hindcast").iterdir()
+    # A user may clean the folder, a disk may damage the file, and other versions leave files of their own.
+    template.unlink()
+    assert opened() == wanted
+    template.write_bytes(template.read_bytes()[:5000])
+    for number in range(8):
+        (tmp_path / "hindcast" / f"views-{number}.duckdb").touch()
+    assert [opened(), opened()] == [wanted, wanted]
+    kept = list((tmp_path / "hindcast").iterdir())
+    assert len(kept) == 4
+    assert template in kept
+
+
+def test_a_user_without_a_cache_folder_gets_the_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    for _ in range(2):
+        with duckdb.connect() as connection:
+            install_new(connection, LakeFiles())
+            assert connection.execute("SELECT count(*) FROM requests").fetchall() == [(0,)]

@@ -25,11 +25,11 @@ from pipeline.admission.policies import PolicySet
 from pipeline.replay import ReplayPlan, run_replay
 from pipeline.replay.apart import code_name, make_part, order_of
 from pipeline.replay.executors import Job
-from pipeline.replay.readers import open_for_replay
 from pipeline.replay.slices import slices_of
 from pipeline.replay.tasks import JudgeSlice
 from pipeline.replay.worker import Replayer
 from pipeline.runs import RunStore
+from queries import open_lake
 from tests.ray_cluster import killing, left_with, running_cluster
 
 from .conftest import CASES
@@ -121,7 +121,7 @@ def test_a_worker_with_another_lake_or_other_code_is_refused(
 ) -> None:
     lake = ingest(cluster)
     plan = plan_of(lake, policies)
-    with closing(open_for_replay(lake, plan.files)) as reader:
+    with closing(open_lake(lake, threads=1, files=plan.files)) as reader:
         job = Job(plan, reader, lake, tmp_path, Replayer, lambda: Replayer(plan, reader))
         order = order_of(job)
         unit = pickle.dumps(JudgeSlice(slices_of(reader.files.events, plan.window, plan.part_events)[0]))
@@ -149,7 +149,7 @@ def test_a_worker_that_sees_other_content_is_refused(
     lake = ingest(cluster)
     plan = plan_of(lake, policies)
     assert plan.files is not None
-    with closing(open_for_replay(lake, plan.files)) as reader:
+    with closing(open_lake(lake, threads=1, files=plan.files)) as reader:
         order = order_of(Job(plan, reader, lake, tmp_path, Replayer, lambda: Replayer(plan, reader)))
         unit = pickle.dumps(JudgeSlice(slices_of(reader.files.events, plan.window, plan.part_events)[0]))
     cluster.deployment("create", "later", 1)

@@ -10,12 +10,12 @@ from pipeline.admission.policies.model import ParamKind
 from pipeline.history.world import LogHistory
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
-from pipeline.replay.readers import open_for_replay
+from queries import open_lake
 from tests.pipeline.derived.test_kept import arrive, cluster_of
 
 
 def history(lake: Path, window: Window | None = None, *params: ParamKind) -> LogHistory:
-    with closing(open_for_replay(lake)) as reader:
+    with closing(open_lake(lake, threads=1)) as reader:
         return load_history(reader, params, window or Window())
 
 
