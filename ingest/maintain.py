@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from .errors import LakeError
 from .holds import oldest_hold
-from .lake import Lake, LakeWriter, file_digest
+from .lake import Lake, file_digest
+from .lake_writer import LakeWriter
 from .manifest import DataFile
 from .published.target import is_url, open_object, size_of
 from .schema import EVENT_KEY, SORT_ORDER

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from .derived import forget_derived
 from .errors import LakeError
-from .lake import Lake, LakeWriter
+from .lake import Lake
+from .lake_writer import LakeWriter
 from .maintain import read_footer, refuse_damaged
 from .manifest import DataFile
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from .decode import Decoded, decode_events
 from .errors import LakeError
-from .lake import LakeWriter
+from .lake_writer import LakeWriter
 from .manifest import DataFile
 from .quarantine import Quarantined, write_quarantine
 from .schema import EVENT_KEY, EVENTS, REPEATS

@@ -33,6 +33,8 @@ from .store import attach_store
 Kind = Literal["view", "macro", "check"]
 
 _FOLDERS: Mapping[Kind, str] = {"view": "views", "macro": "macros", "check": "checks"}
+# The tables of a lake. Each has an empty table `no_NAME` of the same columns.
+_TABLES = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 _NAMED_LINE = re.compile(r"([a-z_]+): (.+)")
 _WORD = re.compile(r"[a-z_]+")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -163,6 +165,8 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     The lists are written as literals: a view takes no parameters, and cursors do not see a variable.
     """
     configure(connection)
+    for name, schema in _TABLES.items():
+        _make_table(connection, f"no_{name}", schema.empty_table())
     # Creating a view binds all views below it, down to the footers of files. So the lake's files are attached only after all views
     # exist.
     install_files(connection, LakeFiles())
@@ -191,13 +195,7 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
     Raises LakeError when a file is missing, or so damaged that its columns cannot be read.
     """
     attach_store(connection, (*files.events, *files.objects, *files.repeats))
-    for name, paths, schema in (
-        ("events", files.events, EVENTS),
-        ("objects", files.objects, OBJECTS),
-        ("repeats", files.repeats, REPEATS),
-    ):
-        # A cursor may be narrowed to no file at all.
-        _make_table(connection, f"no_{name}", schema.empty_table())
+    for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
         try:
             connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
         except duckdb.Error as error:
@@ -252,7 +250,7 @@ def split_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) 
 
 
 def _reading(name: str, paths: tuple[str, ...]) -> str:
-    """The operand of FROM for the rows of these files."""
+    """The operand of FROM for the rows of these files. There may be none: a cursor may be narrowed to no file at all."""
     if not paths:
         return f"no_{name}"
     return f"read_parquet([{', '.join(map(file_literal, paths))}], union_by_name = true, hive_partitioning = false)"

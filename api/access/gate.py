@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingest.errors import LakeError
 
-from ..errors import error_response
+from ..error_answers import error_response
 from ..pages.errors import for_reader
 from ..pages.html import STATIC_TYPES
 from .origin import answers_to

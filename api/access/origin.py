@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..errors import error_response
+from ..error_answers import error_response
 from ..settings import is_loopback
 
 _OPEN_PATHS = frozenset({"/healthz"})

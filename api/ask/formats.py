@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 from fastapi import Request
 from fastapi.responses import Response
 
-from pipeline.report.cells import spreadsheet_column
+from pipeline.report.spreadsheet_columns import spreadsheet_column
 
 from ..errors import NotAcceptableError
 from .reads import Page

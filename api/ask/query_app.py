@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from .. import errors
+from .. import error_answers
 from ..access.gate import Gate
 from ..access.readers import Readers, readers_of
 from ..confinement import memory_bytes
@@ -72,9 +72,9 @@ def create_query_app(settings: Settings) -> FastAPI:
     app.add_middleware(Gate, readers=readers, hosts=_hosts(settings, readers))
     app.add_middleware(RequestIds)
     app.add_middleware(HeadAsGet)
-    errors.install(app, for_reader)
+    error_answers.install(app, for_reader)
     for module in (views, explain, runs, readiness, fleets, policies, jobs):
-        app.include_router(module.router, responses=errors.DESCRIBED)
+        app.include_router(module.router, responses=error_answers.DESCRIBED)
     app.include_router(pages)
     app.include_router(tries)
     app.add_api_route("/healthz", alive, include_in_schema=False)

@@ -73,7 +73,8 @@ def recorded(reader: LakeReader, window: Window = (None, None), namespace: str |
 
 
 def _table(reader: LakeReader, parameters: Sequence[object], name: str, title: str, text: str) -> Table:
-    relation = reader.sql(text, parameters)
+    # A relation would plan the query twice, which takes longer than to run it on a small lake.
+    answer = reader.connection.execute(text, parameters)
     columns = [
         Column(
             key,
@@ -82,6 +83,6 @@ def _table(reader: LakeReader, parameters: Sequence[object], name: str, title: s
             prose=key == "message",
             may_go=_MAY_GO.get(key, 0),
         )
-        for key in relation.columns
+        for key, *_ in answer.description or ()
     ]
-    return Table(name, columns, relation.fetchall(), title)
+    return Table(name, columns, answer.fetchall(), title)

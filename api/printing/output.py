@@ -15,8 +15,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TextIO
 
-import yaml
-
 from pipeline.report.cells import spreadsheet_text, visible
 
 from .tables import Column, Table, text
@@ -52,6 +50,8 @@ def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None, 
             json.dump(_as_data(tables), out, indent=2, default=_json_value)
             out.write("\n")
         case Format.YAML:
+            import yaml  # no other format needs it
+
             plain = json.loads(json.dumps(_as_data(tables), default=_json_value))
             yaml.safe_dump(plain, out, sort_keys=False, allow_unicode=True)
         case Format.MARKDOWN:

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from ingest.flight import Flight
 from ingest.sink import Refused
 
-from ..errors import error_response
+from ..error_answers import error_response
 from ..sink.services import Services, services_of
 
 router = APIRouter()

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from ingest.telemetry import CONTENT_TYPE
 
-from ..errors import error_response
+from ..error_answers import error_response
 from ..sink.services import services_of
 
 router = APIRouter()

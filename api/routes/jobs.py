@@ -18,7 +18,8 @@ from ..ask.questions import Moment, Names
 from ..ask.run_reads import rules_of
 from ..beside_runs import kept_gate
 from ..commands.parts.options import parse_time, parse_version
-from ..errors import STATUS_BY_CODE, NotFoundError, TooLargeError, WrongTypeError, error_response
+from ..error_answers import error_response
+from ..errors import STATUS_BY_CODE, NotFoundError, TooLargeError, WrongTypeError
 from ..posted import BYTES_MAX
 from ..state import Asking, Working
 from ..work.gating import GateQuestion

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from .. import errors
+from .. import error_answers
 from ..access.origin import OwnNames
 from ..logs import RequestIds
 from ..routes import audit, health
@@ -36,7 +36,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         # Any process that reaches the address may write, and any web page can make a browser on this machine reach it.
         app.add_middleware(OwnNames, names=frozenset({settings.host}))
     app.add_middleware(RequestIds)
-    errors.install(app)
+    error_answers.install(app)
     app.include_router(audit.router)
     app.include_router(health.router)
     return app

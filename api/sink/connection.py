@@ -8,7 +8,7 @@ from functools import partial
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ..errors import error_response
+from ..error_answers import error_response
 from .connections import Connections
 
 # An API server closes an idle connection after 90 s. If the sink closed first, that would race with the next batch.

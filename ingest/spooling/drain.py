@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ..durable import sync_folder
 from ..errors import LakeError
-from ..lake import Lake, LakeWriter
+from ..lake import Lake
+from ..lake_writer import LakeWriter
 from ..manifest import Manifest
 from ..quarantine import Quarantined, write_quarantine
 from ..store import Counts, EventStore, Lines

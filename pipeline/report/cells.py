@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from markupsafe import Markup
 
 # Characters that move a terminal's cursor, end a line within a text, or turn the direction of writing (Unicode TR 36, 3.3). Also
 # a lone half of a surrogate pair, which UTF-8 cannot hold. Line feeds and tabs are text.
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # A spreadsheet takes such a cell for a formula (OWASP, CSV Injection); not a number, which has nothing to run.
-_FORMULA = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
-_NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
+FORMULA = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
+NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
 _FORMULA_START = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-_IS_NUMBER = re.compile(_NUMBER, re.ASCII)
+_IS_NUMBER = re.compile(NUMBER, re.ASCII)
 
 
 def visible(text: str) -> str:
@@ -34,13 +31,3 @@ def visible_value(value: object) -> object:
 def spreadsheet_text(text: str) -> str:
     """The text as a CSV cell: an apostrophe stands before text that a spreadsheet would run as a formula. Numbers are unchanged."""
     return f"'{text}" if text[:1] in _FORMULA_START and not _IS_NUMBER.fullmatch(text) else text
-
-
-def spreadsheet_column(column: Any) -> Any:
-    """The same for a column of an Arrow table; columns that hold no text stay as they are."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return column
-    runs = pc.and_not(pc.match_substring_regex(column, _FORMULA), pc.match_substring_regex(column, _NUMBER))
-    return pc.if_else(pc.fill_null(runs, False), pc.binary_join_element_wise("'", column, ""), column)

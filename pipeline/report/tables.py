@@ -15,9 +15,9 @@ import pyarrow.parquet
 
 from pipeline.readiness.report import Report
 
-from .cells import spreadsheet_column
 from .data import plain
 from .shape import is_record, items_of, members, without_none
+from .spreadsheet_columns import spreadsheet_column
 
 _SIMPLE: dict[Any, pa.DataType] = {
     str: pa.string(),

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import LakeError
-from ingest.lake import Lake, LakeWriter
+from ingest.lake import Lake
+from ingest.lake_writer import LakeWriter
 from ingest.quarantine import read_quarantine
 from ingest.spooling import drain as drain_module
 from ingest.spooling.drain import drain

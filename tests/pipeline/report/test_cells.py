@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.printing.output import Column, Format, Table, render
-from pipeline.report.cells import spreadsheet_column, spreadsheet_text, visible
+from pipeline.report.cells import spreadsheet_text, visible
+from pipeline.report.spreadsheet_columns import spreadsheet_column
 
 HOSTILE = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "-", "--help"]
 HARMLESS = ["", "a=b", "-5", "+3.5e-7", "12", ".5", "2026-11-22", "[1, 2]", "'quoted'", "system:node:a"]
