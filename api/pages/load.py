@@ -51,7 +51,7 @@ _HIT_COLUMNS: tuple[Column[Hit], ...] = (
     Column("refused", "Refused", lambda row: row.refused, "n"),
     Column("unchecked", "Unchecked", lambda row: row.unchecked, "n"),
 )
-_HITS_SHOWN = 20
+_ROWS_SHOWN = 20
 
 
 def outage_of_run(source: Source, run: Run, asked: Asked) -> tuple[Chart | None, dict[str, Any]]:
@@ -67,8 +67,8 @@ def outage_of_run(source: Source, run: Run, asked: Asked) -> tuple[Chart | None,
         return None, {}
     by_effect = sorted(broken.webhooks, key=lambda each: -each.refused - each.unchecked)
     tables = {
-        "down": table(asked, "down", "An outage of all servers, by webhook", _DOWN_COLUMNS, by_effect),
-        "hits": table(asked, "hits", "Whose requests; the cluster's own parts first", _HIT_COLUMNS, broken.hits, _HITS_SHOWN),
+        "down": table(asked, "down", "An outage of all servers, by webhook", _DOWN_COLUMNS, by_effect, _ROWS_SHOWN),
+        "hits": table(asked, "hits", "Whose requests; the cluster's own parts first", _HIT_COLUMNS, broken.hits, _ROWS_SHOWN),
     }
     spans = outage_over_time(broken)
     if spans is None:
@@ -84,7 +84,7 @@ def load_of_run(source: Source, run: Run, asked: Asked) -> tuple[Chart | None, d
     by_calls = sorted(found.webhooks, key=lambda each: -each.calls)
     causes = sorted(found.causes, key=lambda each: -each.calls)
     tables = {
-        "load": table(asked, "load", "Calls per second of each webhook", _COLUMNS, by_calls),
+        "load": table(asked, "load", "Calls per second of each webhook", _COLUMNS, by_calls, _ROWS_SHOWN),
         "load_causes": table(asked, "load_causes", "What causes the calls", _CAUSE_COLUMNS, causes),
     }
     spans = calls_over_time(found)
