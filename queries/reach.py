@@ -56,6 +56,10 @@ NO_ADMISSION = {
 EXEMPT_WHY = "policies are never asked about this resource"
 
 
+# The annotations that rules read of any answer; where a message names a webhook, they also read those of mutations.
+_READ = frozenset({DECISION, AUTHORIZER_REASON, FAILURE})
+
+
 class Answer(StrEnum):
     """The answer of one stage to one request."""
 
@@ -143,6 +147,18 @@ def way_of(answered: Answered) -> str:
 
 def reach_of(answered: Answered) -> Reach:
     """How far a request came, by the first rule that applies to it."""
+    read = tuple(
+        item
+        for item in answered.annotations.items()
+        if item[0] in _READ or (answered.message and item[0].startswith(MUTATION_PREFIX))
+    )
+    return _reach_of(answered[:7], answered.listed, read)
+
+
+@lru_cache(maxsize=8192)
+def _reach_of(fields: tuple[Any, ...], listed: str, annotations: tuple[tuple[str, str], ...]) -> Reach:
+    """As `reach_of`: `fields` are those before the annotations. Many requests are equal in all that rules read."""
+    answered = Answered._make((*fields, dict(annotations), listed))
     way = way_of(answered)
     rule = next(rule for rule, applies in _rules_for(answered.code) if applies(answered, way))
     proven = _proven(answered)

@@ -7,6 +7,7 @@ Follows kubernetes/apiserver pkg/endpoints/handlers/{create,update,patch,delete,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -51,6 +52,16 @@ _NOT_OMITTED = {("PodExecOptions", "command")}
 def query_of(uri: str) -> _Query:
     """The query parameters of a request URI, repeated ones in order, empty ones kept."""
     return parse_qs(uri.partition("?")[2], keep_blank_values=True) if "?" in uri else {}
+
+
+def asks_dry_run(uri: str) -> bool:
+    """Whether the query of a request URI asks for a dry run."""
+    return "?" in uri and _asks_dry_run(uri.partition("?")[2])
+
+
+@lru_cache(maxsize=4096)
+def _asks_dry_run(query: str) -> bool:
+    return is_dry_run(parse_qs(query, keep_blank_values=True))  # clients send few distinct queries
 
 
 def is_dry_run(query: _Query) -> bool:

@@ -5,13 +5,12 @@ The content type of a patch is not recorded, so the type follows from the body, 
 
 from __future__ import annotations
 
-from copy import deepcopy
 from enum import StrEnum
 
 from ..request import GroupVersionResource, Json, Object
 from .kinds import by_kind, by_resource
 from .options import query_of
-from .patch import PatchError, apply_json_patch, apply_merge_patch
+from .patch import PatchError, apply_json_patch, apply_merge_patch, copied
 from .strategic import apply_strategic_merge_patch, has_directives
 
 __all__ = ["PatchError", "PatchType", "apply_patch", "patch_type"]
@@ -56,10 +55,10 @@ def apply_patch(kind: PatchType, old: Object, patch: Json) -> Object:
         case PatchType.JSON:
             result = apply_json_patch(old, patch)
         case PatchType.MERGE:
-            result = apply_merge_patch(deepcopy(old), patch)
+            result = apply_merge_patch(copied(old), patch)
         case PatchType.APPLY if custom:
             # Lists of custom resources are replaced as a whole unless their schema says otherwise.
-            result = apply_merge_patch(deepcopy(old), patch)
+            result = apply_merge_patch(copied(old), patch)
         case _:
             result = apply_strategic_merge_patch(old, patch)
     if not isinstance(result, dict):

@@ -7,11 +7,10 @@ and by which key, is written into the Go types of kubernetes/api as struct tags;
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any
 
 from ..request import Json, Object
-from .patch import PatchError
+from .patch import PatchError, copied
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
@@ -75,7 +74,7 @@ def apply_strategic_merge_patch(document: Object, patch: Object) -> Object:
 
     `document["kind"]` chooses the merge keys. Raises PatchError for a directive that the server refuses too.
     """
-    return _merge_map(deepcopy(document), deepcopy(patch), (str(document.get("kind", "")),))
+    return _merge_map(copied(document), copied(patch), (str(document.get("kind", "")),))
 
 
 def merge_key_of(path: tuple[str, ...]) -> str | None:
@@ -147,7 +146,7 @@ def _merge_ordered_lists(original: Object, patch: Object, path: tuple[str, ...])
     for directive in [key for key in patch if key.startswith(_ORDER)]:
         order = patch.pop(directive)
         field = directive.removeprefix(_ORDER)
-        server = deepcopy(original.get(field))
+        server = copied(original.get(field))
         key = merge_key_of((*path, field)) or ""
         deleted = patch.pop(_DELETE + field, [])
         if field not in original and field not in patch:

@@ -12,7 +12,7 @@ from queries.reach_rules import WRITE_VERBS
 from ..request import Grade, Object
 from .event import BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of, moment_of
 from .kinds import by_resource
-from .options import delete_options, is_dry_run, query_of
+from .options import asks_dry_run, delete_options, query_of
 from .outcome import Admission, outcome_of
 from .patching import patch_type
 from .version import Disturbance, Form, ObjectKey, Version, object_key
@@ -88,7 +88,7 @@ def asks_for_dry_run(event: Event) -> bool:
     pkg/endpoints/handlers/{create,delete}.go).
     """
     if event.request_raw is None or event.verb not in ("delete", "deletecollection"):
-        return is_dry_run(query_of(event.request_uri))
+        return asks_dry_run(event.request_uri)
     try:
         return bool(msgspec.json.decode(event.request_raw, type=_DryRun).dry_run)
     except msgspec.DecodeError:

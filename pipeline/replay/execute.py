@@ -72,7 +72,7 @@ def run_replay(
         with suppress(OSError):  # a lake that may only be read
             run.mark(kind)
         return finished
-    with ExitStack() as held, closing(_reader_of(plan, lake)) as reader, _collecting_seldom():
+    with ExitStack() as held, closing(_reader_of(plan, lake)) as reader, collecting_seldom():
         run.parts.mkdir(parents=True, exist_ok=True)
         held.enter_context(run.in_use())
         run.mark(kind)
@@ -107,7 +107,8 @@ def _are_of(files: LakeFiles, lake: Path) -> bool:
 
 
 @contextmanager
-def _collecting_seldom() -> Iterator[None]:
+def collecting_seldom() -> Iterator[None]:
+    """A time in which Python seldom looks for cycles of objects: a run makes many objects, and few cycles."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTING)
     try:

@@ -21,7 +21,7 @@ from ..derived.facts import facts_of
 from ..derived.kept import Store
 from ..runs.kinds import unused
 from ..runs.window import Window
-from .execute import Crew
+from .execute import Crew, collecting_seldom
 from .executors import Executor
 from .lanes import Lane, LaneName
 from .local import LocalProcesses
@@ -72,7 +72,7 @@ def prefill(
             parts.mkdir(parents=True, exist_ok=True)
         if not reader.files.events or not parts.is_dir():
             return True  # nothing to do, or a lake that may only be read
-        with unused(parts.parent) as is_alone:
+        with unused(parts.parent) as is_alone, collecting_seldom():
             return is_alone and _prefill(reader, lake, parts, stopped, grown, executor or LocalProcesses())
 
 

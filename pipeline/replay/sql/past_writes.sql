@@ -9,17 +9,25 @@ WITH looked_for AS (
     UNION
     SELECT cluster, resource, place, '/', partition FROM asked
 )
--- The user of a write does not matter here. Annotations matter only for a refusal halfway and for a truncated body.
+-- The user of a write does not matter here, nor does the sent body where the answer shows the whole object. Annotations matter only
+-- for a refusal halfway and for a truncated body.
 SELECT
     looked_for.partition, looked_for.name AS asked_name, events.cluster, audit_id, stage, level, ts, stage_ts, verb, request_uri, NULL AS user_agent,
     NULL AS user_name, NULL AS user_uid, []::VARCHAR[] AS user_groups, NULL AS user_extra, NULL AS impersonated_user,
     api_group, api_version, events.resource, subresource, namespace, events.name,
     code, status_reason, status_message,
+    coalesce(
+        verb IN ('create', 'update', 'patch') AND coalesce(subresource, '') NOT IN ('binding', 'eviction')
+        AND events.resource <> 'bindings' AND len(flags) = 0
+        AND regexp_matches(response_object, '^\{"kind":"[A-Za-z]+","apiVersion":"')
+        AND NOT starts_with(response_object, '{"kind":"Table"') AND NOT starts_with(response_object, '{"kind":"PartialObjectMetadata"'),
+        false
+    ) AS shows_object,
     CASE
         WHEN verb = 'deletecollection' OR map_contains(annotations, 'audit.k8s.io/truncated') THEN annotations
         ELSE MAP {}::MAP(VARCHAR, VARCHAR)
     END AS annotations,
-    request_object, response_object, flags
+    CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags
 FROM events JOIN looked_for
     ON looked_for.cluster = events.cluster AND looked_for.resource = events.resource
     AND looked_for.place = coalesce(events.namespace, '')
