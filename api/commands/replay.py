@@ -16,7 +16,7 @@ import yaml
 
 from api.beside_runs import keep_policies
 from api.context import Context
-from api.given import given_of
+from api.given import Texts, given_of
 from api.on_ray import On, connected
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
@@ -44,6 +44,7 @@ from queries.catalog import LakeFiles
 
 from .parts import options
 from .parts.chain_tables import matrix_table
+from .parts.from_log import StageOfLog, texts_from_log
 from .parts.replay_tables import difference_table, not_evaluated_table, plan_tables, request_difference_table, summary_table
 from .parts.staged import Replayed, replay_stage, rules_as_of, write_export
 from .parts.window import check_window
@@ -77,6 +78,9 @@ def command(
     from_log: Annotated[
         str | None, typer.Option("--from-log", help="Replay the policies in force at this time (RFC 3339), as the log shows.")
     ] = None,
+    stage_of_log: Annotated[
+        StageOfLog, typer.Option("--stage", help="Without -f: what --from-log takes of that which was in force.")
+    ] = StageOfLog.VALIDATING,
     cluster: Annotated[str | None, typer.Option(help="The cluster whose policies --from-log and --against-log take.")] = None,
     other_authorizers: OtherAuthorizersOption = None,
     only_given: Annotated[
@@ -103,7 +107,7 @@ def command(
     window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
     asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
-    texts = read_texts(policies) if policies or from_log is None else []
+    texts = _texts(own, policies, from_log, stage_of_log, cluster)
     given = given_of(texts)
     if given.left and from_log is None:
         own.say(given.left)
@@ -135,6 +139,15 @@ def command(
     if export is not None:
         write_export(own, replays, manifests_of(texts), export, only_given)
     return 0
+
+
+def _texts(own: Context, files: list[Path] | None, from_log: str | None, stage: StageOfLog, cluster: str | None) -> Texts:
+    """The given manifests, or those of a stage that the log shows; none for the policies of the log."""
+    if from_log is not None and not files:
+        return texts_from_log(own, stage, from_log, cluster)
+    if stage is not StageOfLog.VALIDATING:
+        raise InputError(f"--stage {stage} is for --from-log without -f", "with -f, the kinds of the manifests say the stage")
+    return read_texts(files)
 
 
 def _compared(own: Context, replays: Sequence[Replayed]) -> list[Table]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+
+from queries import LakeReader
 
 from ...request import Object
 from ..grouped import GroupedPlan
 from ..readiness import Excluded, StageReadiness, StageWords
+from .as_of import policies_before
 from .exempting import with_exemptions
 from .model import MutatingRules
 
@@ -36,6 +40,10 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
             given.cluster, given.audit_id, given.ts, given.pass
         ) NOT IN (SELECT (cluster, audit_id, ts, pass) FROM given WHERE policy <> 'mutating')
     """
+
+    def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: MutatingRules, replaces_all: bool) -> MutatingRules:
+        """See StageReadiness."""
+        return policies_before(reader, cluster, moment, rules, replaces_all)
 
     def written(self, rules: MutatingRules) -> Sequence[Object]:
         """See StageReadiness."""

@@ -7,12 +7,14 @@ from datetime import datetime
 from ingest.errors import EvidenceError
 from queries import LakeReader
 
+from ...manifests.documents import Document
 from ...replay.past import load_history
 from ...request import Unknown
 from ...runs.window import Window
 from ...world import World
+from ..as_of import documents_as_of
 from .model import Configuration
-from .recorded import KINDS, configurations_at
+from .recorded import CONFIGURATION_DELAY, KINDS, RESOURCES, configurations_at
 
 
 def configurations_as_of(reader: LakeReader, cluster: str, moment: datetime) -> tuple[Configuration, ...]:
@@ -26,6 +28,12 @@ def configurations_as_of(reader: LakeReader, cluster: str, moment: datetime) -> 
             "name a later time, ingest a snapshot with webhook configurations, or give files with -f",
         )
     return found
+
+
+def manifests_as_of(reader: LakeReader, cluster: str, moment: datetime) -> list[Document]:
+    """The manifests of the configurations that were in force at a moment. Raises EvidenceError where the log cannot tell."""
+    kinds = {each.resource: kind for each, kind in zip(RESOURCES, KINDS, strict=True)}
+    return documents_as_of(reader, kinds, cluster, moment, CONFIGURATION_DELAY)
 
 
 def configurations_before(

@@ -17,14 +17,14 @@ from .model import GROUP, Chain, Configuration, Phase
 # control plane: 0.1 s.
 CONFIGURATION_DELAY = timedelta(milliseconds=500)
 KINDS = tuple(ParamKind(f"{GROUP}/v1", phase.kind) for phase in Phase)
-_RESOURCES = tuple(ResourceName(GROUP, f"{phase}webhookconfigurations") for phase in Phase)
+RESOURCES = tuple(ResourceName(GROUP, f"{phase}webhookconfigurations") for phase in Phase)
 
 
 class RecordedChains(in_force.RecordedChains[Configuration, Chain]):
     """The webhooks of each moment. `history` must hold KINDS."""
 
     def __init__(self, history: LogHistory, version: tuple[int, int], delay: timedelta = CONFIGURATION_DELAY) -> None:
-        super().__init__(history, _RESOURCES, delay)
+        super().__init__(history, RESOURCES, delay)
         self._version = version
 
     @property
