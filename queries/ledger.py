@@ -38,21 +38,24 @@ class LossKind:
 
 def losses_by_part(reader: LakeReader) -> pa.Table:
     """The rows of the view `losses`, in its order, queried one part after another, because together they take several times the
-    memory; or those that the reader knows already."""
+    memory; or those that the reader knows already.
+
+    Reads the whole lake, bodies included: about ten seconds for millions of events.
+    """
     if reader.ledger is not None:
         return reader.ledger
     found = pa.concat_tables([reader.arrow(f"FROM losses_of_{part}()") for part in LOSS_PARTS])
     return found.sort_by([("cluster", "ascending"), ("kind", "ascending"), ("count", "descending"), ("detail", "ascending")])
 
 
-def loss_caveats(reader: LakeReader) -> tuple[str, ...]:
-    """The caveats of a verdict over this lake: one sentence for each kind of missing evidence, the surest loss first.
+def loss_caveats(losses: pa.Table) -> tuple[str, ...]:
+    """The caveats of a verdict over a lake with these rows of `losses`: one sentence for each kind of missing evidence, the surest
+    loss first.
 
-    Kinds without missing evidence (Severity.NOTE) are left out. Reads the whole lake, bodies included: about ten seconds for
-    millions of events.
+    Kinds without missing evidence (Severity.NOTE) are left out.
     """
     counts: Counter[str] = Counter()
-    for loss in losses_by_part(reader).to_pylist():
+    for loss in losses.to_pylist():
         counts[loss["kind"]] += loss["count"]
     found = [(LOSS_KINDS[kind], count) for kind, count in sorted(counts.items()) if LOSS_KINDS[kind].severity is not Severity.NOTE]
     found.sort(key=lambda entry: list(Severity).index(entry[0].severity))

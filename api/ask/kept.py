@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from pipeline.derived.losses import losses_of
 from pipeline.history.world import LogHistory
 from pipeline.readiness.report import Report
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
-from queries.ledger import losses_by_part
 
 from . import run_reads
 from .listing import Source, table_of
@@ -107,7 +107,7 @@ def is_behind(source: Source, *names: str) -> bool:
 def view_of(source: Source, name: str) -> pa.Table:
     """The whole of a small view in questions.TABLES. Such views read every event; `losses` compares each with every other one."""
     if name == "losses":
-        return about_lake(source, f"view {name}", lambda: losses_by_part(source.reader))
+        return about_lake(source, f"view {name}", lambda: losses_of(source.reader))
     return about_lake(source, f"view {name}", lambda: table_of(source, f"FROM {TABLES[name]}"))
 
 

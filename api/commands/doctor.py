@@ -29,8 +29,9 @@ from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.server.log import PluginFailure, read_server_log
 from ingest.server.metrics import ServerMetrics
+from pipeline.derived.losses import losses_of
 from queries import open_lake, rows_of
-from queries.ledger import Severity, losses_by_part
+from queries.ledger import Severity
 from queries.rows import Loss, Source
 
 from .parts import options
@@ -122,7 +123,7 @@ def _examine(
     try:
         reader = open_lake(lake)
         try:
-            findings = ledger_findings([Loss(**row) for row in losses_by_part(reader).to_pylist()], datetime.now(UTC))
+            findings = ledger_findings([Loss(**row) for row in losses_of(reader).to_pylist()], datetime.now(UTC))
             if scraped:
                 findings += metrics_findings(reader, cluster, scraped)
             findings += failure_findings(reader, failures)

@@ -29,8 +29,8 @@ from ingest.derived import derived_folder
 from ingest.errors import LakeError
 
 from .admissions import ADMISSIONS
-from .place import digest_of, keep
-from .touched import read_written, touched, written
+from .place import digest_of, keep, read_table, written_table
+from .touched import touched
 
 # Raised when the meaning of a column changes; other changes of code have another digest anyway.
 FORMAT = 2
@@ -143,7 +143,7 @@ class Store:
         """The objects whose events differ from those of another state; None if that is not known any more."""
         if state == self.state:
             return NONE
-        before = read_written(self._state_file(state), state.encode())
+        before = read_table(self._state_file(state), state.encode())
         return None if before is None else touched(before, self.objects())
 
     def _state_file(self, state: str) -> Path:
@@ -155,7 +155,7 @@ class Store:
         The tables have the columns ADMISSIONS. They hold the rows of the units as they are in the present state.
         """
         if not self._state_file(self.state).exists():
-            keep(self._state_file(self.state), written(self.objects(), self.state.encode()))
+            keep(self._state_file(self.state), written_table(self.objects(), self.state.encode()))
         return _publish(self.folder, _Content(list(units), [], self.state), classes, tables)
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -22,12 +22,11 @@ from queries import LakeReader
 from queries.catalog import needed_by, split_events
 
 from .facts import facts_folder, state_of
-from .place import digest_of, keep
+from .place import digest_of, keep, read_table, written_table
 from .sql import statement
 
 # An object, by a number for its name, and a digest of its events.
 OBJECTS = pa.schema([pa.field("object", pa.uint64(), nullable=False), pa.field("digest", pa.uint64(), nullable=False)])
-_MADE_OF = b"hindcast.made_of"
 _COUNTED_MAX = 32  # files that one query counts
 
 
@@ -36,14 +35,14 @@ def objects_of(reader: LakeReader) -> dict[str, pa.Table]:
     and kept if the lake can be written."""
     folder = facts_folder(reader.files.lake) if reader.files.lake else None
     marks = {path: _mark(path) for path in reader.files.events}
-    found = {path: read_written(_kept(folder, path), mark) for path, mark in marks.items()} if folder else {}
+    found = {path: read_table(_kept(folder, path), mark) for path, mark in marks.items()} if folder else {}
     missing = [path for path in marks if found.get(path) is None]
     for first in range(0, len(missing), _COUNTED_MAX):
         chosen = tuple(missing[first : first + _COUNTED_MAX])
         for path, table in zip(chosen, _counted(reader, chosen), strict=True):
             found[path] = table
             if folder:
-                keep(_kept(folder, path), written(table, marks[path]))
+                keep(_kept(folder, path), written_table(table, marks[path]))
     return {path: table for path, table in found.items() if table is not None}
 
 
@@ -65,23 +64,6 @@ def one_chunk(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
     """A column as one array."""
     found: Any = column.combine_chunks()
     return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
-
-
-def written(table: pa.Table, mark: bytes) -> bytes:
-    """A table of objects as a file that says what it was made of."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, OBJECTS.with_metadata({_MADE_OF: mark})) as file:
-        file.write_table(table.cast(OBJECTS))
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
-
-
-def read_written(file: Path, mark: bytes) -> pa.Table | None:
-    """A table that `written` made; None if it is missing, damaged, or made of something else."""
-    with suppress(OSError, pa.ArrowException), pa.ipc.open_file(pa.py_buffer(file.read_bytes())) as opened:
-        if (opened.schema.metadata or {}).get(_MADE_OF) == mark and opened.schema.equals(OBJECTS):
-            return opened.read_all().replace_schema_metadata(None)
-    return None
 
 
 def _kept(folder: Path, path: str) -> Path:
@@ -106,4 +88,4 @@ def _counted(reader: LakeReader, paths: tuple[str, ...]) -> list[pa.Table]:
 def _code() -> str:
     """What the tables depend on except for the events: the statements, and DuckDB, whose `hash` another version may change."""
     needed = needed_by([statement("file_objects")])
-    return digest_of([duckdb.__version__, statement("file_objects"), *(each.body for each in needed)])
+    return digest_of([duckdb.__version__, str(OBJECTS), statement("file_objects"), *(each.body for each in needed)])

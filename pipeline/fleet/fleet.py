@@ -17,9 +17,9 @@ from ingest.errors import EvidenceError, LakeError
 from ingest.lake import Lake
 from queries import open_lake
 from queries.lake import files_of
-from queries.ledger import losses_by_part
 
 from ..derived.facts import facts_of
+from ..derived.losses import losses_of
 from ..runs.window import object_digest
 from .across import fleet_report
 from .member import Judged, Step, judge_cluster, refused
@@ -66,7 +66,7 @@ def judge_fleet(
                     state = f"{facts_of(reader).state}-{object_digest(reader)}"
                     found = store.answer(question, name, state)
                     if found is None:
-                        ledger = losses_by_part(whole) if ledger is None else ledger
+                        ledger = losses_of(whole) if ledger is None else ledger
                         reader.ledger = _of_cluster(ledger, name)
                         found = judge_cluster(lake, reader, name, question, workers, step, judged)
                         store.keep_answer(question, name, state, found)

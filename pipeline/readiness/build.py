@@ -18,6 +18,7 @@ from queries.identity import REMEDY, mixed_names
 from queries.ledger import loss_caveats
 
 from ..admission.policies import PolicySet
+from ..derived.losses import losses_of
 from ..replay import ReplayPlan
 from ..runs import RunStore, RunSummary
 from ..runs.window import Window
@@ -162,7 +163,7 @@ def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary:
     """What a reader of any report on a run has to know of its evidence."""
     first = [FIRST_FAILURE_ONLY] if about.stage == VALIDATING.name else []
     mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names(reader).values()]
-    caveats = [OPEN_LOOP, *first, *mixed, *loss_caveats(reader), *_lag_caveats(lake, about.window.until)]
+    caveats = [OPEN_LOOP, *first, *mixed, *loss_caveats(losses_of(reader)), *_lag_caveats(lake, about.window.until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
         for reason, count in summary.not_evaluated

@@ -66,7 +66,7 @@ def test_the_batch_that_was_never_posted_is_found(tmp_path: Path, log: list[byte
     assert kinds(reader) == {"never_posted": 50, "lost_batch": 1, "level_metadata": 3_546}
     assert reader.sql("SELECT events FROM lost_batches").fetchall() == [(50,)]
     assert reader.sql("SELECT count(*), sum(events) FROM deliveries").fetchall() == [(73, 16_325)]
-    assert [caveat.split(":")[0] for caveat in loss_caveats(reader)] == [
+    assert [caveat.split(":")[0] for caveat in loss_caveats(losses_by_part(reader))] == [
         "1 batches were dropped whole",
         "50 requests are in a log file and were never posted by the webhook",
         "3,546 writes were recorded at level Metadata, without bodies",
@@ -145,7 +145,7 @@ def test_what_is_only_noted_is_no_caveat(tmp_path: Path) -> None:
     early = (datetime(2026, 1, 1, tzinfo=UTC) - timedelta(seconds=5)).timestamp()
     reader = reader_of(tmp_path / "lake", [Lines("c", "webhook", early, [event(1, 0.0)])])
     assert [LOSS_KINDS[kind].severity for kind in kinds(reader)] == [Severity.NOTE]
-    assert loss_caveats(reader) == ()
+    assert loss_caveats(losses_by_part(reader)) == ()
 
 
 def test_the_ledger_by_parts_is_the_whole_ledger(demo_lake: Path) -> None:

@@ -1,0 +1,60 @@
+"""The kept ledger of lost evidence is that of the lake's present files, and of no others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.lake import Lake
+from ingest.sources.files import ingest_files
+from pipeline.derived.losses import losses_of
+from queries import open_lake
+from tests.recording import START, recorded
+
+Rows = list[dict[str, Any]]
+
+
+def add(lake: Lake, folder: Path, number: int) -> None:
+    """A create without a body, which is a loss."""
+    config = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": f"settings-{number}", "namespace": "shop"}}
+    event = recorded(f"id-{number}", START.replace(minute=number), "create", config)
+    event.pop("requestObject", None)
+    event.pop("responseObject", None)
+    log = folder / f"{number}.jsonl"
+    log.write_text(json.dumps({**event, "level": "Metadata"}) + "\n")
+    ingest_files(lake, [log], "lab", received_ts=0.0)
+
+
+def asked(lake: Lake) -> tuple[Rows, Rows]:
+    """The kept ledger, and that of the views."""
+    with closing(open_lake(lake.path)) as reader:
+        return losses_of(reader).to_pylist(), reader.arrow("FROM losses").to_pylist()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"ARROW1"), lambda file: None])
+def test_the_kept_ledger_is_that_of_the_files(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    counts = []
+    for number in range(3):
+        add(lake, tmp_path, number)
+        for _ in range(2):
+            found, wanted = asked(lake)
+            assert found == wanted
+            counts.append(sum(row["count"] for row in found if row["kind"] == "level_metadata"))
+        (kept,) = (lake.path / "derived" / "losses").iterdir()
+        damage(kept)
+    assert counts == [1, 1, 2, 2, 3, 3]
+
+
+def test_the_kept_ledger_is_read(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    add(lake, tmp_path, 0)
+    asked(lake)
+    with closing(open_lake(lake.path)) as reader:
+        reader.connection.execute("DROP VIEW admission_writes")
+        assert losses_of(reader).num_rows
