@@ -38,6 +38,7 @@ def macros() -> dict[str, str]:
     """The generated macros, as the text of files of queries/macros, by name."""
     return {
         "denial_prefix": _DENIAL_PREFIX,
+        "denied_by_policy": _DENIED_BY_POLICY.format(condition=_sql(next(rule for rule in RULES if rule.outcome == "vap"))),
         "exempt_from_policies": _EXEMPT,
         "request_way": _WAY,
         "reach_rule": _RULE.format(cases="\n".join(f"    WHEN {_sql(rule)} THEN {n}" for n, rule in enumerate(RULES, 1))),
@@ -123,6 +124,13 @@ _BY_MUTATING_WEBHOOK = f"""len(list_filter(
 
 _DENIAL_PREFIX = f"""-- regular expression (RE2) of what stands before the text of a denial: `RESOURCE.GROUP "NAME" is forbidden: `
 CREATE MACRO denial_prefix() AS {_text(DENIAL_PREFIX)}
+"""
+
+# Its rule is the first of those about refusals. `outcome = 'vap'` says the same, but then DuckDB plans all rules.
+_DENIED_BY_POLICY = """-- whether a ValidatingAdmissionPolicy refused a request; false or null if not
+-- code: HTTP status code, or null
+-- message: responseStatus.message
+CREATE MACRO denied_by_policy(code, message) AS {condition}
 """
 
 _EXEMPT = f"""-- whether ValidatingAdmissionPolicies are never asked about a resource, whatever their rules say

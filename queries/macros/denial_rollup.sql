@@ -13,7 +13,7 @@ SELECT
     count(DISTINCT namespace) AS namespaces,
     min(ts) AS first_ts,
     max(ts) AS last_ts
-FROM denials
-WHERE denier = 'vap' AND (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until) AND (within IS NULL OR namespace = within)
+FROM policy_denials
+WHERE (since IS NULL OR ts >= since) AND (until IS NULL OR ts < until) AND (within IS NULL OR namespace = within)
 GROUP BY ALL
 ORDER BY requests DESC, policy, binding

@@ -6,6 +6,6 @@ SELECT
     (SELECT count(*) FROM events) AS events,
     (SELECT count(*) FROM events WHERE len(vap_failures) > 0) AS failure_events,
     (SELECT coalesce(sum(len(vap_failures)), 0)::BIGINT FROM events) AS failures,
-    (SELECT count(*) FROM denials WHERE denier = 'vap') AS denied_requests,
+    (SELECT count(*) FROM policy_denials) AS denied_requests,
     (SELECT count(*) FROM events WHERE contains(status_message, 'ValidatingAdmissionPolicy ''')) AS denial_events,
     (SELECT count(DISTINCT (cluster, audit_id, ts)) FROM audit_annotations WHERE declared_by = 'policy') AS annotated

@@ -32,10 +32,7 @@ parsed AS (
     SELECT
         *,
         CASE outcome
-            WHEN 'vap' THEN regexp_extract(
-                status_message,
-                denial_prefix() || 'ValidatingAdmissionPolicy ''([^'']*)''(?: with binding ''([^'']*)'')? denied request: (.*)$',
-                ['policy', 'binding', 'message'], 's')
+            WHEN 'vap' THEN policy_denial(status_message)
             WHEN 'map' THEN regexp_extract(
                 status_message, '^policy ''([^'']*)'' with binding ''([^'']*)'' denied request: (.*)$',
                 ['policy', 'binding', 'message'], 's')

@@ -13,9 +13,9 @@ WITH seen AS (
     WHERE api_group = 'admissionregistration.k8s.io' AND resource = 'validatingadmissionpolicies' AND name IS NOT NULL
         AND verb IN ('create', 'update', 'patch', 'delete')
     UNION ALL
-    SELECT cluster, policy, 'failed' FROM violations
+    SELECT cluster, unnest(vap_failures).policy, 'failed' FROM events WHERE len(vap_failures) > 0
     UNION ALL
-    SELECT cluster, policy, 'denied' FROM denials WHERE denier = 'vap'
+    SELECT cluster, policy, 'denied' FROM policy_denials
 )
 SELECT
     cluster, policy,

@@ -8,8 +8,7 @@ WITH failed AS (
 denied AS (
     SELECT policy, coalesce(binding, '') AS binding, count(*) AS denied_requests, min(ts) AS first_ts, max(ts) AS last_ts,
         list(DISTINCT namespace) AS namespaces, list(DISTINCT user_name) AS users
-    FROM denials
-    WHERE denier = 'vap'
+    FROM policy_denials
     GROUP BY ALL
 )
 SELECT

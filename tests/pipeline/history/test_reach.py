@@ -23,6 +23,8 @@ from queries.reach import NUMBERS
 from queries.reach_rules import DECISION, FAILURE, RULES, WRITE_VERBS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+# Two ways to the requests that policies denied.
+BY_POLICIES = ("policy_denials", "denials WHERE denier = 'vap'")
 MESSAGES = (
     None,
     "",
@@ -187,7 +189,12 @@ def test_sql_and_python_say_the_same_of_any_event(tmp_path: Path, events: list[d
     pq.write_table(pa.Table.from_pylist([row_of(*numbered) for numbered in enumerate(events)], EVENTS), path)
     reader = LakeReader(lambda: LakeFiles(events=(str(path),)))
     both = told_by_both(reader)
+    denied = [
+        reader.sql(f"SELECT audit_id, policy, binding, namespace, user_name FROM {rows} ORDER BY ALL").fetchall()
+        for rows in BY_POLICIES
+    ]
     reader.close()
+    assert denied[0] == denied[1]
     assert len(both) == len(events)
     assert [sql for sql, _ in both] == [python for _, python in both]
 
