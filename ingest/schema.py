@@ -11,6 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+# Arrow's own allocator gives memory back to the system within milliseconds, and asks for it again. That doubled the time that
+# ingest spends in the kernel.
+pa.set_memory_pool(pa.system_memory_pool())
+
 SCHEMA_VERSION = 1
 
 _TS = pa.timestamp("us", tz="UTC")
