@@ -14,13 +14,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import Any, TypeVar
 
 from ingest.lake import Lake
 from queries import LakeReader, open_lake
@@ -37,6 +38,8 @@ from .worker import Replayer
 # newest objects every 700 objects and sometimes among all, finds no cycles here and takes long.
 COLLECTING = (500_000, 10, 100)
 _LOOK_SECONDS = 1.0  # how often to look whether the parent is still there
+
+T = TypeVar("T")
 
 _lock = threading.Lock()
 _pools: dict[int, ProcessPoolExecutor] = {}  # by the number of processes: one
@@ -55,6 +58,22 @@ def share_out(
         except BrokenProcessPool:  # one was killed since the last replay
             _drop()
             return [_pool_of(processes).submit(work, *order) for _ in range(processes)]
+
+
+def submit(processes: int, function: Callable[..., T], orders: Sequence[tuple[Any, ...]]) -> list[Future[T]]:
+    """Have this many processes call a function of a module, once with each order."""
+    with _lock, _apart():
+        try:
+            return [_pool_of(processes).submit(function, *order) for order in orders]
+        except BrokenProcessPool:  # one was killed since the last replay
+            _drop()
+            return [_pool_of(processes).submit(function, *order) for order in orders]
+
+
+def end() -> None:
+    """End the processes once they have done what they began."""
+    with _lock:
+        _drop()
 
 
 def start_processes(lake: Path, workers: int) -> None:
@@ -88,8 +107,7 @@ def stop(tasks: Iterable[Task], folder: Path) -> None:
     """Start no more of these tasks, and wait for the started ones. For a replay that was interrupted, or lost a process."""
     for task in tasks:
         take(folder, task.name)
-    with _lock:
-        _drop()
+    end()
 
 
 def _drop() -> None:

@@ -123,11 +123,11 @@ class GroupedStage(ABC, Generic[RulesT]):
         """What the plan lists: the judged things, how many requests will be judged, and how many will not, by reason."""
 
     @abstractmethod
-    def passes(self, reader: LakeReader, plan: GroupedPlan[RulesT]) -> str:
+    def passes(self, reader: LakeReader, plan: GroupedPlan[RulesT], workers: int) -> str:
         """The SQL of a relation with one row per pass of a request that the rules concern.
 
         Its columns are PASS_COLUMNS and `question`: a STRUCT of everything that the answer depends on. The method may register
-        tables in the reader's connection for it.
+        tables in the reader's connection for it. A stage that judges here may do so in at most `workers` processes.
         """
 
     @abstractmethod
@@ -175,15 +175,15 @@ class GroupedStage(ABC, Generic[RulesT]):
             held.enter_context(run.in_use())
             run.mark(kind)
             run.begin(plan.to_json())
-            judged, evaluated = self._judged(plan, reader, progress)
+            judged, evaluated = self._judged(plan, reader, progress, workers)
             summary = _written(plan, run, judged, evaluated)
             run.finish(summary)
         return summary
 
-    def _judged(self, plan: GroupedPlan[RulesT], reader: LakeReader, progress: Progress | None) -> tuple[Judged, int]:
+    def _judged(self, plan: GroupedPlan[RulesT], reader: LakeReader, progress: Progress | None, workers: int) -> tuple[Judged, int]:
         """The verdicts on all requests, and how many requests got one."""
         connection = reader.connection
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {self.passes(reader, plan)}")
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {self.passes(reader, plan, workers)}")
         answers, builder = self.judge(reader, plan), VerdictBuilder()
         numbers: list[pa.RecordBatch] = []
         done = 0

@@ -129,7 +129,7 @@ class Authorization(GroupedStage[Proposal]):
         """See GroupedStage."""
         return other_authorizers(reader, asked.window, asked.other_authorizers)
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> str:
+    def passes(self, reader: LakeReader, plan: GroupedPlan[Proposal], workers: int) -> str:
         """See GroupedStage."""
         gather_asked(reader, plan.window.since, plan.window.until)
         proposal = _proposal(plan)

@@ -77,7 +77,7 @@ class Conditions(GroupedStage[Rules]):
         found = [PlannedGroup(chain.name, None, ("Deny",), counts[chain.name]) for chain in rules]
         return found, judged, {_OTHER_QUESTION: left} if left else {}
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> str:
+    def passes(self, reader: LakeReader, plan: GroupedPlan[Rules], workers: int) -> str:
         """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
         answers = self._answers[id(reader)] = _Answers()
         questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}

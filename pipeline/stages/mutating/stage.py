@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from ...request import AdmissionRequest, Known, Object, Unknown
 from ..authorization.stage import other_authorizers
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
 from ..in_force import GivenChain
+from ..shares import JudgedShare, Share, in_shares
 from ..stage import Asked, Kind
 from .afterwards import Later, judge_later
 from .chain import Chain
@@ -34,6 +36,8 @@ from .verdicts import STAGE, MutatingVerdict, Recorded, unknown_request, verdict
 from .walk import Met, Walk, is_refusal
 
 _TIME = pa.timestamp("us", "UTC")
+# Fewer requests are judged before another process has started.
+_REQUESTS_MIN = 500
 
 
 class Mutating(GroupedStage[MutatingRules]):
@@ -88,18 +92,11 @@ class Mutating(GroupedStage[MutatingRules]):
         """See GroupedStage."""
         return other_authorizers(reader, asked.window, asked.other_authorizers)
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> str:
+    def passes(self, reader: LakeReader, plan: GroupedPlan[MutatingRules], workers: int) -> str:
         """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
-        chain = Chain(plan.rules, plan.kubernetes_version)
-        walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
-        judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.document["with_objects"])
-        answers = _Answers()
-        rows = []
-        for each in walk.judged(judge):
-            event = each.event
-            number = answers.number(each.verdict)
-            rows.append((event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index, number))
-        self._answers[id(reader)] = answers.found
+        found = in_shares(judged_share, partial(judged_share, reader, plan), reader, plan, workers, _REQUESTS_MIN)
+        self._answers[id(reader)] = [[MutatingVerdict(row) for row in rows] for rows in found.answers]
+        rows = found.passes
         kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
         columns: list[pa.Array[Any]] = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
         table = pa.Table.from_arrays(columns, names=["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"])
@@ -110,6 +107,20 @@ class Mutating(GroupedStage[MutatingRules]):
         """See GroupedStage."""
         answers = self._answers.pop(id(reader))
         return lambda question: answers[question["answer"]]
+
+
+def judged_share(reader: LakeReader, plan: GroupedPlan[MutatingRules], share: Share) -> JudgedShare:
+    """The verdicts on the requests of a share."""
+    chain = Chain(plan.rules, plan.kubernetes_version)
+    walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
+    judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.document["with_objects"])
+    answers = _Answers()
+    passes = []
+    for each in walk.judged(judge, share):
+        event = each.event
+        number = answers.number(each.verdict)
+        passes.append((event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index, number))
+    return JudgedShare(passes, [tuple(each.row for each in found) for found in answers.found])
 
 
 class _Judge:

@@ -30,6 +30,7 @@ from ...request import AdmissionRequest, Evidence, Unknown
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
+from ..shares import WHOLE, Share
 from .chain import Chain
 from .in_force import KINDS, RecordedPolicies
 from .kinds import DEFINITION, KnownKind
@@ -133,10 +134,10 @@ class Walk:
         """How many requests some policy is for."""
         return sum(item.requests for item in self.classes)
 
-    def judged(self, judge: Callable[[Met], T]) -> Iterator[Judged[T]]:
-        """What a judge says of each request that may have come to mutating admission."""
+    def judged(self, judge: Callable[[Met], T], share: Share = WHOLE) -> Iterator[Judged[T]]:
+        """What a judge says of each request of a share that may have come to mutating admission."""
         earlier = partial(EarlierVersions, self, history=self._history)
-        selected = self._reader.sql(statement("records"), self.window.parameters)
+        selected = self._reader.sql(statement("records"), {**self.window.parameters, **share.parameters})
         for _, event, versions in with_history(self._reader, selected, earlier):
             work: Callable[[], list[Judged[T]]] = partial(self._of_event, event, versions, judge)
             none: list[Judged[T]] = []

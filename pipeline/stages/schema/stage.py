@@ -60,7 +60,7 @@ class Schemas(GroupedStage[Given]):
         names = served_of(rules.definitions, asked.kubernetes_version)
         return [PlannedGroup(name, None, (), walk.requests_of(name)) for name in names], walk.requests, {}
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[Given]) -> str:
+    def passes(self, reader: LakeReader, plan: GroupedPlan[Given], workers: int) -> str:
         """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
         numbers: dict[str, int] = {}
         answers: list[SchemaVerdict] = []

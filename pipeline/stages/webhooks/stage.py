@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from ...manifests.documents import Document
 from ..authorization.stage import other_authorizers
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
 from ..in_force import GivenChain
+from ..shares import JudgedShare, Share, in_shares
 from ..stage import Asked, Kind
 from ..verdict import Row, Verdict
 from .calling import Call
@@ -27,6 +29,9 @@ from .sql import statement
 from .trace import Trace
 from .verdicts import NAME, recorded_of, row_of
 from .walk import Walk
+
+# Fewer requests are judged before another process has started.
+_REQUESTS_MIN = 20_000
 
 
 class AsRecorded(Enum):
@@ -83,18 +88,19 @@ class Webhooks(GroupedStage[Rules]):
         """See GroupedStage."""
         return other_authorizers(reader, asked.window, asked.other_authorizers)
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> str:
+    def passes(self, reader: LakeReader, plan: GroupedPlan[Rules], workers: int) -> str:
         """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
         answers = self._answers[id(reader)] = _Answers()
-        chains = _chains(plan.rules, plan.kubernetes_version)
-        walk = Walk(reader, plan.window, chains, plan.kubernetes_version, dict(plan.other_authorizers))
+        walk = _walk(reader, plan)
         plain = [
             (each.number, answers.number(each.calls, each.subject.trace, each.subject.reach.outcome != "allowed"))
             for each in walk.plain()
         ]
         columns: list[pa.Array[Any]] = [pa.array([row[at] for row in plain], pa.int64()) for at in (0, 1)]
         reader.put_table("webhooks_answers", pa.Table.from_arrays(columns, names=["number", "answer"]))
-        judged = [(*each[:5], answers.number(each.calls, each.trace, each.event.code >= 400)) for each in walk.by_record()]
+        found = in_shares(judged_share, partial(_judged, walk), reader, plan, workers, _REQUESTS_MIN)
+        numbers = [answers.number_of(rows) for rows in found.answers]
+        judged = [(*each[:-1], numbers[each[-1]]) for each in found.passes]
         kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
         columns = [pa.array([row[at] for row in judged], kind) for at, kind in enumerate(kinds)]
         names = ["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"]
@@ -105,6 +111,22 @@ class Webhooks(GroupedStage[Rules]):
         """See GroupedStage."""
         answers = self._answers.pop(id(reader))
         return lambda question: answers.verdicts(question["answer"])
+
+
+def judged_share(reader: LakeReader, plan: GroupedPlan[Rules], share: Share) -> JudgedShare:
+    """The verdicts on the requests of a share that are judged by their own records."""
+    return _judged(_walk(reader, plan), share)
+
+
+def _walk(reader: LakeReader, plan: GroupedPlan[Rules]) -> Walk:
+    chains = _chains(plan.rules, plan.kubernetes_version)
+    return Walk(reader, plan.window, chains, plan.kubernetes_version, dict(plan.other_authorizers))
+
+
+def _judged(walk: Walk, share: Share) -> JudgedShare:
+    answers = _Answers()
+    passes = [(*each[:5], answers.number(each.calls, each.trace, each.event.code >= 400)) for each in walk.by_record(share)]
+    return JudgedShare(passes, answers.rows)
 
 
 _TIME = pa.timestamp("us", "UTC")
@@ -123,9 +145,20 @@ class _Answers:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._answers: list[tuple[WebhookVerdict, ...]] = []
 
+    @property
+    def rows(self) -> list[tuple[Row, ...]]:
+        """The verdicts of each answer, by number."""
+        return [tuple(each.row for each in found) for found in self._answers]
+
+    def number_of(self, rows: Sequence[Row]) -> int:
+        """The number of verdicts with these rows."""
+        return self._numbered(tuple(self._verdicts.setdefault(repr(row), WebhookVerdict(row)) for row in rows))
+
     def number(self, calls: Sequence[Call], trace: Trace, was_refused: bool) -> int:
         """The number of the verdicts on these calls."""
-        found = tuple(self._verdict(call, trace, was_refused) for call in calls)
+        return self._numbered(tuple(self._verdict(call, trace, was_refused) for call in calls))
+
+    def _numbered(self, found: tuple[WebhookVerdict, ...]) -> int:
         key = tuple(map(id, found))
         number = self._numbers.get(key)
         if number is None:

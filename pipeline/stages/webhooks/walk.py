@@ -41,6 +41,7 @@ from ...request import AdmissionRequest, GroupVersionResource, Known, Operation,
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
+from ..shares import WHOLE, Share
 from .calling import Call, Called, Remembered, Subject, calls_of
 from .halted import halted, halted_in_history
 from .model import Chain
@@ -176,10 +177,10 @@ class Walk:
                 subject = self._plain_subject(row["question"], row["first_ts"])
                 yield Plain(row["number"], subject, self._of_chains(subject))
 
-    def by_record(self) -> Iterator[Pass]:
-        """The passes of the requests whose own record decides, in the order of arrival."""
+    def by_record(self, share: Share = WHOLE) -> Iterator[Pass]:
+        """The passes of the requests of a share whose own record decides, in the order of arrival."""
         earlier = partial(EarlierVersions, self, history=self._history)
-        for _, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
+        for _, event, versions in with_history(self._reader, self._reader.sql(statement("records"), share.parameters), earlier):
             judge: Callable[[], Passes] = partial(self._passes, event, versions)
             for number, request, trace, calls in on_fresh_stack(judge, _UNREAD):
                 if calls or self._reads_all:

@@ -1,4 +1,4 @@
--- one row per request of the classes in `mutating_classes`, with its bodies, in the order of arrival
+-- one row per request of share $share of $shares (of objects) and of the classes in `mutating_classes`, with its bodies, in the order of arrival
 -- asks: an earlier state of its object may be asked for
 SELECT
     coalesce(events.verb IN ('update', 'patch'), false) AS asks, 0::INTEGER AS partition,
@@ -18,4 +18,5 @@ FROM events JOIN (
         AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
 ) AS chosen USING (cluster, audit_id, ts, stage_ts)
 WHERE events.stage = 'ResponseComplete'
+    AND ($shares = 1 OR hash(events.cluster, events.resource, events.namespace, events.name) % $shares = $share)
 ORDER BY events.ts, events.stage_ts, events.audit_id

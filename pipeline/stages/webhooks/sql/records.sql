@@ -1,4 +1,4 @@
--- one row per request of a class that needs the record of each request, with its bodies, in the order of arrival
+-- one row per request of share $share of $shares (of objects) and of a class that needs the record of each request, with its bodies, in the order of arrival
 -- asks: an earlier state of its object may be asked for
 SELECT
     coalesce(events.verb IN ('update', 'patch', 'delete'), false) AS asks, 0::INTEGER AS partition,
@@ -13,4 +13,5 @@ FROM events JOIN (
     WHERE by_record AND webhooks_classes.is_namespaced = (namespace <> '')
 ) AS chosen USING (cluster, audit_id, ts, stage_ts)
 WHERE stage = 'ResponseComplete'
+    AND ($shares = 1 OR hash(events.cluster, events.resource, events.namespace, events.name) % $shares = $share)
 ORDER BY events.ts, events.stage_ts, events.audit_id

@@ -78,7 +78,7 @@ class Toy(GroupedStage[tuple[Budget, ...]]):
         found = [PlannedGroup(each.name, None, (), counts.get(each.resource, 0)) for each in rules]
         return found, sum(each.requests for each in found), {}
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[tuple[Budget, ...]]) -> str:
+    def passes(self, reader: LakeReader, plan: GroupedPlan[tuple[Budget, ...]], workers: int) -> str:
         """See GroupedStage."""
         names = ", ".join(f"'{each.resource}'" for each in plan.rules)
         return (
