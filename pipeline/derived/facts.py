@@ -71,7 +71,7 @@ def facts_of(reader: LakeReader) -> LakeFacts:
     files = reader.files
     by_file = _found(reader, facts_folder(files.lake) if files.lake else None)
     found = list(by_file.values())
-    whole = not any(each.unfinished for each in found)
+    whole = len(found) <= 1 or not any(each.unfinished for each in found)
     return LakeFacts(
         events=sum(each.events for each in found),
         keys=reduce(xor, (each.keys for each in found), 0),

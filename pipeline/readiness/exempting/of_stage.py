@@ -168,6 +168,6 @@ class StageExemptions:
         chosen = [item.exclusion for choice in choices for item in choice.chosen]
         if not chosen:
             return {}
-        ((last,),) = self._reader.connection.execute("SELECT max(ts) FROM requests").fetchall()
+        ((last,),) = self._reader.connection.execute("SELECT max(ts) FROM events").fetchall()
         rbac = RecordedRbac(load_history(self._reader, (), Window()), None)
         return {exclusion: who_can_use(exclusion, self._rows[exclusion.policy], rbac, last) for exclusion in chosen}

@@ -198,7 +198,7 @@ def _users_of(
     chosen = [item.exclusion for choice in choices for item in choice.chosen]
     if not chosen:
         return {}
-    ((last,),) = reader.connection.execute("SELECT max(ts) FROM requests").fetchall()
+    ((last,),) = reader.connection.execute("SELECT max(ts) FROM events").fetchall()
     rbac = Judges(reader, plan).rbac if plan.policies is not None else None
     moment = plan.window.until or last
     return {exclusion: who_can_use(exclusion, rows[exclusion.policy], rbac, moment) for exclusion in chosen}

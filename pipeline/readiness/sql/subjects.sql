@@ -7,14 +7,14 @@
 CREATE OR REPLACE TEMP TABLE subjects AS
 WITH described AS (
     SELECT
-        r.cluster, r.audit_id, r.ts, r.verb, r.api_group, r.resource, r.subresource, r.outcome,
+        r.cluster, r.audit_id, r.ts, r.verb, r.api_group, r.resource, r.subresource,
         coalesce(r.user_name, '') AS user_name,
         r.user_groups,
         coalesce(r.user_agent, '') AS user_agent,
         coalesce(r.namespace, '') AS namespace,
         object_name(r.name, r.verb, r.response_object) AS object_name,
         recorded_object(r.response_object, r.request_object) AS body
-    FROM requests AS r
+    FROM folded_requests AS r
     SEMI JOIN judged AS j ON r.cluster = j.cluster AND r.audit_id = j.audit_id AND r.ts = j.ts
     QUALIFY row_number() OVER (PARTITION BY r.cluster, r.audit_id, r.ts ORDER BY r.stage_ts) = 1
 ),
@@ -44,7 +44,7 @@ named AS (
     LEFT JOIN custom ON custom.api_group = read.api_group AND custom.resource = read.resource
 )
 SELECT
-    cluster, audit_id, ts, verb, outcome AS answer,
+    cluster, audit_id, ts, verb,
     user_name, user_groups, user_agent,
     -- A create of a Namespace names none, its other requests name itself; admission sees the latter in all of them.
     CASE WHEN named.kind = 'Namespace' AND coalesce(api_group, '') = '' THEN name ELSE namespace END AS namespace,

@@ -24,7 +24,7 @@ evaluated AS (
 ),
 -- The authorizer leaves an annotation on every request: where it is not there, none were kept.
 kept AS (
-    SELECT DISTINCT cluster, audit_id, ts FROM requests SEMI JOIN evaluated USING (cluster, audit_id, ts)
+    SELECT DISTINCT cluster, audit_id, ts FROM folded_requests SEMI JOIN evaluated USING (cluster, audit_id, ts)
     WHERE map_contains(annotations, 'authorization.k8s.io/decision')
 ),
 recorded AS (

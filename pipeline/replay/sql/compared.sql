@@ -36,8 +36,8 @@ recorded AS (
         map_contains(writes.annotations, 'authorization.k8s.io/decision') AND (len(writes.vap_failures) = 0 OR $records_all) AS tells,
         writes.vap_failures,
         denials.policy AS denied_by_policy, denials.binding AS denied_by_binding, denials.message AS denied_message
-    FROM admission_writes AS writes LEFT JOIN denials
-        ON denials.cluster = writes.cluster AND denials.audit_id = writes.audit_id AND denials.ts = writes.ts AND denials.denier = 'vap'
+    FROM admission_writes AS writes LEFT JOIN policy_denials AS denials
+        ON denials.cluster = writes.cluster AND denials.audit_id = writes.audit_id AND denials.ts = writes.ts
     -- If policies ran and their answer is unknown, there is no recorded outcome to compare.
     WHERE writes.policies IN ('admitted', 'denied')
 ),

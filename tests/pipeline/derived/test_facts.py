@@ -99,6 +99,8 @@ def test_requests_with_stages_in_several_files_are_not_counted_by_file(tmp_path:
     every = events()
     begun = {**every[5], "stage": "RequestReceived", "responseStatus": None}
     assert facts(lake_of(tmp_path, [[*every[:5], begun], every[5:]])).classes is None
+    (tmp_path / "one").mkdir()
+    assert facts(lake_of(tmp_path / "one", [[*every, begun]])).classes  # and they are as one query counts them
 
 
 @pytest.mark.parametrize("damage", ["torn", "other code", "other size", "missing"])

@@ -190,7 +190,7 @@ def test_sql_and_python_say_the_same_of_any_event(tmp_path: Path, events: list[d
     reader = LakeReader(lambda: LakeFiles(events=(str(path),)))
     both = told_by_both(reader)
     denied = [
-        reader.sql(f"SELECT audit_id, policy, binding, namespace, user_name FROM {rows} ORDER BY ALL").fetchall()
+        reader.sql(f"SELECT audit_id, policy, binding, message, namespace, user_name FROM {rows} ORDER BY ALL").fetchall()
         for rows in BY_POLICIES
     ]
     reader.close()
