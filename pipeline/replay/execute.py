@@ -35,6 +35,7 @@ from .plan import ReplayPlan
 from .processes import COLLECTING
 from .slices import bucket_requests, partitions_of, slices_of
 from .tasks import (
+    CountObjects,
     JudgeInputs,
     Task,
     bucket_tasks,
@@ -175,7 +176,9 @@ class Crew:
         yield from self._stage(slice_tasks(taken, files, plan, left))
         yield from self._stage(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
         keeping = Keeping(keeps=taken.keeps)
-        yield from self._stage(bucket_tasks(self._parts, partitions, bucket_requests(plan), keeping))
+        # Before anything is kept, the process that leads the run would count objects while the others have nothing to do.
+        counting = [CountObjects()] if taken.store and taken.keeps else []
+        yield from self._stage([*counting, *bucket_tasks(self._parts, partitions, bucket_requests(plan), keeping)])
         keep_run(self._reader, taken, keeping_parts(self._parts))
         if taken.keeps_inputs and is_present(self._reader):
             used = [piece.path for pieces in taken.inputs.pieces.values() for piece in pieces]

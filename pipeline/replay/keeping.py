@@ -162,9 +162,10 @@ class Keeper:
         self.inputs.write(folder)
         if self._wanted:
             schema = ADMISSIONS.with_metadata({_LEFT_OUT: msgspec.json.encode(sorted(self._left_out))})
+            # One batch: many small ones take longer to write, and to take apart later.
+            whole = pa.concat_tables([ADMISSIONS.empty_table(), *self._tables]).combine_chunks()
             with pa.ipc.new_file(str(folder / _KEPT), schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
-                for table in self._tables:
-                    file.write_table(table.replace_schema_metadata(schema.metadata))
+                file.write_table(whole.replace_schema_metadata(schema.metadata))
 
 
 def _pairs(batch: pa.RecordBatch) -> list[tuple[int, bool]]:

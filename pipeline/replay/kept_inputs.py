@@ -68,7 +68,7 @@ class InputKeeper:
         if not self._numbers:
             return
         told = {_TOLD: msgspec.json.encode(_Told(self._events, sorted(self._numbers), sorted(self._left_out)))}
-        whole = pa.concat_tables(self._tables) if self._tables else None
+        whole = pa.concat_tables(self._tables).combine_chunks() if self._tables else None
         texts = pa.array([text.decode() for text in self._texts], pa.string())
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with pa.ipc.new_stream(str(folder / _INPUTS), _RECORDED.with_metadata(told), options=options) as file:

@@ -208,6 +208,25 @@ class JudgeInputs:
             write_settled(walk.settled(builder), folder)
 
 
+@dataclass(frozen=True, slots=True)
+class CountObjects:
+    """Counts the objects of the events, which the run needs to keep requests: see pipeline/derived/touched.py."""
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return "objects"
+
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        return Counts(0, 0, {}) if (parts / self.name).is_dir() else None
+
+    def do(self, replayer: Replayer, parts: Path) -> None:
+        """See Task."""
+        with making(parts, self.name):
+            replayer.count_objects()
+
+
 def kept_tasks(covered: Covered) -> list[JudgeKept]:
     """The tasks for the requests that are kept."""
     return [JudgeKept(index, groups) for index, groups in enumerate(covered.groups)]

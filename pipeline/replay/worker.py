@@ -22,6 +22,7 @@ from ..cel.stack import on_fresh_stack
 from ..derived.admissions import Outcome, outcome_of_row
 from ..derived.inputs import Piece, read_inputs
 from ..derived.kept import NONE, Groups, Keeping, read_groups, untouched
+from ..derived.touched import objects_of
 from ..history.event import TOO_DEEP, BodyKind, Event, body_kind, head_of
 from ..history.fitness import shows_objects, unfit_body
 from ..history.in_force import CHANGE_DELAY
@@ -220,6 +221,10 @@ class Replayer:
         for batch in inputs.select(IDENTITY).to_batches():
             walk.add(batch)
         return walk
+
+    def count_objects(self) -> None:
+        """Count the objects of each file of events, if that was not done yet; the counts are kept with the lake."""
+        objects_of(self._reader)
 
     def close(self) -> None:
         """Give back the lake; no part can be evaluated afterwards."""
