@@ -45,19 +45,16 @@ JudgeShare: TypeAlias = Callable[[LakeReader, GroupedPlan[Any], Share], JudgedSh
 Own: TypeAlias = Callable[[Share], JudgedShare]
 
 
-def in_shares(
-    judge: JudgeShare, own: Own, reader: LakeReader, plan: GroupedPlan[Any], workers: int, requests_min: int
-) -> JudgedShare:
-    """Judge all requests of a plan, by at most `workers` processes with at least `requests_min` planned requests each.
+def in_shares(judge: JudgeShare, own: Own, reader: LakeReader, plan: GroupedPlan[Any], processes: int) -> JudgedShare:
+    """Judge all requests of a plan, by so many processes together with this one.
 
     `own` judges a share in this process, and `judge`, a function of a module, in the others. Raises LakeError if one of them dies.
     """
-    count = min(workers, plan.requests // requests_min)
-    if count < 2 or not reader.files.lake:
+    if processes < 2 or not reader.files.lake:
         return own(WHOLE)
     files = reader.files.absolute()
-    shares = [Share(number, count) for number in range(count)]
-    others = submit(count - 1, _judged_apart, [(judge, plan, files, share) for share in shares[1:]])
+    shares = [Share(number, processes) for number in range(processes)]
+    others = submit(processes - 1, _judged_apart, [(judge, plan, files, share) for share in shares[1:]])
     try:
         first = own(shares[0])
         return _joined([first, *(other.result() for other in others)])

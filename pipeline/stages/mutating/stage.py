@@ -94,7 +94,9 @@ class Mutating(GroupedStage[MutatingRules]):
 
     def passes(self, reader: LakeReader, plan: GroupedPlan[MutatingRules], workers: int) -> str:
         """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
-        found = in_shares(judged_share, partial(judged_share, reader, plan), reader, plan, workers, _REQUESTS_MIN)
+        found = in_shares(
+            judged_share, partial(judged_share, reader, plan), reader, plan, min(workers, plan.requests // _REQUESTS_MIN)
+        )
         self._answers[id(reader)] = [[MutatingVerdict(row) for row in rows] for rows in found.answers]
         rows = found.passes
         kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]

@@ -31,7 +31,7 @@ from .verdicts import NAME, recorded_of, row_of
 from .walk import Walk
 
 # Fewer requests are judged before another process has started.
-_REQUESTS_MIN = 20_000
+_RECORDS_MIN = 10_000
 
 
 class AsRecorded(Enum):
@@ -75,7 +75,7 @@ class Webhooks(GroupedStage[Rules]):
 
     def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
         """See GroupedStage."""
-        walk = Walk(reader, asked.window, _chains(rules, asked.kubernetes_version), asked.kubernetes_version)
+        walk = Walk(reader, asked.window, _chains(rules, asked.kubernetes_version), asked.kubernetes_version, is_plan=True)
         counts: Counter[tuple[str, str]] = Counter()
         for item in walk.classes:
             hooks = {hook for chain in walk.chains.every for target in item.targets() for hook in chain.candidates(target)}
@@ -98,7 +98,7 @@ class Webhooks(GroupedStage[Rules]):
         ]
         columns: list[pa.Array[Any]] = [pa.array([row[at] for row in plain], pa.int64()) for at in (0, 1)]
         reader.put_table("webhooks_answers", pa.Table.from_arrays(columns, names=["number", "answer"]))
-        found = in_shares(judged_share, partial(_judged, walk), reader, plan, workers, _REQUESTS_MIN)
+        found = in_shares(judged_share, partial(_judged, walk), reader, plan, min(workers, walk.records // _RECORDS_MIN))
         numbers = [answers.number_of(rows) for rows in found.answers]
         judged = [(*each[:-1], numbers[each[-1]]) for each in found.passes]
         kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]

@@ -94,10 +94,12 @@ class Walk:
         others: Mapping[str, OtherAuthorizers] | None = None,
         *,
         reads_all: bool = False,
+        is_plan: bool = False,
     ) -> None:
         """Without `chains` requests meet the webhooks that the log shows in force.
 
-        `reads_all`: read each request of the window with its record, also one that no webhook is for.
+        `reads_all`: read each request of the window with its record, also one that no webhook is for. `is_plan`: only find the
+        classes of requests, and judge none.
         """
         self._reader = reader
         self._reads_all = reads_all
@@ -107,21 +109,25 @@ class Walk:
         self.chains: Chains[Chain] = chains or self._in_force
         self._worlds = Worlds(self._history, (CHANGE_DELAY, CONFIGURATION_DELAY))
         self._rbac = RecordedRbac(self._history, others)
-        reader.connection.execute(statement("asked"), window.parameters)
+        if not is_plan:
+            reader.connection.execute(statement("asked"), window.parameters)
         self._remembered: dict[int, Remembered] = {}
         self._reaches: dict[tuple[object, ...], Reach] = {}
         self.classes: list[RequestClass] = []
         self.excluded: dict[str, int] = {}
-        self._choose()
+        self.records = 0  # how many requests are read with their records
+        self._choose(
+            reader.arrow(statement("planned_classes"), window.parameters) if is_plan else reader.arrow(statement("classes"))
+        )
         self._deletions = frozenset(reader.connection.execute(statement("deletions"), {"until": window.until}).fetchall())
         self._has_mutating_policies = bool(
             reader.connection.execute(statement("mutating_policies"), {"until": window.until}).fetchall()[0][0]
         )
 
-    def _choose(self) -> None:
+    def _choose(self, classes: pa.Table) -> None:
         """Find the classes of requests that some webhook is for, and whether each needs the record of the request."""
         chosen: list[tuple[Any, ...]] = []
-        for row in self._reader.arrow(statement("classes")).to_pylist():
+        for row in classes.to_pylist():
             item = RequestClass(**row)
             hooks = [hook for target in item.targets() for chain in self.chains.every for hook in chain.candidates(target)]
             if not hooks and not self._reads_all:
@@ -137,6 +143,7 @@ class Walk:
                 or item.api_group not in BUILT_IN_GROUPS
                 or len(self.chains.every) > 1
             )
+            self.records += item.requests if by_record else 0
             names = ("cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource")
             chosen.append((*(getattr(item, name) for name in names), item.is_namespaced, item.refused, by_record))
         columns = [

@@ -86,7 +86,7 @@ def test_shares_hold_what_one_process_judges(lake: Path, stage: Stage[Any, Any],
         assert sorted(each[1] for share in shares for each in share.passes) == sorted(each[1] for each in whole.passes)
         assert all(share.passes for share in shares)
         try:
-            both = in_shares(judge, partial(judge, reader, plan), reader, plan, workers=2, requests_min=1)
+            both = in_shares(judge, partial(judge, reader, plan), reader, plan, processes=2)
         finally:
             end()
     assert [each[:-1] for each in both.passes] == [each[:-1] for each in whole.passes]
