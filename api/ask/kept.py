@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from pipeline.derived.losses import losses_of
+from pipeline.derived.whole import losses_of
 from pipeline.history.world import LogHistory
 from pipeline.readiness.report import Report
 from pipeline.replay import Window

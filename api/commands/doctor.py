@@ -29,7 +29,7 @@ from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.server.log import PluginFailure, read_server_log
 from ingest.server.metrics import ServerMetrics
-from pipeline.derived.losses import losses_of
+from pipeline.derived.whole import losses_of
 from queries import open_lake, rows_of
 from queries.ledger import Severity
 from queries.rows import Loss, Source

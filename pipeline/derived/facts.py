@@ -26,7 +26,7 @@ from queries.catalog import needed_by, split_events
 from .place import digest_of, keep
 from .sql import statement
 
-_CLASSES = "FROM admission_classes(NULL, NULL)"
+ALL_CLASSES = "FROM admission_classes(NULL, NULL)"
 
 
 class FileFacts(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ def _counted(reader: LakeReader, paths: tuple[str, ...], states: Mapping[str, tu
         rows: list[tuple[int, ...]] = split.connection.execute(statement("file_facts")).fetchall()
         numbers = {file: counts for file, *counts in rows}
         classes: dict[int, list[dict[str, Any]]] = {}
-        for row in split.arrow(_CLASSES).to_pylist():
+        for row in split.arrow(ALL_CLASSES).to_pylist():
             number, _, row["cluster"] = row["cluster"].partition("/")
             classes.setdefault(int(number), []).append(row)
     for file, path in enumerate(paths):
@@ -154,5 +154,5 @@ def _forget_gone(folder: Path) -> None:
 @cache
 def _code() -> str:
     """What facts depend on except for the events: the statements, and DuckDB, whose `hash` another version may change."""
-    statements = needed_by([_CLASSES])
-    return digest_of([duckdb.__version__, statement("file_facts"), _CLASSES, *(each.body for each in statements)])
+    statements = needed_by([ALL_CLASSES])
+    return digest_of([duckdb.__version__, statement("file_facts"), ALL_CLASSES, *(each.body for each in statements)])

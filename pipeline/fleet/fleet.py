@@ -19,7 +19,7 @@ from queries import open_lake
 from queries.lake import files_of
 
 from ..derived.facts import facts_of
-from ..derived.losses import losses_of
+from ..derived.whole import losses_of
 from ..runs.window import object_digest
 from .across import fleet_report
 from .member import Judged, Step, judge_cluster, refused

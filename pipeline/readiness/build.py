@@ -18,7 +18,7 @@ from queries.identity import REMEDY, mixed_names
 from queries.ledger import loss_caveats
 
 from ..admission.policies import PolicySet
-from ..derived.losses import losses_of
+from ..derived.whole import losses_of
 from ..replay import ReplayPlan
 from ..runs import RunStore, RunSummary
 from ..runs.window import Window

@@ -17,6 +17,7 @@ from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
 from ..derived.facts import facts_of
 from ..derived.kept import NONE, Keeping, Unit
+from ..derived.whole import classes_of
 from ..runs.window import Window, lake_digest
 from .lanes import LaneName, reads_version
 from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass
@@ -95,8 +96,10 @@ class _Recorded(NamedTuple):
 
 def _classes(reader: LakeReader, window: Window) -> list[_Recorded]:
     """Every class of recorded requests."""
-    rows = facts_of(reader).classes if window == Window() else None
-    if rows is None:
+    if window == Window():
+        counted = facts_of(reader).classes
+        rows = classes_of(reader).to_pylist() if counted is None else counted
+    else:
         rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
     names = [field.name for field in dataclasses.fields(RequestClass) if field.name != "reads_old_object"]
     found: list[_Recorded] = []

@@ -1,4 +1,4 @@
-"""The kept ledger of lost evidence is that of the lake's present files, and of no others."""
+"""What is kept about a whole lake is true of its present files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
-from pipeline.derived.losses import losses_of
+from pipeline.derived.facts import ALL_CLASSES
+from pipeline.derived.whole import classes_of, losses_of
 from queries import open_lake
 from tests.recording import START, recorded
 
@@ -46,15 +47,18 @@ def test_the_kept_ledger_is_that_of_the_files(tmp_path: Path, damage: Callable[[
             found, wanted = asked(lake)
             assert found == wanted
             counts.append(sum(row["count"] for row in found if row["kind"] == "level_metadata"))
-        (kept,) = (lake.path / "derived" / "losses").iterdir()
+        (kept,) = (lake.path / "derived" / "whole").iterdir()
         damage(kept)
     assert counts == [1, 1, 2, 2, 3, 3]
 
 
-def test_the_kept_ledger_is_read(tmp_path: Path) -> None:
+def test_what_is_kept_is_read(tmp_path: Path) -> None:
     lake = Lake.create(tmp_path / "lake")
     add(lake, tmp_path, 0)
     asked(lake)
     with closing(open_lake(lake.path)) as reader:
+        wanted = reader.arrow(ALL_CLASSES)
+        assert classes_of(reader).equals(wanted)
         reader.connection.execute("DROP VIEW admission_writes")
         assert losses_of(reader).num_rows
+        assert classes_of(reader).equals(wanted)

@@ -1,0 +1,58 @@
+"""Tables about a whole lake, such as the ledger of lost evidence: kept as long as the lake has the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+
+from ingest.derived import derived_folder
+from queries import LakeReader
+from queries.catalog import LakeFiles, needed_by
+from queries.ledger import LOSS_PARTS, losses_by_part
+
+from .facts import ALL_CLASSES, state_of
+from .place import digest_of, keep, read_table, written_table
+
+_LOSSES = tuple(f"losses_of_{part}" for part in LOSS_PARTS)
+
+
+def losses_of(reader: LakeReader) -> pa.Table:
+    """The rows of the view `losses`, in its order. To ask for them reads every event, bodies included.
+
+    Raises LakeError if a file of the lake is gone.
+    """
+    if reader.ledger is not None:
+        return reader.ledger
+    return _kept(reader, "losses", _code(_LOSSES), lambda: losses_by_part(reader))
+
+
+def classes_of(reader: LakeReader) -> pa.Table:
+    """The rows of `admission_classes`. Raises LakeError if a file of the lake is gone."""
+    return _kept(reader, "classes", _code((ALL_CLASSES,)), lambda: reader.arrow(ALL_CLASSES))
+
+
+def _kept(reader: LakeReader, name: str, code: str, ask: Callable[[], pa.Table]) -> pa.Table:
+    files = reader.files
+    if not files.lake:
+        return ask()
+    mark = _mark(files, code)
+    file = derived_folder(files.lake) / "whole" / f"{name}-{digest_of([files.cluster])}.arrow"
+    found = read_table(file, mark)
+    if found is None:
+        found = ask()
+        keep(file, written_table(found, mark))
+    return found
+
+
+def _mark(files: LakeFiles, code: str) -> bytes:
+    paths = (*files.events, *files.objects, *files.repeats, *files.quarantine)
+    return digest_of([code, *(f"{path} {state_of(path)}" for path in paths)]).encode()
+
+
+@cache
+def _code(texts: tuple[str, ...]) -> str:
+    """The statements that some texts need, and DuckDB."""
+    return digest_of([duckdb.__version__, *texts, *(each.body for each in needed_by(texts))])
