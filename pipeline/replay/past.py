@@ -36,6 +36,7 @@ def load_history(reader: LakeReader, param_kinds: Iterable[ParamKind], window: W
     """The history of all objects that policies with these params look up, for a window of time.
 
     It is held in memory: namespaces, params and RBAC, but not the objects of the requests. Callers share it, and do not change it.
+    `reader` must see all events of its files: not a session that `between` narrowed.
     """
     kinds = frozenset(param_kinds)
     state = _state_of(reader)
