@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pipeline.cel import types
+from pipeline.cel.costs.sizes import TooLargeError
 from pipeline.cel.functions import Function, Overload
 from pipeline.cel.library import LIBRARIES, cidr, ip, quantity, semver, url
 from pipeline.cel.library.authorizer import Answer, Authorizer, GroupCheck, PathCheck, request_resource
@@ -102,6 +103,8 @@ def test_a_call_gives_a_value_or_a_cel_error_and_costs_something_known(call: tup
     assume(not (function.name == "lists.range" and isinstance(arguments[0], int) and 10_000 < arguments[0] <= 10_000_000))
     try:
         result = function.call(*arguments)
+    except TooLargeError:
+        return  # the value is not built: an evaluation charges its size, and ends
     except CelError as error:
         result = error
     assert not isinstance(result, Unknown)
