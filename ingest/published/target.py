@@ -171,6 +171,11 @@ def _region_of(bucket: str) -> str:
         return fs.resolve_s3_region(bucket)
 
 
+def store_settings() -> frozenset[tuple[str, str]]:
+    """The names and values of the environment variables that say how stores are reached."""
+    return frozenset((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+
+
 def _first(*names: str) -> str | None:
     return next((value for name in names if (value := os.environ.get(name))), None)
 

@@ -24,6 +24,7 @@ from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 from ingest.lake import Lake
+from ingest.published.target import store_settings
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
@@ -42,7 +43,8 @@ _LOOK_SECONDS = 1.0  # how often to look whether the parent is still there
 T = TypeVar("T")
 
 _lock = threading.Lock()
-_pools: dict[int, ProcessPoolExecutor] = {}  # by the number of processes: one
+# By the number of processes, and the settings for stores that they started with: one.
+_pools: dict[tuple[int, frozenset[tuple[str, str]]], ProcessPoolExecutor] = {}
 _held: dict[tuple[str, Path, LakeFiles], Replayer] = {}  # of such a process: one
 
 
@@ -90,16 +92,20 @@ def start_processes(lake: Path, workers: int) -> None:
 
 
 def _pool_of(processes: int) -> ProcessPoolExecutor:
-    """A pool of at least so many processes, which start with the first submitted work."""
-    for size, pool in _pools.items():
-        if size >= processes:
+    """A pool of at least so many processes, which start with the first submitted work.
+
+    Processes keep the environment that they start with. A notebook may have changed how it reaches a store since.
+    """
+    settings = store_settings()
+    for (size, its_settings), pool in _pools.items():
+        if size >= processes and its_settings == settings:
             return pool
     _drop()
     # Forked processes would inherit threads of DuckDB and Arrow in the middle of something.
     context = multiprocessing.get_context("spawn")
     # A thread that ends before this process would also end the processes that it started.
     is_lasting = threading.current_thread() is threading.main_thread()
-    pool = _pools[processes] = ProcessPoolExecutor(processes, context, _prepare, (os.getpid(), is_lasting))
+    pool = _pools[processes, settings] = ProcessPoolExecutor(processes, context, _prepare, (os.getpid(), is_lasting))
     return pool
 
 
