@@ -291,5 +291,6 @@ def _comment(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Non
 
 
 def text_literal(text: str) -> str:
+    """A text as an SQL string."""
     quoted = text.replace("'", "''")
     return f"'{quoted}'"

@@ -38,12 +38,10 @@ class LossKind:
 
 def losses_by_part(reader: LakeReader) -> pa.Table:
     """The rows of the view `losses`, in its order, queried one part after another, because together they take several times the
-    memory; or those that the reader knows already.
+    memory.
 
     Reads the whole lake, bodies included: about ten seconds for millions of events.
     """
-    if reader.ledger is not None:
-        return reader.ledger
     found = pa.concat_tables([reader.arrow(f"FROM losses_of_{part}()") for part in LOSS_PARTS])
     return found.sort_by([("cluster", "ascending"), ("kind", "ascending"), ("count", "descending"), ("detail", "ascending")])
 

@@ -12,7 +12,8 @@ import os
 import shutil
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -69,11 +70,8 @@ def _copied(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
         return False
     configure(connection)
     try:
-        connection.execute(f"ATTACH {text_literal(str(path))} AS template (READ_ONLY)")
-        try:
+        with _attached(connection, path, "(READ_ONLY)"):
             connection.execute("COPY FROM DATABASE template TO memory (SCHEMA)")
-        finally:
-            connection.execute("DETACH template")
     except duckdb.Error:
         return False
     return True
@@ -83,14 +81,20 @@ def _save(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Write the schema of a connection, and no rows, to a file. Without room for it, later connections take as long as this one."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may make one template at a time
     try:
-        connection.execute(f"ATTACH {text_literal(str(unfinished))} AS template")
-        try:
+        with _attached(connection, unfinished):
             connection.execute("COPY FROM DATABASE memory TO template (SCHEMA)")
-        finally:
-            connection.execute("DETACH template")
         unfinished.replace(path)
         for old in sorted(path.parent.glob("views-*"), key=lambda file: file.stat().st_mtime)[:-_VERSIONS_MAX]:
             old.unlink()
     except (OSError, duckdb.Error):
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def _attached(connection: duckdb.DuckDBPyConnection, path: Path, options: str = "") -> Iterator[None]:
+    connection.execute(f"ATTACH {text_literal(str(path))} AS template {options}")
+    try:
+        yield
+    finally:
+        connection.execute("DETACH template")

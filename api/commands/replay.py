@@ -79,7 +79,7 @@ def command(
         str | None, typer.Option("--from-log", help="Replay the policies in force at this time (RFC 3339), as the log shows.")
     ] = None,
     stage_of_log: Annotated[
-        StageOfLog, typer.Option("--stage", help="Without -f: what --from-log takes of that which was in force.")
+        StageOfLog, typer.Option("--stage", help="Without -f: the stage whose manifests --from-log takes.")
     ] = StageOfLog.VALIDATING,
     cluster: Annotated[str | None, typer.Option(help="The cluster whose policies --from-log and --against-log take.")] = None,
     other_authorizers: OtherAuthorizersOption = None,

@@ -75,7 +75,7 @@ class ExplanationView:
 
     @property
     def words(self) -> StageWords:
-        """How the page names what was judged by."""
+        """The nouns of the stage that judged the request."""
         return _STAGES.get(self.explanation.stage, _STAGES["validating"])
 
 

@@ -89,7 +89,7 @@ class RequestView:
     """One request: who, when, what, its verdicts with their reasons, and the changes that it made.
 
     `explained` is empty while the explanation is computed (`is_awaited`), and if there is no explanation: then `trouble` says why.
-    Without a replay, `stage` says what is explained of that which was in force.
+    Without a replay, `stage` is the one that the page explains.
     `chains` is what chains of authorizers make of it, in a replay of chains; these explain themselves.
     `outdated` names the policies on which the replay and the explanation differ, because the replay saw less or other evidence.
     """
@@ -119,7 +119,7 @@ class RequestView:
 
     @property
     def explained_stage(self) -> str:
-        """The stage whose verdicts are explained: that of the replay, or of what was in force then."""
+        """The stage that the page explains: that of the replay, or the chosen one."""
         return self.run.stage if self.run is not None else self.stage
 
     @property
@@ -129,7 +129,7 @@ class RequestView:
 
     @property
     def other_stages(self) -> Mapping[ExplainedStage, str]:
-        """What else of that which was in force can be explained, in words by stage; empty for a replay."""
+        """The other stages that the page can explain, with the noun of what each judges by; empty for a replay."""
         return {} if self.run else {each: stage_of(each).readiness.words.things for each in ExplainedStage if each != self.stage}
 
     @property

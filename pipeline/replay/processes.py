@@ -54,12 +54,7 @@ def share_out(
     """Let this many processes take tasks; each future is done when no task is left."""
     # The processes may have another working folder than this process has now.
     order = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), tasks, folder.absolute())
-    with _lock, _apart():
-        try:
-            return [_pool_of(processes).submit(work, *order) for _ in range(processes)]
-        except BrokenProcessPool:  # one was killed since the last replay
-            _drop()
-            return [_pool_of(processes).submit(work, *order) for _ in range(processes)]
+    return submit(processes, work, [order] * processes)
 
 
 def submit(processes: int, function: Callable[..., T], orders: Sequence[tuple[Any, ...]]) -> list[Future[T]]:

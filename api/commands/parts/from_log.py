@@ -1,4 +1,4 @@
-"""Manifests from the log for `--from-log` and `--stage`: what was in force in a cluster at a moment."""
+"""The options `--from-log` and `--stage`: they take the manifests that a cluster had in force at a moment from its log."""
 
 from __future__ import annotations
 

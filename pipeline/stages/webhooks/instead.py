@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -140,9 +140,7 @@ def keep_instead(
         earlier = partial(EarlierVersions, Selected(rows, window), history=judge.history)
         for _, event, versions in with_history(reader, reader.sql(statement("without_records")), earlier):
             none: list[tuple[Any, ...]] = []
-            work: Callable[[], list[tuple[Any, ...]]] = partial(
-                lambda *given: list(_of_event(*given)), judge, event, versions, webhook, configuration
-            )
+            work: Callable[[], list[tuple[Any, ...]]] = partial(_of_event, judge, event, versions, webhook, configuration)
             found += on_fresh_stack(work, none)
     columns: list[pa.Array[Any]] = [pa.array([row[at] for row in found], kind) for at, (_, kind) in enumerate(_COLUMNS)]
     reader.put_table("webhooks_instead", pa.Table.from_arrays(columns, names=[name for name, _ in _COLUMNS]))
@@ -150,16 +148,14 @@ def keep_instead(
 
 def _of_event(
     judge: InsteadJudge, event: Event, versions: LogVersions, webhook: str, configuration: str | None
-) -> Iterator[tuple[Any, ...]]:
+) -> list[tuple[Any, ...]]:
+    key = (event.cluster, event.audit_id, event.ts)
     try:
         found = attempted_requests(event, versions, judge.history)
         if isinstance(found, NotReplayed):
-            yield event.cluster, event.audit_id, event.ts, 0, *Instead("unknown", found.reason)
-            return
-        for request in found:
-            instead = judge.judge(event, request, webhook, configuration)
-            yield event.cluster, event.audit_id, event.ts, request.pass_index, *instead
+            return [(*key, 0, *Instead("unknown", found.reason))]
+        return [(*key, request.pass_index, *judge.judge(event, request, webhook, configuration)) for request in found]
     except (AttributeError, TypeError, KeyError, IndexError, ValueError):
         if not (problem := unfit_body(event)):
             raise
-        yield event.cluster, event.audit_id, event.ts, 0, *Instead("unknown", problem)
+        return [(*key, 0, *Instead("unknown", problem))]

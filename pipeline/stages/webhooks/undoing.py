@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...history.patch import PatchError, apply_json_patch
+from ...history.patch import PatchError, apply_json_patch, json_equal
 from ...request import Evidence, Known, Object, Unknown
 from .trace import Attempt, Patch, Trace
 
@@ -88,15 +88,15 @@ def _patched(value: Any, patches: Sequence[Patch]) -> Any:
 
 def _undone(seen: Any, whole: Any, without: Any, path: str = "") -> Any:
     """`seen`, with `without` wherever it differs from `whole`. Raises _OtherwiseError where `seen` is not as `whole` there."""
-    if whole == without:
+    if json_equal(whole, without):
         return seen
-    if seen == whole:
+    if json_equal(seen, whole):
         return without
     if isinstance(seen, dict) and isinstance(whole, dict) and isinstance(without, dict):
         found = dict(seen)
         for key in dict.fromkeys((*whole, *without)):
             own, other, third = (each.get(key, _ABSENT) for each in (seen, whole, without))
-            if other is not third and other != third:
+            if not json_equal(other, third):
                 made = _undone(own, other, third, f"{path}.{key}".lstrip("."))
                 found.pop(key, None)
                 if made is not _ABSENT:
@@ -114,7 +114,7 @@ def _undone(seen: Any, whole: Any, without: Any, path: str = "") -> Any:
 
 def _undone_list(seen: list[Any], whole: list[Any], without: list[Any], path: str) -> list[Any]:
     """A list to which the webhook added entries at the end; defaults may have filled the entries."""
-    if len(seen) != len(whole) or whole[: len(without)] != without:
+    if len(seen) != len(whole) or not json_equal(whole[: len(without)], without):
         raise _OtherwiseError(path)
     return seen[: len(without)]
 
@@ -125,4 +125,4 @@ def _holds(seen: Any, whole: Any) -> bool:
         return all(key in seen and _holds(seen[key], part) for key, part in whole.items())
     if isinstance(seen, list) and isinstance(whole, list):
         return len(seen) == len(whole) and all(map(_holds, seen, whole))
-    return bool(seen == whole)
+    return json_equal(seen, whole)

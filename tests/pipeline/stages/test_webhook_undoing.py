@@ -85,3 +85,10 @@ def test_an_object_that_is_not_known_stays_unknown() -> None:
     found = undo(trace((0, 0, OWN, LABEL)), OWN, "all", Unknown("the requested object was not recorded"), START)
     assert isinstance(found, Unknown)
     assert found.reason == "the object before the webhook: the requested object was not recorded"
+
+
+def test_true_is_not_one() -> None:
+    start, seen = {"spec": {"flag": 1}}, {"spec": {"flag": True}}
+    found = undo(trace((0, 0, OWN, add("/spec/flag", True))), OWN, None, Known(start, "the body"), seen)
+    assert not isinstance(found, Unknown)
+    assert found.object.value["spec"]["flag"] is start["spec"]["flag"]
