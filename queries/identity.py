@@ -5,15 +5,19 @@ The evidence is in the views `cluster_uids` and `overlapping_lives`; the minors 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from .lake import LakeReader
 
 REMEDY = "ingest the log of each cluster under a name of its own (--cluster), into a new lake"
 # One row per cluster and object whose uids say that there are two clusters.
-_MIXED = """
-    SELECT cluster, 'namespace ' || namespace AS object, arg_min(uid, first_ts), arg_max(uid, first_ts), max(first_ts), 0 AS weight
+MIXED_NAMES = """
+    SELECT
+        cluster, 'namespace ' || namespace AS object, arg_min(uid, first_ts) AS uid, arg_max(uid, first_ts) AS other_uid,
+        max(first_ts) AS since, 0 AS weight
     FROM cluster_uids GROUP BY cluster, namespace HAVING count(*) > 1
     UNION ALL
     SELECT
@@ -37,14 +41,19 @@ class ServerMinor:
 
 def mixed_names(reader: LakeReader) -> dict[str, str]:
     """The names under which the lake has events of two clusters, each with a sentence on the evidence."""
-    found: dict[str, list[tuple[str, str, str, datetime]]] = {}
-    for cluster, what, uid, other, since, _ in reader.connection.execute(_MIXED).fetchall():
-        found.setdefault(cluster, []).append((what, uid, other, since))
+    return mixed_sentences(reader.arrow(MIXED_NAMES).to_pylist())
+
+
+def mixed_sentences(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """As `mixed_names`, from the rows of MIXED_NAMES."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["cluster"], []).append(row)
     return {cluster: _sentence(cluster, rows) for cluster, rows in found.items()}
 
 
-def _sentence(cluster: str, rows: list[tuple[str, str, str, datetime]]) -> str:
-    what, uid, other, since = rows[0]
+def _sentence(cluster: str, rows: list[Mapping[str, Any]]) -> str:
+    what, uid, other, since = (rows[0][name] for name in ("object", "uid", "other_uid", "since"))
     more = f", and so had {len(rows) - 1:,} more {'object' if len(rows) == 2 else 'objects'}" if len(rows) > 1 else ""
     day = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow as pa
 from ingest.derived import derived_folder
 from queries import LakeReader
 from queries.catalog import LakeFiles, needed_by
+from queries.identity import MIXED_NAMES, mixed_sentences
 from queries.ledger import LOSS_PARTS, losses_by_part
 
 from .facts import ALL_CLASSES, state_of
@@ -32,6 +34,22 @@ def losses_of(reader: LakeReader) -> pa.Table:
 def classes_of(reader: LakeReader) -> pa.Table:
     """The rows of `admission_classes`. Raises LakeError if a file of the lake is gone."""
     return _kept(reader, "classes", _code((ALL_CLASSES,)), lambda: reader.arrow(ALL_CLASSES))
+
+
+def mixed_names_of(reader: LakeReader) -> dict[str, str]:
+    """As queries.identity.mixed_names. Raises LakeError if a file of the lake is gone."""
+    return mixed_sentences(rows_about(reader, "mixed-names", MIXED_NAMES))
+
+
+def rows_about(reader: LakeReader, name: str, text: str, parameters: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+    """The rows of a SELECT over a whole lake; those of the newest parameters are kept under a name.
+
+    Raises LakeError if a file of the lake is gone.
+    """
+    asked = dict(parameters or {})
+    found = _kept(reader, name, _code((text, *map(repr, sorted(asked.items())))), lambda: reader.arrow(text, asked))
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
 
 
 def _kept(reader: LakeReader, name: str, code: str, ask: Callable[[], pa.Table]) -> pa.Table:

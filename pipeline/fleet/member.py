@@ -9,10 +9,11 @@ from pathlib import Path
 
 from ingest.errors import EvidenceError, HindcastError
 from queries import LakeReader
-from queries.identity import REMEDY, cluster_uids, mixed_names, server_minors
+from queries.identity import REMEDY, cluster_uids, server_minors
 
 from ..admission.policies.load import parse_policy_set
 from ..derived.facts import facts_of
+from ..derived.whole import mixed_names_of
 from ..manifests.files import manifests_of
 from ..readiness.judging import Judgement, Place, judge_there, wanted_of
 from ..readiness.model import PolicyReadiness
@@ -83,7 +84,7 @@ def described(reader: LakeReader, cluster: str, question: Question) -> FleetClus
         last_ts=last,
         caveats=caveats,
     )
-    if mixed := mixed_names(reader).get(cluster):
+    if mixed := mixed_names_of(reader).get(cluster):
         return _apart(found, f"{mixed}; {REMEDY}")
     if not events:
         return _apart(found, "it has no request in the window")

@@ -9,16 +9,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
 from ingest.lake import Lake
 from ingest.spooling.drain import lag_of
 from queries import LakeReader
-from queries.identity import REMEDY, mixed_names
+from queries.identity import REMEDY
 from queries.ledger import loss_caveats
 
 from ..admission.policies import PolicySet
-from ..derived.whole import losses_of
+from ..derived.whole import losses_of, mixed_names_of, rows_about
 from ..replay import ReplayPlan
 from ..runs import RunStore, RunSummary
 from ..runs.window import Window
@@ -36,7 +34,7 @@ from .gaps import with_gaps
 from .model import Fidelity, PolicyReadiness
 from .report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .rules import ReadinessRules
-from .sql import rows_of
+from .sql import statement
 
 FIRST_FAILURE_ONLY = (
     "up to Kubernetes 1.36 the API server records only the first failure of a request: recorded counts are lower bounds, "
@@ -85,7 +83,7 @@ def build_report(
     """
     replayed: dict[Key, tuple[str, ...]] = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
     connection = reader.connection
-    extent = extent_of(connection)
+    extent = extent_of(reader)
     if base is not None:
         keep_before(connection, base, rules)
     judge_units(connection, str(RunStore(lake).run(summary.run_id).verdicts), rules)
@@ -99,15 +97,15 @@ def build_report(
         keep_changes(connection, plan)
         policies, removed = with_changes(connection, policies, base, plan, rules)
     policies = with_gaps(connection, policies, plan.policies, judges.history if judges else None)
-    recorded = tuple(RecordedPolicy(**row) for row in rows_of(connection, "recorded"))
+    recorded = tuple(RecordedPolicy(**row) for row in rows_about(reader, "recorded", statement("recorded")))
     judged = Judged(policies, recorded, tuple(_sources(plan.policies)), removed)
     about = About(plan.stage, VALIDATING.readiness.words, plan.kubernetes_version, plan.window)
     return whole_report(reader, lake, about, summary, rules, judged, extent, is_change=base is not None)
 
 
-def extent_of(connection: duckdb.DuckDBPyConnection) -> Row:
+def extent_of(reader: LakeReader) -> Row:
     """What the lake holds: its events, requests, times and clusters."""
-    return rows_of(connection, "extent")[0]
+    return rows_about(reader, "extent", statement("extent"))[0]
 
 
 def whole_report(
@@ -134,7 +132,7 @@ def whole_report(
         rules=rules,
         policies=tuple(replace(entry, stage=about.stage) for entry in judged.entries),
         recorded=judged.recorded,
-        evidence=tuple(EvidenceRow(**row) for row in rows_of(reader.connection, "evidence")),
+        evidence=tuple(EvidenceRow(**row) for row in rows_about(reader, "evidence", statement("evidence"))),
         caveats=tuple(_caveats(reader, lake, about, extent, summary)),
         queries=queries(),
         sources=judged.sources,
@@ -162,7 +160,7 @@ def _place(source: str) -> tuple[str, int | None]:
 def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary: RunSummary) -> list[str]:
     """What a reader of any report on a run has to know of its evidence."""
     first = [FIRST_FAILURE_ONLY] if about.stage == VALIDATING.name else []
-    mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names(reader).values()]
+    mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names_of(reader).values()]
     caveats = [OPEN_LOOP, *first, *mixed, *loss_caveats(losses_of(reader)), *_lag_caveats(lake, about.window.until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"

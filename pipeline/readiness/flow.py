@@ -21,12 +21,12 @@ from queries.catalog import LakeFiles
 from ..authorization import OtherAuthorizers
 from ..cel.defects import DEFECT
 from ..history.in_force import CHANGE_DELAY
-from ..replay import ReplayPlan, compare_with_log, plan_replay_from_log
+from ..replay import ReplayPlan, plan_replay_from_log
 from ..request import Object
 from ..runs import Defect, RunKind, RunStore, RunSummary
 from .against import PolicyBase
 from .build import build_report
-from .counting.fidelity import recorded_agreement
+from .counting.fidelity import kept_agreement
 from .exempting.decision import decide_report
 from .exempting.manifests import Manifests
 from .exempting.trial import Note, ignored
@@ -132,11 +132,10 @@ def latent_defects(report: Report) -> list[Defect]:
 def calibrated(lake: Path, reader: LakeReader, plan: ReplayPlan, asked: Asked, walk: Walk) -> dict[str, Fidelity]:
     """How far a replay of the bound policies agrees with the record, by policy: over the plan's window, version and files.
 
-    The reader sees those files. Leaves tables in its connection. Raises ValueError where `asked` skips the comparison.
+    The reader sees those files. Raises ValueError where `asked` skips the comparison.
     """
     if asked.change_delay is None:
         raise ValueError("the comparison with the record is skipped")
     bound = plan_replay_from_log(reader, plan.window, plan.kubernetes_version, asked.change_delay, asked.other_authorizers)
     summary = walk(bound, RunKind.CALIBRATION)
-    compare_with_log(reader, RunStore(lake).run(summary.run_id).verdicts, plan.kubernetes_version)
-    return recorded_agreement(reader.connection)
+    return kept_agreement(reader, RunStore(lake).run(summary.run_id), plan.kubernetes_version)

@@ -90,7 +90,7 @@ def stage_report(
         entries = tuple(_with_remedy(entry, tried, rules) for entry in entries)
     entries = with_unknown_reasons(entries)
     judged = Judged(entries, sources=tuple(map(_source, places)), removed=removed)
-    report = whole_report(reader, lake, about, summary, rules, judged, extent_of(connection), is_change=base is not None)
+    report = whole_report(reader, lake, about, summary, rules, judged, extent_of(reader), is_change=base is not None)
     return replace(report, over_time=tuple(stage.readiness.over_time(reader, Path(verdicts), about.window, given)))
 
 

@@ -14,14 +14,14 @@ from queries import LakeReader
 from ..admission.policies.dispatch import CompiledSet, compile_set
 from ..admission.policies.due import Entry
 from ..admission.policies.model import PolicySet
-from ..authorization import OtherAuthorizers, RecordedDecisions, others_of
+from ..authorization import OtherAuthorizers
 from ..derived.facts import facts_of
 from ..derived.kept import NONE, Keeping, Unit
 from ..derived.whole import classes_of
 from ..runs.window import Window, lake_digest
+from .authorizers import other_authorizers as recorded_authorizers
 from .lanes import LaneName, reads_version
 from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass
-from .sql import statement
 
 # The lane name of requests that no policy can judge.
 _NO_LANE = LaneName("", "", "", "", "", "")
@@ -59,6 +59,7 @@ def make_plan(
     compiled = compile_set(considered, kubernetes_version)
     recorded = _classes(reader, window)
     concerned, others = _split(recorded, compiled)
+    reads_authorizer = any(policy.reads_authorizer for policy in compiled.policies)
     return ReplayPlan(
         kubernetes_version=kubernetes_version,
         window=window,
@@ -68,21 +69,11 @@ def make_plan(
         excluded=others,
         bindings=tuple(_bindings(compiled, considered, concerned)),
         requests=_requests(recorded, concerned),
-        other_authorizers=tuple(_authorizers(reader, window, compiled, other_authorizers)),
+        other_authorizers=recorded_authorizers(reader, window, other_authorizers) if reads_authorizer else (),
         part_events=part_events,
         files=reader.files,
         unreadable=considered.unreadable,
     )
-
-
-def _authorizers(
-    reader: LakeReader, window: Window, compiled: CompiledSet, given: OtherAuthorizers | None
-) -> Iterator[tuple[str, OtherAuthorizers]]:
-    """The authorizers of each cluster other than RBAC: as given, or as the log shows."""
-    if any(policy.reads_authorizer for policy in compiled.policies):
-        rows = reader.connection.execute(statement("authorizers"), {"until": window.until}).fetchall()
-        for cluster, found in others_of(RecordedDecisions(*row) for row in rows).items():
-            yield cluster, given or found
 
 
 class _Recorded(NamedTuple):

@@ -11,9 +11,9 @@ from api.context import Context
 from api.printing.output import Column, Table
 from pipeline.authorization import OtherAuthorizers
 from pipeline.replay import Window
+from pipeline.replay.authorizers import other_authorizers
 from pipeline.replay.past import load_history
 from pipeline.stages.authorization.calibration import Agreement, Decided, compare_authorization
-from pipeline.stages.authorization.stage import other_authorizers
 from queries import open_lake
 from queries.catalog import LakeFiles
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import lark
 
+from .tables import parser_of
+
 ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
 # In a class that excludes quotes the quote stands first, because lark treats a backslash before a quote as its own escape.
 LINE_STRING = rf"""[rR]"[^"\n\r]*"|[rR]'[^'\n\r]*'|"(?:{ESCAPE}|[^"\\\n\r])*"|'(?:{ESCAPE}|[^'\\\n\r])*'"""
@@ -111,13 +113,5 @@ def _keyword(token: lark.Token) -> lark.Token:
 
 def build_parser(builder: object) -> lark.Lark:
     """A parser that calls `builder.RULE(children)` for every rule it completes, tokens included, innermost first."""
-    return lark.Lark(
-        extended_grammar(),
-        parser="lalr",
-        start="expr",
-        transformer=builder,
-        lexer_callbacks={"IDENT": _keyword},
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-        propagate_positions=False,
-    )
+    settings = {"start": "expr", "keep_all_tokens": True, "maybe_placeholders": False, "propagate_positions": False}
+    return parser_of(extended_grammar(), settings, {"transformer": builder, "lexer_callbacks": {"IDENT": _keyword}})

@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
 
 import duckdb
+import msgspec
 
+from queries import LakeReader
+from queries.catalog import statements
+
+from ...replay import compare_with_log
+from ...replay.sql import statement as replay_statement
+from ...runs import StoredRun
 from ..model import Fidelity, ResourceAgreement
-from ..sql import rows_of
+from ..sql import rows_of, statement
+
+
+def kept_agreement(reader: LakeReader, run: StoredRun, kubernetes_version: tuple[int, int]) -> dict[str, Fidelity]:
+    """As `recorded_agreement`, of a run of the policies in force over what the reader shows.
+
+    The first comparison of a run is kept next to it. A run is of one state of the lake, so a later one has nothing to add.
+    """
+    name = f"agreement-{_code_digest()}.json"
+    kept = run.kept(name)
+    with suppress(msgspec.DecodeError):
+        if kept is not None:
+            return msgspec.json.decode(kept, type=dict[str, Fidelity])
+    compare_with_log(reader, run.verdicts, kubernetes_version)
+    found = recorded_agreement(reader.connection)
+    run.keep(name, msgspec.json.encode(found))
+    return found
+
+
+@cache
+def _code_digest() -> str:
+    """Of everything that decides what a comparison finds."""
+    texts = (replay_statement("compared"), statement("agreement"), *map(repr, statements()), duckdb.__version__)
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def recorded_agreement(connection: duckdb.DuckDBPyConnection) -> dict[str, Fidelity]:

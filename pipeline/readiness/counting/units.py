@@ -30,3 +30,10 @@ def find_units(connection: duckdb.DuckDBPyConnection) -> None:
             break
         connection.execute(statement("controllers_found"))
     connection.execute(statement("roots"))
+
+
+def find_units_unless_found(connection: duckdb.DuckDBPyConnection) -> None:
+    """As `find_units`, for requests that a report on this connection may have looked at already, over the same events."""
+    tables = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()}
+    if "roots" not in tables or connection.execute(statement("other_subjects")).fetchall():
+        find_units(connection)

@@ -17,7 +17,7 @@ from pathlib import Path
 from queries import LakeReader
 
 from ..counting.bounds import upper_bound
-from ..counting.units import find_units
+from ..counting.units import find_units_unless_found
 from ..sql import statement
 from .barred import Barred
 from .cover import cheapest_cover
@@ -203,7 +203,7 @@ def exposed_of_verdicts(reader: LakeReader) -> dict[str, list[Exposed]]:
 
 
 def _exposed(reader: LakeReader) -> dict[str, list[Exposed]]:
-    find_units(reader.connection)
+    find_units_unless_found(reader.connection)
     found: dict[str, list[Exposed]] = defaultdict(list)
     for row in reader.arrow(statement("exposed")).to_pylist():
         found[row["policy"]].append(Exposed.from_row(row))

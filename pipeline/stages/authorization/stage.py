@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from queries import LakeReader
 
-from ...authorization import OtherAuthorizers, RecordedDecisions, RecordedRbac, others_of
+from ...authorization import OtherAuthorizers, RecordedRbac
 from ...authorization.attributes import recorded_attributes
 from ...authorization.documents import BINDINGS, ROLES
 from ...authorization.rbac import quoted
@@ -20,10 +20,9 @@ from ...history.event import Event, Row
 from ...history.versions import Versions
 from ...history.world import LogHistory
 from ...manifests.documents import Document
+from ...replay.authorizers import other_authorizers
 from ...replay.past import load_history
-from ...replay.sql import statement as replay_statement
 from ...request import Grade
-from ...runs.window import Window
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from ..stage import Asked, Kind
 from ..verdict import Flip, Verdict
@@ -145,15 +144,6 @@ class Authorization(GroupedStage[Proposal]):
         history = load_history(reader, (), plan.window)
         judging = _Judging(_proposal(plan), history, dict(plan.other_authorizers), plan.kubernetes_version, bodies_asked(reader))
         return judging.answer
-
-
-def other_authorizers(
-    reader: LakeReader, window: Window, given: OtherAuthorizers | None
-) -> tuple[tuple[str, OtherAuthorizers], ...]:
-    """The authorizers of each cluster other than RBAC: as given, or as the log shows."""
-    rows = reader.connection.execute(replay_statement("authorizers"), {"until": window.until}).fetchall()
-    found = others_of(RecordedDecisions(*row) for row in rows)
-    return tuple((cluster, given or others) for cluster, others in sorted(found.items()))
 
 
 def _proposal(plan: GroupedPlan[Proposal]) -> Proposal:

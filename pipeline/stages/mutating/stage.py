@@ -18,8 +18,8 @@ from ...admission.policies.dispatch import CompiledSet
 from ...authorization import OtherAuthorizers
 from ...history.event import BodyKind, Event, decode_json
 from ...manifests.documents import Document
+from ...replay.authorizers import other_authorizers
 from ...request import AdmissionRequest, Known, Object, Unknown
-from ..authorization.stage import other_authorizers
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
 from ..in_force import GivenChain
 from ..shares import JudgedShare, Share, in_shares

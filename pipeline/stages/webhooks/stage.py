@@ -15,7 +15,7 @@ from queries import LakeReader
 
 from ...authorization import OtherAuthorizers
 from ...manifests.documents import Document
-from ..authorization.stage import other_authorizers
+from ...replay.authorizers import other_authorizers
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
 from ..in_force import GivenChain
 from ..shares import JudgedShare, Share, in_shares

@@ -13,7 +13,7 @@ import pytest
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from pipeline.derived.facts import ALL_CLASSES
-from pipeline.derived.whole import classes_of, losses_of
+from pipeline.derived.whole import classes_of, losses_of, rows_about
 from queries import open_lake
 from tests.recording import START, recorded
 
@@ -62,3 +62,15 @@ def test_what_is_kept_is_read(tmp_path: Path) -> None:
         reader.connection.execute("DROP VIEW admission_writes")
         assert losses_of(reader).num_rows
         assert classes_of(reader).equals(wanted)
+
+
+def test_rows_about_the_lake_follow_its_files_and_the_question(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    asked = "SELECT count(*) AS events FROM events WHERE $before IS NULL OR ts < $before"
+    for number in range(2):
+        add(lake, tmp_path, number)
+        with closing(open_lake(lake.path)) as reader:
+            for before, events in ((None, number + 1), (START, 0), (None, number + 1)):
+                assert rows_about(reader, "count", asked, {"before": before}) == [{"events": events}]
+            reader.connection.execute("DROP VIEW events CASCADE")
+            assert rows_about(reader, "count", asked, {"before": None}) == [{"events": number + 1}]

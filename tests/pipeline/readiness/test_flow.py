@@ -13,7 +13,7 @@ from pipeline.authorization import OtherAuthorizers
 from pipeline.cel.defects import DEFECT
 from pipeline.readiness.ask import readiness
 from pipeline.readiness.flow import Asked, Step, latent_defects, make_report
-from pipeline.readiness.model import Latent, LatentViolation
+from pipeline.readiness.model import Fidelity, Latent, LatentViolation
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan
 from pipeline.runs import Defect, RunKind, RunSummary
@@ -76,6 +76,28 @@ def test_a_calibration_has_the_authorizers_that_the_report_is_asked_with(tmp_pat
     assert steps == [Step.CALIBRATING, Step.REPORTING]
     assert made.report.rules.days_min == 5
     assert made.fidelity is not None
+
+
+def test_a_later_report_reads_the_first_comparison(tmp_path: Path) -> None:
+    lake = recorded_log(tmp_path)
+    reader = open_lake(lake)
+    plan = plan_replay(reader, load_policy_set([]))
+    reader.close()
+
+    def fidelity() -> dict[str, Fidelity] | None:
+        asked = Asked(change_delay=timedelta(0))
+        return make_report(lake, plan, run_replay(plan, lake), asked, lambda bound, kind: run_replay(bound, lake)).fidelity
+
+    first = fidelity()
+    assert first
+    (kept,) = (lake / "runs").glob("*/agreement-*.json")
+    content = kept.read_bytes()
+    # What is kept is read, and what is damaged is made again.
+    kept.write_bytes(content.replace(b'"unknown":2', b'"unknown":3'))
+    assert fidelity() != first
+    kept.write_bytes(content[:20])
+    assert fidelity() == first
+    assert kept.read_bytes() == content
 
 
 def test_a_report_of_a_notebook_calibrates_with_its_authorizers(tmp_path: Path) -> None:
