@@ -7,11 +7,13 @@ kept.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -84,13 +86,20 @@ _AGAIN = {
 }
 
 
+@cache
+def _engine(process: int) -> duckdb.DuckDBPyConnection:
+    """The database of this process: to open one takes longer than to look for repeats."""
+    engine = duckdb.connect(config={"threads": 1})
+    engine.execute("SET GLOBAL timezone = 'UTC'")
+    return engine
+
+
 class EventStore:
     """Takes units of raw events into the lake, each in one transaction with the marks that say it was read."""
 
     def __init__(self, writer: LakeWriter) -> None:
         self._writer = writer
-        self._connection = duckdb.connect(config={"threads": 1})
-        self._connection.execute("SET timezone = 'UTC'")
+        self._connection = _engine(os.getpid()).cursor()
 
     def store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
         """Store a unit and set `marks` in the manifest, all or nothing; a repetition after a crash stores no event twice.
@@ -166,7 +175,7 @@ class EventStore:
             self._connection.unregister(name)
 
     def close(self) -> None:
-        """Release the engine."""
+        """Release its session of the engine."""
         self._connection.close()
 
 

@@ -41,7 +41,7 @@ class ServerMinor:
 
 def mixed_names(reader: LakeReader) -> dict[str, str]:
     """The names under which the lake has events of two clusters, each with a sentence on the evidence."""
-    return mixed_sentences(reader.arrow(MIXED_NAMES).to_pylist())
+    return mixed_sentences(reader.rows(MIXED_NAMES))
 
 
 def mixed_sentences(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:

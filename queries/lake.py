@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -231,6 +231,15 @@ class LakeReader:
         """As `sql`, fetched as an Arrow table."""
         table: pa.Table = self.sql(text, parameters).to_arrow_table()
         return table
+
+    def rows(self, text: str, parameters: Parameters = ()) -> list[dict[str, Any]]:
+        """The few rows of a SELECT as dictionaries. Raises duckdb.Error when it cannot be run.
+
+        A relation would plan the query twice, which takes longer than to run it on a small lake.
+        """
+        answer = self.connection.execute(text, parameters or None)
+        names = [column[0] for column in answer.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
     def put_table(self, name: str, table: pa.Table) -> None:
         """Give the SQL of this reader a temporary table. It replaces an earlier one of that name."""

@@ -132,7 +132,7 @@ def _counted(reader: LakeReader, paths: tuple[str, ...], states: Mapping[str, tu
         rows: list[tuple[int, ...]] = split.connection.execute(statement("file_facts")).fetchall()
         numbers = {file: counts for file, *counts in rows}
         classes: dict[int, list[dict[str, Any]]] = {}
-        for row in split.arrow(ALL_CLASSES).to_pylist():
+        for row in split.rows(ALL_CLASSES):
             number, _, row["cluster"] = row["cluster"].partition("/")
             classes.setdefault(int(number), []).append(row)
     for file, path in enumerate(paths):

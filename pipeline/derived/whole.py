@@ -31,9 +31,9 @@ def losses_of(reader: LakeReader) -> pa.Table:
     return _kept(reader, "losses", _code(_LOSSES), lambda: losses_by_part(reader))
 
 
-def classes_of(reader: LakeReader) -> pa.Table:
+def classes_of(reader: LakeReader) -> list[dict[str, Any]]:
     """The rows of `admission_classes`. Raises LakeError if a file of the lake is gone."""
-    return _kept(reader, "classes", _code((ALL_CLASSES,)), lambda: reader.arrow(ALL_CLASSES))
+    return rows_about(reader, "classes", ALL_CLASSES)
 
 
 def mixed_names_of(reader: LakeReader) -> dict[str, str]:
@@ -47,8 +47,8 @@ def rows_about(reader: LakeReader, name: str, text: str, parameters: Mapping[str
     Raises LakeError if a file of the lake is gone.
     """
     asked = dict(parameters or {})
-    found = _kept(reader, name, _code((text, *map(repr, sorted(asked.items())))), lambda: reader.arrow(text, asked))
-    rows: list[dict[str, Any]] = found.to_pylist()
+    code = _code((text, *map(repr, sorted(asked.items()))))
+    rows: list[dict[str, Any]] = _kept(reader, name, code, lambda: pa.Table.from_pylist(reader.rows(text, asked))).to_pylist()
     return rows
 
 

@@ -89,9 +89,9 @@ def _classes(reader: LakeReader, window: Window) -> list[_Recorded]:
     """Every class of recorded requests."""
     if window == Window():
         counted = facts_of(reader).classes
-        rows = classes_of(reader).to_pylist() if counted is None else counted
+        rows = classes_of(reader) if counted is None else counted
     else:
-        rows = reader.arrow("FROM admission_classes($since, $until)", window.parameters).to_pylist()
+        rows = reader.rows("FROM admission_classes($since, $until)", window.parameters)
     names = [field.name for field in dataclasses.fields(RequestClass) if field.name != "reads_old_object"]
     found: list[_Recorded] = []
     for row in rows:

@@ -205,6 +205,6 @@ def exposed_of_verdicts(reader: LakeReader) -> dict[str, list[Exposed]]:
 def _exposed(reader: LakeReader) -> dict[str, list[Exposed]]:
     find_units_unless_found(reader.connection)
     found: dict[str, list[Exposed]] = defaultdict(list)
-    for row in reader.arrow(statement("exposed")).to_pylist():
+    for row in reader.rows(statement("exposed")):
         found[row["policy"]].append(Exposed.from_row(row))
     return dict(found)

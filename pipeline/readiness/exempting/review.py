@@ -186,7 +186,7 @@ def _rows(reader: LakeReader, verdicts: Path, variants: Sequence[_Variant]) -> d
     finally:
         reader.connection.unregister("variants")
     found: dict[str, list[tuple[bool, Exposed]]] = defaultdict(list)
-    for row in reader.arrow(statement("exposed")).to_pylist():
+    for row in reader.rows(statement("exposed")):
         found[row["policy"]].append((row["is_behind"], Exposed.from_row(row)))
     return found
 

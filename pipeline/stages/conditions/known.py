@@ -43,7 +43,7 @@ class KnownObjects:
         self._until = window.until
         self._states: dict[tuple[str, str, str], list[State]] = {}
         self._by_name: dict[tuple[str, str, str], dict[tuple[str, str], list[State]]] = {}
-        rows = reader.arrow(statement("namespaced")).to_pylist()
+        rows = reader.rows(statement("namespaced"))
         self._resources = {(row["cluster"], row["api_group"], row["resource"]): row for row in rows}
 
     def is_namespaced(self, cluster: str, group: str, resource: str) -> bool | None:

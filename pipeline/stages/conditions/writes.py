@@ -55,7 +55,7 @@ class Writes:
         self.window = window
         self._asked = asked
         self._history: LogHistory = load_history(reader, (), window)
-        self.classes: Sequence[RequestClass] = [RequestClass(**row) for row in reader.arrow(statement("classes")).to_pylist()]
+        self.classes: Sequence[RequestClass] = [RequestClass(**row) for row in reader.rows(statement("classes"))]
 
     def passes(self) -> Iterator[Pass]:
         """Every pass with its ruling, in the order of arrival."""

@@ -133,7 +133,7 @@ def keep_instead(
     given: PolicySet | None,
 ) -> None:
     """Make the table `webhooks_instead`: a row for each pass of `webhooks_without` whose object the webhook changed."""
-    rows = [RequestClass(**row) for row in reader.arrow(statement("without_classes")).to_pylist()]
+    rows = [RequestClass(**row) for row in reader.rows(statement("without_classes"))]
     found: list[tuple[Any, ...]] = []
     if rows:
         judge = InsteadJudge(reader, window, version, given)

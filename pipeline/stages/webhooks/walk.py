@@ -6,7 +6,7 @@ or match conditions decide, the request is read with its bodies and the history 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -116,18 +116,16 @@ class Walk:
         self.classes: list[RequestClass] = []
         self.excluded: dict[str, int] = {}
         self.records = 0  # how many requests are read with their records
-        self._choose(
-            reader.arrow(statement("planned_classes"), window.parameters) if is_plan else reader.arrow(statement("classes"))
-        )
+        self._choose(reader.rows(statement("planned_classes"), window.parameters) if is_plan else reader.rows(statement("classes")))
         self._deletions = frozenset(reader.connection.execute(statement("deletions"), {"until": window.until}).fetchall())
         self._has_mutating_policies = bool(
             reader.connection.execute(statement("mutating_policies"), {"until": window.until}).fetchall()[0][0]
         )
 
-    def _choose(self, classes: pa.Table) -> None:
+    def _choose(self, classes: Iterable[dict[str, Any]]) -> None:
         """Find the classes of requests that some webhook is for, and whether each needs the record of the request."""
         chosen: list[tuple[Any, ...]] = []
-        for row in classes.to_pylist():
+        for row in classes:
             item = RequestClass(**row)
             hooks = [hook for target in item.targets() for chain in self.chains.every for hook in chain.candidates(target)]
             if not hooks and not self._reads_all:

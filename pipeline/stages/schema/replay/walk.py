@@ -56,7 +56,7 @@ class Walk:
         versions = [f"{name}/{each.name}" for name, served in given.items() for each in served.definition.versions if each.served]
         parameters = {**window.parameters, "places": sorted(given), "served": sorted(versions)}
         reader.connection.execute(statement("asked"), parameters)
-        self.classes = [RequestClass(**row) for row in reader.arrow(statement("classes")).to_pylist()]
+        self.classes = [RequestClass(**row) for row in reader.rows(statement("classes"))]
 
     @property
     def requests(self) -> int:
