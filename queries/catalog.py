@@ -108,7 +108,7 @@ class LakeFiles:
 
     `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty if
     unknown. `lake` is the folder of the lake; empty for files without one. With a `cluster` they are the files of that cluster
-    alone.
+    alone. `event_rows` is the number of events; 0 if unknown.
     """
 
     events: tuple[str, ...] = ()
@@ -118,6 +118,7 @@ class LakeFiles:
     event_spans: tuple[tuple[int, int], ...] = ()
     lake: str = ""
     cluster: str = ""
+    event_rows: int = 0
 
     def absolute(self) -> LakeFiles:
         """The same files with absolute paths, for a process in another folder."""
@@ -126,7 +127,7 @@ class LakeFiles:
             for paths in (self.events, self.objects, self.repeats, self.quarantine)
         )
         lake = str(Path(self.lake).absolute()) if self.lake else ""
-        return LakeFiles(events, objects, repeats, quarantine, self.event_spans, lake, self.cluster)
+        return LakeFiles(events, objects, repeats, quarantine, self.event_spans, lake, self.cluster, self.event_rows)
 
     def are_there(self) -> bool:
         """Whether every Parquet file is still on disk: a file that was merged with others, or expired, is deleted after a while."""

@@ -31,6 +31,8 @@ _COLUMN_OF = {"user": "user_name"}
 # DuckDB's default memory limit here; its own default is four fifths of the machine.
 MEMORY_BYTES_MAX = 2 * 1024**3
 _CHECK_ROWS_SHOWN = 5
+# With fewer events, further threads cost DuckDB more time than they save.
+_SEVERAL_THREADS_FROM_EVENTS = 100_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -52,8 +54,8 @@ def open_lake(
 
     With the `files` of another reader it always sees the same state of the lake. With a `cluster` it sees that cluster alone.
 
-    `threads` limits DuckDB's threads; by default it takes one per core. Sorts and joins that need more than `memory_bytes_max`
-    spill to a private temporary folder. Raises LakeError when there is no lake.
+    `threads` limits DuckDB's threads; by default it takes one per core, and a single one for few events. Sorts and joins that need
+    more than `memory_bytes_max` spill to a private temporary folder. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
     return LakeReader(lambda: files or files_of(lake, cluster), threads, memory_bytes_max)
@@ -68,7 +70,7 @@ def files_of(lake: Lake, cluster: str = "") -> LakeFiles:
     events, repeats = (tuple(map(lake.located, files)) for files in (listed, lake.manifest.files("repeats", only)))
     quarantine = tuple(map(str, sorted((lake.path / "quarantine").glob("*.jsonl.zst"))))
     spans = tuple((file.min_us, file.max_us) for file in listed)
-    return LakeFiles(events, objects, repeats, quarantine, spans, str(lake.path), cluster)
+    return LakeFiles(events, objects, repeats, quarantine, spans, str(lake.path), cluster, sum(file.rows for file in listed))
 
 
 class LakeReader:
@@ -78,6 +80,7 @@ class LakeReader:
     """
 
     ledger: pa.Table | None = None
+    _chooses_threads = False
 
     def __init__(
         self,
@@ -92,6 +95,8 @@ class LakeReader:
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
         self.connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
+        self._chooses_threads = threads is None
+        self._choose_threads()
         install_new(self.connection, self._files)
 
     @property
@@ -106,7 +111,13 @@ class LakeReader:
             return False
         install_files(self.connection, files)
         self._files = files
+        self._choose_threads()
         return True
+
+    def _choose_threads(self) -> None:
+        if self._chooses_threads:
+            is_small = 0 < self._files.event_rows < _SEVERAL_THREADS_FROM_EVENTS
+            self.connection.execute("SET threads = 1" if is_small else "RESET threads")
 
     @contextmanager
     def session(self) -> Iterator[LakeReader]:

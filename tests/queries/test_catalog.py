@@ -124,6 +124,22 @@ def test_installing_twice_is_the_same_as_once() -> None:
     assert connection.sql("FROM violations").fetchall() == []
 
 
+def test_few_events_take_one_thread(tmp_path: Path) -> None:
+    path = str(tmp_path / "events.parquet")
+    pq.write_table(EVENTS.empty_table(), path)
+    state = [LakeFiles((path,))]
+    reader = LakeReader(lambda: state[0])
+
+    def threads() -> int:
+        return int(reader.rows("SELECT current_setting('threads') AS threads")[0]["threads"])
+
+    every = threads()
+    for events, wanted in ((10, 1), (10_000_000, every), (20, 1)):
+        state[0] = LakeFiles((path,), event_rows=events)
+        assert reader.refresh() is True
+        assert threads() == wanted
+
+
 def test_sessions_see_the_views_the_time_zone_and_refreshed_files(tmp_path: Path) -> None:
     one, two = _file(tmp_path / "it's one.parquet", "a"), _file(tmp_path / "two.parquet", "b")
     files = [one]
