@@ -17,6 +17,7 @@ from ingest.maintain import verify
 from pipeline.runs import RunStore
 
 from .confinement import out_of_memory
+from .exhausted import wants_memory
 
 # What DuckDB, Arrow, SQLite and the operating system raise. A mistake in our own SQL raises these types, too.
 ENGINE_ERRORS: tuple[type[Exception], ...] = (duckdb.Error, pa.ArrowException, sqlite3.Error, OSError, MemoryError)
@@ -69,8 +70,8 @@ def _damaged(folder: Path) -> LakeError | None:
     return LakeError(f"{folder / faults[0].path}: the file is damaged: {faults[0].reason}{more}", _NEXT)
 
 
-def _damaged_run(folder: Path) -> LakeError | None:
-    """The first run whose verdicts cannot be read to the end."""
+def _damaged_run(folder: Path) -> HindcastError | None:
+    """The error of the first run whose verdicts cannot be read to the end, for damage or for want of memory."""
     for run in sorted(RunStore(folder).every(), key=lambda run: run.run_id):
         file = run.verdicts
         if not file.exists():
@@ -79,7 +80,9 @@ def _damaged_run(folder: Path) -> LakeError | None:
             with pq.ParquetFile(file) as verdicts:
                 for _ in verdicts.iter_batches():
                     pass
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, MemoryError, pa.ArrowException) as error:
+            if wants_memory(error):
+                return out_of_memory(error)
             return LakeError(
                 f"{file}: the verdicts of this run are damaged: {_first_line(error)}",
                 f"remove the folder {file.parent}: the replay makes the same run again",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pipeline.admission.policies import PolicySet, parse_policy_set
 
-from .ask.run_reads import run_plan
 from .beside_runs import kept_policies
 from .pages.manifest import binding_manifest, policy_manifest
+from .stored_runs import run_plan
 
 
 def policies_of_run(lake: Path, run_id: str) -> PolicySet | None:

@@ -54,8 +54,8 @@ def open_lake(
 
     With the `files` of another reader it always sees the same state of the lake. With a `cluster` it sees that cluster alone.
 
-    `threads` limits DuckDB's threads; by default it takes one per core, and a single one for few events. Sorts and joins that need
-    more than `memory_bytes_max` spill to a private temporary folder. Raises LakeError when there is no lake.
+    `threads` limits DuckDB's threads; by default it takes one per core, and a single one if the lake has few events now. Sorts and
+    joins that need more than `memory_bytes_max` spill to a private temporary folder. Raises LakeError when there is no lake.
     """
     lake = Lake.open(path)
     return LakeReader(lambda: files or files_of(lake, cluster), threads, memory_bytes_max)
@@ -80,7 +80,7 @@ class LakeReader:
     """
 
     ledger: pa.Table | None = None
-    _chooses_threads = False
+    _takes_one_thread = False
 
     def __init__(
         self,
@@ -95,8 +95,9 @@ class LakeReader:
         weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
         config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
         self.connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
-        self._chooses_threads = threads is None
-        self._choose_threads()
+        if threads is None and 0 < self._files.event_rows < _SEVERAL_THREADS_FROM_EVENTS:
+            self.connection.execute("SET threads = 1")
+            self._takes_one_thread = True
         install_new(self.connection, self._files)
 
     @property
@@ -111,13 +112,14 @@ class LakeReader:
             return False
         install_files(self.connection, files)
         self._files = files
-        self._choose_threads()
+        if self._takes_one_thread and files.event_rows >= _SEVERAL_THREADS_FROM_EVENTS:
+            self.take_every_thread()
         return True
 
-    def _choose_threads(self) -> None:
-        if self._chooses_threads:
-            is_small = 0 < self._files.event_rows < _SEVERAL_THREADS_FROM_EVENTS
-            self.connection.execute("SET threads = 1" if is_small else "RESET threads")
+    def take_every_thread(self) -> None:
+        """Take one thread per core, also for few events: the lake will grow."""
+        self.connection.execute("RESET threads")
+        self._takes_one_thread = False
 
     @contextmanager
     def session(self) -> Iterator[LakeReader]:

@@ -47,6 +47,7 @@ class Asker:
         self._lake = lake.resolve()
         self._seconds_max = seconds_max
         self._reader = open_lake(self._lake)
+        self._reader.take_every_thread()
         _lock_down(self._reader, self._lake, memory_bytes_max)
         self._lock = threading.Lock()  # guards the reader itself; its sessions need no lock
         self._looked = time.monotonic()

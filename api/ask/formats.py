@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlencode
@@ -21,6 +18,7 @@ from fastapi.responses import Response
 from pipeline.report.spreadsheet_columns import spreadsheet_column
 
 from ..errors import NotAcceptableError
+from .json_values import json_bytes, json_document
 from .reads import Page
 
 
@@ -39,9 +37,6 @@ MEDIA_TYPES: Mapping[RowFormat, str] = {
 }
 # Columns whose texts are JSON documents. JSON answers hold the documents themselves, CSV and Arrow the texts as they were recorded.
 DOCUMENTS = frozenset({"request_object", "response_object", "extra", "user_extra", "impersonated_user"})
-# An answer wraps a document in lists and objects of its own. A document that can be parsed inside this many more can also be
-# written there.
-_MARGIN = 50
 _TAKES_ANYTHING = ("*/*", "application/*", "text/html", "application/xhtml+xml")
 
 
@@ -99,30 +94,6 @@ def json_response(value: object, status: int = 200) -> Response:
     return Response(json_bytes(value), status, media_type=MEDIA_TYPES[RowFormat.JSON])
 
 
-def json_bytes(value: object) -> bytes:
-    """JSON in UTF-8. Characters that UTF-8 cannot hold are replaced: a recorded text may be cut within a character."""
-    return json.dumps(value, default=_plain, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-
-
-def json_document(text: str | None) -> Any:
-    """A recorded JSON text as JSON values; the text itself where it is not JSON or nests too deeply."""
-    if text is None:
-        return None
-    try:
-        found = json.loads("[" * _MARGIN + text + "]" * _MARGIN, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return text
-    for _ in range(_MARGIN):
-        if len(found) != 1:
-            return text
-        found = found[0]
-    return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _plain_rows(table: pa.Table) -> list[dict[str, Any]]:
     columns = {field.name: _column(field.type, table[field.name]) for field in table.schema}
     for name in DOCUMENTS & columns.keys():
@@ -137,22 +108,6 @@ def _column(kind: pa.DataType, column: Iterable[Any]) -> list[Any]:
     if pa.types.is_floating(kind):
         return [value if value is None or math.isfinite(value) else None for value in values]
     return values
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, (set, frozenset)):
-        return sorted(value)
-    return str(value)
 
 
 def _csv(table: pa.Table) -> bytes:

@@ -11,7 +11,8 @@ from pipeline.history.reconstruct import NotReplayed
 from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest, Evidence, Known, Object
 
-from .formats import DOCUMENTS, json_document
+from .formats import DOCUMENTS
+from .json_values import json_document
 from .listing import Source
 from .reads import RequestDetail, request_details
 

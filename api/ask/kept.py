@@ -17,6 +17,7 @@ from pipeline.readiness.report import Report
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
 
+from .. import stored_runs
 from . import run_reads
 from .listing import Source, table_of
 from .questions import TABLES
@@ -85,7 +86,7 @@ _kept = Kept()
 
 def report_of(source: Source, run_id: str) -> Report:
     """The readiness report of a finished replay under the default rules. Raises NotFoundError, EvidenceError."""
-    run_reads.run(source.lake, run_id)
+    stored_runs.run(source.lake, run_id)
     return _kept.get(source, ("report", run_id), _REPORT_SECONDS, lambda: run_reads.readiness(source, run_id))
 
 
@@ -118,4 +119,4 @@ def history_of(source: Source) -> LogHistory:
 
 def plan_of(source: Source, run_id: str) -> dict[str, Any]:
     """The plan of a replay; the plan of a large lake has megabytes. Raises NotFoundError."""
-    return _kept.get(source, ("plan", run_id), float("inf"), lambda: run_reads.run_plan(source.lake, run_id))
+    return _kept.get(source, ("plan", run_id), float("inf"), lambda: stored_runs.run_plan(source.lake, run_id))

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from ..commands.parts.options import parse_time
+from ..asked_values import parse_time
 from .cursors import Key
 
 LIMIT_MAX = 1_000

@@ -20,10 +20,11 @@ from pipeline.history.in_force import InForce, PolicyTimeline
 from pipeline.request import Known
 from queries import DIMENSIONS, rollup_columns
 
+from ..stored_runs import Run, run, run_plan, runs
 from .kept import history_of
 from .listing import Listing, Page, Parameters, Source, conditions, counted_page, holding, keyset_page, rows_of
 from .questions import LARGE_LIMIT_MAX, VIEWS, Filters, Paging, RollupFilters, TimeFilters, TimePaging
-from .run_reads import Run, readiness, run, run_plan, runs, verdicts_page
+from .run_reads import readiness, verdicts_page
 
 __all__ = [
     "Page",

@@ -16,7 +16,7 @@ from queries import open_lake
 
 from ..beside_runs import keep_costs, kept_costs
 from ..run_policies import policies_of_run
-from .run_reads import stored_plan
+from ..stored_runs import stored_plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pipeline.fleet.store import FleetStore
 from pipeline.runs import RunStore
 
 from ..errors import InUseError
-from .run_reads import Run, run, runs
+from ..stored_runs import Run, run, runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from pipeline.authorization import OtherAuthorizers
@@ -69,8 +70,8 @@ def command(
     Also compare every recorded decision of the authorizers with the roles and bindings of that time.
     """
     own: Context = context.obj
-    window = Window(*options.parse_window(since, until))
-    version = options.parse_version(kubernetes_version)
+    window = Window(*asked_values.parse_window(since, until))
+    version = asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     found = calibrate(own, window, version, workers, other_authorizers=other_authorizers)
     shown = None if output in (Format.JSON, Format.YAML) else _DISAGREEMENTS_SHOWN

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.given import given_of
 from api.printing.output import Column, Format, Table, render
@@ -87,7 +88,7 @@ def command(
 ) -> int:
     """Find the fewest and narrowest exemptions that leave no denial, try them in a replay, and print them."""
     own: Context = context.obj
-    window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     day = parse_expiry(expires, datetime.now(UTC).date())
     stages = given_of(read_texts(policies)) if policies and STDIN not in policies else None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
@@ -57,7 +58,7 @@ def command(
 
 
 def _day(option: str, text: str | None) -> date | None:
-    moment = options.parse_time(option, text, datetime.now(UTC))
+    moment = asked_values.parse_time(option, text, datetime.now(UTC))
     return None if moment is None else moment.date()
 
 

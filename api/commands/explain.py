@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from api import asked_values
 from api.context import Context
 from api.given import given_of
 from api.printing.explained import as_data, as_text
@@ -72,7 +73,7 @@ def command(
     of a recorded list or watch.
     """
     own: Context = context.obj
-    version = options.parse_version(kubernetes_version)
+    version = asked_values.parse_version(kubernetes_version)
     texts = read_texts(policies) if policies else []
     chains = _chains(texts)
     if chains:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.beside_runs import keep_cluster, keep_manifests, keep_policies, keep_report
 from api.context import Context
 from api.given import given_of, of_stage
@@ -93,8 +94,8 @@ def command(
         own.say(given.left)
     question = Question(
         texts,
-        Window(*options.parse_window(since, until)),
-        options.parse_version(kubernetes_version) if kubernetes_version else None,
+        Window(*asked_values.parse_window(since, until)),
+        asked_values.parse_version(kubernetes_version) if kubernetes_version else None,
         ReadinessRules.load(rules) if rules else ReadinessRules(),
         other_authorizers,
         calibration,

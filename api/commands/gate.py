@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from api import asked_values
 from api.context import Context
 from api.printing import reports
 from api.printing.output import Column, Table
@@ -104,14 +105,14 @@ def command(
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     if max_denied_units is not None:
         chosen = replace(chosen, denied_units_max=max_denied_units)
-    moments = options.parse_window(since, until)
+    moments = asked_values.parse_window(since, until)
     question = GateQuestion(
         policies=tuple(read_texts(policies)),
         against=tuple(read_texts(against)) if against else (),
         renamed=tuple(renamed or ()),
         since=moments[0],
         until=moments[1],
-        kubernetes_version=options.parse_version(kubernetes_version),
+        kubernetes_version=asked_values.parse_version(kubernetes_version),
         rules=asdict(chosen),
         review_by=parse_expiry(expires, datetime.now(UTC).date()) if allow_exemptions else None,
         calibrate=calibration,

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.checks.snapshot_time import described, kinds_by_name, time_taken
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
@@ -190,7 +191,7 @@ def _snapshot(lake: Lake, paths: list[Path], cluster: str, at: str | None, redac
     with closing(open_lake(lake.path)) as reader:
         kind_of = kinds_by_name(reader)
         content = snapshot_content(lake, paths, cluster, now, kind_of)
-        taken = time_taken(reader, cluster, content, options.parse_time("--at", at, now), _newest(paths))
+        taken = time_taken(reader, cluster, content, asked_values.parse_time("--at", at, now), _newest(paths))
     summary = ingest_snapshot(lake, paths, cluster, taken.moment, redactor, kind_of)
     return snapshot_table(summary, cluster, taken.moment, described(cluster, content, taken))
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.checks.coverage import coverage_of
 from api.checks.withheld import StateKnown, Withheld, state_known, withheld
 from api.context import Context
@@ -96,7 +97,7 @@ def command(
     own: Context = context.obj
     coverage = coverage_of(read_policies(filename)) if filename else None
     if check:
-        given = _read_given(audit_policy, options.parse_version(kubernetes_version))
+        given = _read_given(audit_policy, asked_values.parse_version(kubernetes_version))
         return _check(own, coverage, given, output, limit)
     if audit_policy is not None:
         raise InputError("--audit-policy is for --check", "add --check; without it a policy is written to --out")

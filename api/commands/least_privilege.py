@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import EvidenceError, InputError
@@ -62,8 +63,8 @@ def command(
 ) -> int:
     """Print the smallest roles and bindings for what a user did, as YAML; `-o table` lists the rights with their use."""
     own: Context = context.obj
-    window = Window(*options.parse_window(since, until))
-    version = options.parse_version(kubernetes_version)
+    window = Window(*asked_values.parse_window(since, until))
+    version = asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     reader = open_lake(own.lake)
     try:

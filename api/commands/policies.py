@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
+from api import asked_values
 from api.context import Context
 from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet, parse_policy_set, refused_expressions
@@ -17,7 +18,6 @@ from pipeline.replay import policies_as_of
 from queries import LakeReader, open_lake
 
 from ..posted import check_posted
-from .parts import options
 
 STDIN = Path("-")
 _STDIN_NAME = "standard input"
@@ -81,7 +81,7 @@ def moment_of(reader: LakeReader, moment: str, cluster: str | None) -> tuple[str
     clusters = [name for (name,) in reader.sql("SELECT DISTINCT cluster FROM events ORDER BY cluster").fetchall()]
     if cluster is None and len(clusters) != 1:
         raise InputError(f"the lake has the clusters {', '.join(clusters) or 'none'}", "say with --cluster which one is meant")
-    return cluster or clusters[0], options.parse_time("the time of the log's policies", moment, now) or now
+    return cluster or clusters[0], asked_values.parse_time("the time of the log's policies", moment, now) or now
 
 
 def read_policies(paths: list[Path] | None) -> PolicySet:

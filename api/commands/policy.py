@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
@@ -55,7 +56,7 @@ def command(
     """Print the CEL cost of each expression over recorded requests, or the type-check warnings of a cluster."""
     own: Context = context.obj
     policies = [*(files or ()), *(policies or ())]
-    window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     if question is Question.CHECK:
         return check(own, policies, openapi or (), version, output, limit)
     if openapi:

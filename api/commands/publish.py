@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from api.published import need_extra
@@ -33,7 +34,7 @@ def command(
 
     place = Target.parse(target)
     now = datetime.now(UTC)
-    before = options.parse_time("--keep", keep, now) or now
+    before = asked_values.parse_time("--keep", keep, now) or now
     with closing(Lake.open(own.lake)) as lake, own.progress(f"publishing to {place.url}") as step:
         done = publish(lake, place, now.timestamp(), before.timestamp(), step)
     render([_table(done, place.url)], output)

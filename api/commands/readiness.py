@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.beside_runs import keep_cluster, keep_report
 from api.context import Context
 from api.given import Texts, given_of
@@ -78,7 +79,7 @@ def command(
     """Replay policies, and print whether each of them may deny, with the figures."""
     own: Context = context.obj
     if check_exemptions:
-        version, window = options.parse_version(kubernetes_version), Window(*options.parse_window(since, until))
+        version, window = asked_values.parse_version(kubernetes_version), Window(*asked_values.parse_window(since, until))
         manifests = manifests_of(chosen_policies(own, policies, None, None, version), policies)
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
     reports.check_outputs(report_file, export)
@@ -86,15 +87,17 @@ def command(
     given = given_of(read_texts(policies))
     if given.left:
         own.say(given.left)
-    window, files = Window(*options.parse_window(since, until)), cluster_files(own, cluster)
+    window, files = Window(*asked_values.parse_window(since, until)), cluster_files(own, cluster)
     found: list[Report] = []
     if given.judges_policies:
         day = parse_expiry(expires, datetime.now(UTC).date()) if with_exemptions else None
-        asked = Question(given.texts, window, options.parse_version(kubernetes_version), workers, day, other_authorizers, files)
+        asked = Question(
+            given.texts, window, asked_values.parse_version(kubernetes_version), workers, day, other_authorizers, files
+        )
         found.append(make_report(own, asked, chosen, CHANGE_DELAY if calibration else None, export))
     if given.stages:
         check_window(own, window)
-        wanted = StageAsked(window, options.parse_version(kubernetes_version), other_authorizers, only_given)
+        wanted = StageAsked(window, asked_values.parse_version(kubernetes_version), other_authorizers, only_given)
         looked = Wanted(chosen, calibration, with_exemptions, parse_expiry(expires, datetime.now(UTC).date()))
         made = stage_readiness.make_reports(own, given, wanted, looked, replay.workers_or_default(workers), export, files)
         found += [each.report for each in made]

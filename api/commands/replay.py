@@ -14,6 +14,7 @@ import click
 import typer
 import yaml
 
+from api import asked_values
 from api.beside_runs import keep_policies
 from api.context import Context
 from api.given import Texts, given_of
@@ -104,7 +105,7 @@ def command(
     own: Context = context.obj
     if export is not None:
         check_file("--export", export)
-    window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
     texts = _texts(own, policies, from_log, stage_of_log, cluster)
@@ -221,8 +222,8 @@ def make_plan(
     workers: int | None,
 ) -> ReplayPlan:
     """The plan of the policies of `-f` over the window; see plan_of. Raises InputError without policies."""
-    version = options.parse_version(kubernetes_version)
-    window = Window(*options.parse_window(since, until))
+    version = asked_values.parse_version(kubernetes_version)
+    window = Window(*asked_values.parse_window(since, until))
     return plan_of(own, chosen_policies(own, policies, None, None, version), window, version, other_authorizers, workers)
 
 

@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from api.ask.run_reads import Run, run, runs
+from api import asked_values
 from api.ask.run_removal import Removed, in_use_error, older_than, remove_runs
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
+from api.stored_runs import Run, run, runs
 from ingest.errors import InputError
 
 from .parts import options
@@ -57,7 +58,7 @@ def command(
         found = [run(own.lake, run_id) for run_id in run_ids or ()]
         render([runs_table(found), bindings_table(found)], output, limit=limit)
         return 0
-    moment = options.parse_time("--older-than", older, datetime.now(UTC))
+    moment = asked_values.parse_time("--older-than", older, datetime.now(UTC))
     chosen = [*(run_ids or ()), *(older_than(own.lake, moment) if moment is not None else ())]
     removed, kept = remove_runs(own.lake, chosen)
     render([removed_table(removed)], output, limit=limit)

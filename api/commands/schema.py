@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
@@ -71,7 +72,7 @@ def command(
     check and objects exit with 2 if an API server would refuse one.
     """
     own: Context = context.obj
-    window, version = Window(*options.parse_window(since, until)), options.parse_version(kubernetes_version)
+    window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     if question is Question.FIELDS:
         return fields(own, kind_of(names or []), filename or [], window, output, limit)
     files = [*map(Path, names or ()), *(filename or ())]

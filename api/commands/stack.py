@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 import yaml
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
@@ -82,7 +83,7 @@ def command(
     if output is Format.YAML:
         sys.stdout.write(to_yaml(objects, is_compact=True))
         return 0
-    window = Window(*options.parse_window(since, until))
+    window = Window(*asked_values.parse_window(since, until))
     check_window(own, window)
     with closing(open_lake(own.lake)) as reader:
         questions = list(asked_questions(reader, window.since, window.until, user=stack.user))

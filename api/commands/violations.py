@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from queries import DIMENSIONS, LakeReader, open_lake
@@ -41,7 +42,7 @@ def command(
 ) -> None:
     """Print the validation failures, denials and audit annotations of policies that the audit log recorded."""
     own: Context = context.obj
-    window = options.parse_window(since, until)
+    window = asked_values.parse_window(since, until)
     reader = open_lake(own.lake)
     dimensions = list(by or ["policy", "binding"])
     if namespace is not None and "namespace" not in dimensions:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import duckdb
 import typer
 
+from api import asked_values
 from api.checks.watch_metrics import HOST, WatchMetrics
 from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
@@ -84,7 +85,7 @@ def command(
     that were not written, need the whole lake: only `hindcast readiness` has them.
     """
     own: Context = context.obj
-    version = options.parse_version(kubernetes_version)
+    version = asked_values.parse_version(kubernetes_version)
     if metrics_file is not None:
         check_file("--metrics-file", metrics_file)
     if cursor is not None:

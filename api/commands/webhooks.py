@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from api import asked_values
 from api.context import Context
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
@@ -93,13 +94,13 @@ def command(
     says which calls, denials and changes would be gone without a webhook, and what follows from that.
     """
     own: Context = context.obj
-    window = Window(*options.parse_window(since, until))
+    window = Window(*asked_values.parse_window(since, until))
     check_window(own, window)
     if bool(name) is not (question in _ABOUT_ONE):
         raise InputError("hindcast webhooks migrate or without takes the name of a webhook, and no other question does")
     if page is not None:
         check_file("--page", page)
-    asked = Asked(window, options.parse_version(kubernetes_version))
+    asked = Asked(window, asked_values.parse_version(kubernetes_version))
     if question is Question.DID:
         tables = _did(own, window)
     elif question is Question.WITHOUT:
@@ -201,7 +202,7 @@ def _outage_of(text: str | None, found: Loads) -> tuple[datetime, datetime]:
     first, separator, last = text.partition("..")
     if not separator:
         raise InputError(f"--down: {text!r} is not FROM..TO", _TWO_TIMES)
-    since, until = options.parse_time("--down", first, now), options.parse_time("--down", last, now)
+    since, until = asked_values.parse_time("--down", first, now), asked_values.parse_time("--down", last, now)
     if since is None or until is None or since >= until:
         raise InputError(f"--down: {first!r} is not before {last!r}", _TWO_TIMES)
     return since, until

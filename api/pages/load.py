@@ -12,8 +12,8 @@ from pipeline.stages.webhooks.outage import Down, Hit, whole_outage
 from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
 
 from ..ask.reads import Source
-from ..ask.run_reads import Run
 from ..beside_runs import kept_rules
+from ..stored_runs import Run
 from .over_time import Chart, chart_of
 from .tables import Asked, Column, table
 

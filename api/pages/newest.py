@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.runs import RunKind
 
-from ..ask.run_reads import Run
+from ..stored_runs import Run
 
 _SHOWN = (RunKind.REPLAY, RunKind.BASE)
 

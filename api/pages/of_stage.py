@@ -12,9 +12,9 @@ from pipeline.stages.registry import WEBHOOKS, stage_of
 from pipeline.stages.schema.replay.rows import NAME as SCHEMA
 from pipeline.stages.verdict import Flip
 
-from ..ask import run_reads
+from .. import stored_runs
 from ..ask.reads import Source
-from ..ask.run_reads import Run
+from ..stored_runs import Run
 from .load import load_of_run, outage_of_run
 from .of_chain import chain_tables
 from .of_schema import schema_tables
@@ -64,7 +64,7 @@ def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selecti
     counts = count_flips(found)
     totals = [(words, counts[flip]) for flip, words in WORDS.items() if counts[flip]]
     changed = [row for row in found if row.flip not in _UNCHANGED]
-    manifests = run_reads.run_plan(source.lake, run_id).get("manifests", [])
+    manifests = stored_runs.run_plan(source.lake, run_id).get("manifests", [])
     has_load = run.stage == WEBHOOKS.name
     calls, load = load_of_run(source, run, asked) if has_load else (None, {})
     outage, outages = outage_of_run(source, run, asked) if has_load else (None, {})

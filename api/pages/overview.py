@@ -16,15 +16,16 @@ from pipeline.readiness.model import DayCount, PolicyReadiness, urgency
 from pipeline.runs import BindingSummary
 from queries.rows import Loss
 
-from ..ask import reads, run_reads
+from .. import stored_runs
+from ..ask import reads
 from ..ask.asking import Asker
 from ..ask.kept import about_lake, has_report, is_behind, plan_of, report_of, view_of
 from ..ask.reads import Source
-from ..ask.run_reads import Run
 from ..ask.waiting import in_time
 from ..checks.checkup import Finding, ledger_findings
 from ..errors import NotFoundError
 from ..sink.behind import lag_of_lake
+from ..stored_runs import Run
 from .charts import Timeline, timeline
 from .html import KEPT_EVERYWHERE, address, counted, duration
 from .newest import Chosen, newest, unspoken
@@ -105,7 +106,7 @@ async def overview(asker: Asker, now: datetime, selection: Selection, asked: Ask
     """Everything that the first page shows. Parts that would take too long are left out and named, so that the page itself
     always comes."""
     found = await asker.ask(extent)
-    runs = await asyncio.to_thread(run_reads.runs, asker.lake)
+    runs = await asyncio.to_thread(stored_runs.runs, asker.lake)
     (decided, awaited), ledger, log = await asyncio.gather(
         entries(asker, runs, found.last_ts, selection),
         in_time(asker, "ledger", partial(findings, now=now)),
@@ -138,7 +139,7 @@ def runs_table(asked: Asked, runs: Sequence[Run], at_most: int = ROWS_MAX) -> Ta
 
 def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection) -> dict[str, Any]:
     """Everything that the page of one replay shows. Raises NotFoundError for one that does not exist or is not finished."""
-    run = run_reads.run(source.lake, run_id)
+    run = stored_runs.run(source.lake, run_id)
     if not run.finished or run.summary is None:
         raise NotFoundError(f"replay {run_id} is not finished", "it goes on when the same policies are tried again")
     report, plan = report_of(source, run_id), plan_of(source, run_id)

@@ -12,12 +12,12 @@ from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.runs import RunStore
 
-from ..ask import run_reads
+from .. import stored_runs
 from ..ask.kept import plan_of, report_of
 from ..ask.reads import Source
-from ..ask.run_reads import Run
 from ..beside_runs import kept_manifests
 from ..errors import NotFoundError
+from ..stored_runs import Run
 from .charts import Timeline, timeline
 from .html import address, counted
 from .manifest import SourceLine, binding_manifest, policy_manifest, source_lines
@@ -88,7 +88,7 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
 
     The selection has figures of its own; everything else covers the whole replay.
     """
-    run, report = run_reads.run(source.lake, run_id), report_of(source, run_id)
+    run, report = stored_runs.run(source.lake, run_id), report_of(source, run_id)
     entry = next((item for item in report.policies if (item.policy, item.binding) == (policy, binding)), None)
     if entry is None:
         name = f"{policy!r} with binding {binding!r}" if binding else repr(policy)

@@ -14,12 +14,13 @@ from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest
 from pipeline.stages.registry import WEBHOOKS, stage_of
 
+from .. import stored_runs
 from ..ask import reads, run_reads
 from ..ask.kept import plan_of
 from ..ask.questions import TimePaging, VerdictFilters
 from ..ask.reads import RequestDetail, Source
-from ..ask.run_reads import Run
 from ..errors import NotFoundError
+from ..stored_runs import Run
 from ..work.explained_stages import ExplainedStage
 from ..work.explanations import Question
 from .change import Change, change_of, decoded
@@ -215,7 +216,7 @@ def _view(
     first = policy or next((row["policy"] for row in own if row["effect"] == "deny"), own[0]["policy"] if own else "")
     text = manifests(plan, first, None)[0] if plan is not None else ()
     chains = chain_answers(own)
-    run = run_reads.run(source.lake, run_id) if run_id is not None else None
+    run = stored_runs.run(source.lake, run_id) if run_id is not None else None
     return RequestView(
         detail=detail,
         recalled=recalled,

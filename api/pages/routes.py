@@ -14,6 +14,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ingest.errors import HindcastError
 
+from .. import stored_runs
 from ..ask import fleet_reads, run_reads
 from ..ask.asking import Asker
 from ..ask.kept import report_of
@@ -76,7 +77,7 @@ async def show_overview(request: Request, asker: Asking, selection: Selected, as
 @router.get("/runs")
 async def show_runs(request: Request, asker: Asking, asked: Asks, policy: Text = "") -> Response:
     """Show every replay of the lake, or those that tried a policy, with their kind and window."""
-    found = await asyncio.to_thread(run_reads.runs, asker.lake)
+    found = await asyncio.to_thread(stored_runs.runs, asker.lake)
     kept = [run for run in found if not policy or policy in run.policies]
     runs = overview.runs_table(asked, kept)
     if asked.form:
@@ -89,7 +90,7 @@ async def show_run(request: Request, asker: Asking, asked: Asks, selection: Sele
     """Show one replay: the verdicts on its policies, and the requests that it left out."""
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
-    is_of_policies = of_stage.is_of_policies(run_reads.run(asker.lake, run_id))
+    is_of_policies = of_stage.is_of_policies(stored_runs.run(asker.lake, run_id))
     found = await asker.ask(overview.run_overview if is_of_policies else of_stage.stage_overview, run_id, asked, selection)
     if asked.form:
         return file_of(found["tables"], asked)
@@ -131,7 +132,7 @@ async def show_policy(
 @router.post("/runs/{run_id}/costs")
 async def count_costs(request: Request, asker: Asking, working: Working, run_id: str, policy: Text, binding: Text = "") -> Response:
     """Start to count the costs of a replay's policies, unless a job is already counting them."""
-    await asyncio.to_thread(run_reads.run, asker.lake, run_id)
+    await asyncio.to_thread(stored_runs.run, asker.lake, run_id)
     job = working.counting(run_id)
     if job is None or job.is_over:
         reader = request.scope.get("state", {}).get("reader")
@@ -141,7 +142,7 @@ async def count_costs(request: Request, asker: Asking, working: Working, run_id:
 
 async def _is_reported(asker: Asker, run_id: str) -> bool:
     """Whether the report of a finished replay is kept, or was made in time; the report of a large replay takes minutes."""
-    if not run_reads.run(asker.lake, run_id).finished:
+    if not stored_runs.run(asker.lake, run_id).finished:
         return True  # the page then shows the error
     return await in_time(asker, run_id, partial(report_of, run_id=run_id)) is not None
 
@@ -160,7 +161,7 @@ async def show_requests(
 ) -> Response:
     """List the requests behind a figure, filtered."""
     wanted = Wanted(selection, binding, outcome, user)
-    run = run_reads.run(asker.lake, run_id)
+    run = stored_runs.run(asker.lake, run_id)
     found = await asker.ask(verdict_list, run_id, wanted, asked, after)
     if asked.form:
         return file_of({found.table.name: found.table}, asked)

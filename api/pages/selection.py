@@ -10,7 +10,7 @@ from fastapi import Query
 
 from ingest.errors import InputError
 
-from ..commands.parts.options import parse_time
+from ..asked_values import parse_time
 
 # The spans that the forms offer at one click, in the form of `since`.
 SPANS = (("1d", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))

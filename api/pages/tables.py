@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from ingest.errors import InputError
 from pipeline.report.cells import spreadsheet_text
 
-from ..ask.formats import json_bytes
+from ..ask.json_values import json_bytes
 from .html import SECURITY_HEADERS, address
 
 # A table has at most this many rows; the API has pages of more.

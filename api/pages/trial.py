@@ -16,11 +16,11 @@ from fastapi import Request
 from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies.verdict import STAGE
 
-from ..ask import run_reads
+from .. import stored_runs
 from ..ask.kept import plan_of
 from ..ask.reads import Source
+from ..asked_values import parse_time, parse_version
 from ..beside_runs import kept_manifests
-from ..commands.parts.options import parse_time, parse_version
 from ..errors import NotFoundError, TooLargeError
 from ..posted import BYTES_MAX
 from ..work.jobs import Job, Order, State
@@ -83,7 +83,7 @@ def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> Tr
 
     Raises NotFoundError if the replay did not try it, and EvidenceError if it used the policies in force at the time.
     """
-    run, plan = run_reads.run(source.lake, run_id), plan_of(source, run_id)
+    run, plan = stored_runs.run(source.lake, run_id), plan_of(source, run_id)
     since = form.since or (run.since.isoformat() if run.since else "")
     until = form.until or (run.until.isoformat() if run.until else "")
     form = replace(form, since=since, until=until, kubernetes_version=run.kubernetes_version)
@@ -104,7 +104,7 @@ def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> Tr
     return replace(form, policies=manifests_text([policy_manifest(found), *bindings, *params]))
 
 
-def _form_of_stage(source: Source, run: run_reads.Run, plan: Mapping[str, Any], form: TrialForm) -> TrialForm:
+def _form_of_stage(source: Source, run: stored_runs.Run, plan: Mapping[str, Any], form: TrialForm) -> TrialForm:
     """A form with the manifests of a run of another stage, as they were given."""
     text = kept_manifests(source.lake, run.run_id)
     if text is None:

@@ -14,7 +14,7 @@ from pipeline.readiness.explaining.explanation import Explanation
 
 from ..ask.formats import MEDIA_TYPES, RowFormat
 from ..ask.questions import Names
-from ..commands.parts.options import parse_version
+from ..asked_values import parse_version
 from ..state import Explaining
 from ..work.explained_stages import ExplainedStage
 from ..work.explanations import Question

@@ -13,11 +13,12 @@ from fastapi.responses import Response, StreamingResponse
 from ingest.errors import InputError
 from pipeline.authorization import OtherAuthorizers
 
-from ..ask.formats import json_bytes, json_response
+from ..ask.formats import json_response
+from ..ask.json_values import json_bytes
 from ..ask.questions import Moment, Names
 from ..ask.run_reads import rules_of
+from ..asked_values import parse_time, parse_version
 from ..beside_runs import kept_gate
-from ..commands.parts.options import parse_time, parse_version
 from ..error_answers import error_response
 from ..errors import STATUS_BY_CODE, NotFoundError, TooLargeError, WrongTypeError
 from ..posted import BYTES_MAX

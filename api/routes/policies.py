@@ -15,7 +15,7 @@ from queries.rows import KnownPolicy
 from ..ask import reads
 from ..ask.formats import json_response, page_response
 from ..ask.questions import ClusterFilters, Moment, Paging, Text
-from ..commands.parts.options import parse_time
+from ..asked_values import parse_time
 from ..state import Asking
 from .answers import PREFIX, Form, known_parameters, whole_view
 from .described import rows_described

@@ -26,9 +26,8 @@ from pipeline.replay.lifetime import end_with_parent, end_with_pipe
 from queries import open_lake
 
 from .. import priorities
-from ..ask.formats import json_bytes
-from ..ask.run_reads import run, run_plan, stored_plan
-from ..commands.parts.options import parse_version
+from ..ask.json_values import json_bytes
+from ..asked_values import parse_version
 from ..commands.policies import posted_policies
 from ..confinement import confine
 from ..errors import TooCostlyError, classify
@@ -37,6 +36,7 @@ from ..given import given_of
 from ..posted import check_posted
 from ..printing.explained import as_data
 from ..run_policies import policies_of_run
+from ..stored_runs import run, run_plan, stored_plan
 from .explained_stages import ByStage, ExplainedStage
 from .explaining import Wanted
 

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.ask.formats import json_document
+from api.ask.json_values import json_document
 from api.settings import Settings
 from ingest.lake import Lake
 from queries import LakeReader, open_lake

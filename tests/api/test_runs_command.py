@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from api.ask.run_reads import Run, runs
 from api.cli import run as hindcast
 from api.pages.newest import newest, unspoken
 from api.settings import Settings
+from api.stored_runs import Run, runs
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunKind, RunStore
 from tests.querying import QueryClient

@@ -128,16 +128,17 @@ def test_few_events_take_one_thread(tmp_path: Path) -> None:
     path = str(tmp_path / "events.parquet")
     pq.write_table(EVENTS.empty_table(), path)
     state = [LakeFiles((path,))]
-    reader = LakeReader(lambda: state[0])
 
-    def threads() -> int:
+    def threads(reader: LakeReader) -> int:
         return int(reader.rows("SELECT current_setting('threads') AS threads")[0]["threads"])
 
-    every = threads()
-    for events, wanted in ((10, 1), (10_000_000, every), (20, 1)):
-        state[0] = LakeFiles((path,), event_rows=events)
-        assert reader.refresh() is True
-        assert threads() == wanted
+    every = threads(LakeReader(lambda: state[0]))
+    state[0] = LakeFiles((path,), event_rows=10)
+    reader = LakeReader(lambda: state[0])
+    assert (threads(reader), threads(LakeReader(lambda: state[0], threads=3))) == (1, 3)
+    state[0] = LakeFiles((path,), event_rows=10_000_000)
+    assert reader.refresh() is True
+    assert threads(reader) == every
 
 
 def test_sessions_see_the_views_the_time_zone_and_refreshed_files(tmp_path: Path) -> None:
