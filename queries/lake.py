@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -19,8 +16,8 @@ from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 
 from .catalog import LakeFiles, install_files, narrow_events, narrow_files, statements
+from .databases import give_back, take
 from .rows import CheckResult
-from .templates import install_new
 
 Row = TypeVar("Row")
 Parameters = Sequence[object] | Mapping[str, object]
@@ -81,6 +78,8 @@ class LakeReader:
 
     ledger: pa.Table | None = None
     _takes_one_thread = False
+    _shares = False
+    _is_closed = False
 
     def __init__(
         self,
@@ -90,15 +89,10 @@ class LakeReader:
     ) -> None:
         self._list_files = list_files
         self._files = list_files()
-        # Only the owner may read this folder, because bodies may be in it. DuckDB itself would use the working directory.
-        spill = tempfile.mkdtemp(prefix="hindcast-")
-        weakref.finalize(self, shutil.rmtree, spill, ignore_errors=True)
-        config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
-        self.connection = duckdb.connect(config=config | ({} if threads is None else {"threads": threads}))
-        if threads is None and 0 < self._files.event_rows < _SEVERAL_THREADS_FROM_EVENTS:
-            self.connection.execute("SET threads = 1")
-            self._takes_one_thread = True
-        install_new(self.connection, self._files)
+        self._takes_one_thread = threads is None and 0 < self._files.event_rows < _SEVERAL_THREADS_FROM_EVENTS
+        self._database = take((1 if self._takes_one_thread else threads, memory_bytes_max))
+        self.connection = self._database.begin()
+        install_files(self.connection, self._files)
 
     @property
     def files(self) -> LakeFiles:
@@ -124,24 +118,27 @@ class LakeReader:
     @contextmanager
     def session(self) -> Iterator[LakeReader]:
         """A reader for another thread: it shares the database, and has a cursor of its own."""
-        other = object.__new__(LakeReader)
-        other._list_files, other._files = self._list_files, self._files
-        other.connection = self.connection.cursor()
+        other = self._sharing(self._list_files, self._files)
         try:
             yield other
         finally:
-            other.connection.close()
+            other.close()
 
     def narrowed(self, files: LakeFiles) -> LakeReader:
         """A reader of these files of the lake, such as those of one cluster; it shares the database, and has a cursor of its own.
 
         Close it after use. To open another database takes longer than to ask a small cluster.
         """
-        other = object.__new__(LakeReader)
-        other._list_files, other._files = lambda: files, files
-        other.connection = self.connection.cursor()
+        other = self._sharing(lambda: files, files)
         other.ledger = self.ledger
         narrow_files(other.connection, files)
+        return other
+
+    def _sharing(self, list_files: Callable[[], LakeFiles], files: LakeFiles) -> LakeReader:
+        other = object.__new__(LakeReader)
+        other._list_files, other._files = list_files, files
+        other._database, other._shares = self._database, True
+        other.connection = self._database.begin()
         return other
 
     @contextmanager
@@ -158,7 +155,12 @@ class LakeReader:
 
     def close(self) -> None:
         """Release the memory; relations of this reader cannot be fetched afterwards."""
-        self.connection.close()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._database.end(self.connection)
+        if not self._shares:
+            give_back(self._database)
 
     # Questions. queries/views/NAME.sql, queries/macros/NAME.sql and `columns(NAME)` describe the columns.
 

@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 import trustme
@@ -38,7 +39,7 @@ def settings_for(folder: Path, **changes: Any) -> Settings:
 
 def recorded_items() -> list[dict[str, Any]]:
     body = zstandard.ZstdDecompressor().decompress((POSTS / "000005.json.zst").read_bytes())
-    items: list[dict[str, Any]] = json.loads(body)["items"]
+    items: list[dict[str, Any]] = msgspec.json.decode(body)["items"]
     return items
 
 

@@ -6,7 +6,6 @@ object after the policies of each round, and every object as validating admissio
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
@@ -33,6 +31,7 @@ from pipeline.stages.mutating.orders import outcomes_of
 from pipeline.stages.mutating.walk import Met, Walk, is_refusal
 from pipeline.stages.webhooks import trace_of
 from queries import open_lake
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 
@@ -57,18 +56,13 @@ class Predicted:
     why: str = ""
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    with zstandard.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.strip()]
-
-
 @pytest.fixture(scope="module")
 def mutating_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = shared / "data" / "mutating-policies-a"
     lake = Lake.create(tmp_path_factory.mktemp("mutating") / "lake")
     ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
     for name in SNAPSHOTS:
-        taken = lines(source / "snapshots" / name / "namespaces.json.zst")[0]["metadata"]["takenAt"]
+        taken = next(rows_of(source / "snapshots" / name / "namespaces.json.zst"))["metadata"]["takenAt"]
         ingest_snapshot(lake, [source / "snapshots" / name], "lab", datetime.fromtimestamp(float(taken), UTC))
     lake.close()
     return lake.path
@@ -116,7 +110,7 @@ def best_of(outcomes: Sequence[Outcome], measure: Callable[[Outcome], list[str]]
 def test_predicted_objects_and_answers_are_the_recorded_ones(shared: Path, mutating_lake: Path) -> None:
     """Field by field and word by word; unknown ones are counted by reason."""
     source = shared / "data" / "mutating-policies-a"
-    truth = {row["auditID"]: row for row in lines(source / "truth.jsonl.zst")}
+    truth = {row["auditID"]: row for row in rows_of(source / "truth.jsonl.zst")}
     table: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     wrong: list[tuple[object, ...]] = []

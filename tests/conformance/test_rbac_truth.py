@@ -8,7 +8,6 @@ one of the possible ones.
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -40,6 +39,7 @@ from pipeline.replay.past import load_history
 from pipeline.request import UserInfo
 from pipeline.runs import RunStore
 from queries import open_lake
+from tests.recorded_files import rows_of as recorded_rows
 
 pytestmark = pytest.mark.conformance
 
@@ -182,12 +182,12 @@ def test_without_a_delay_nothing_is_unknown_and_everything_agrees(
 def test_every_set_of_roles_is_answered_as_the_server_answered(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each question was asked once or three times; then all reasons must be possible."""
     source = shared / "data" / "rbac-a"
-    questions = {row["id"]: question(row["spec"]) for row in lines_of(source / "tuples.jsonl.zst")}
+    questions = {row["id"]: question(row["spec"]) for row in recorded_rows(source / "tuples.jsonl.zst")}
     sets = {path.name.partition(".")[0]: GivenRbac(json.loads(content(path))["items"]) for path in (source / "sets").iterdir()}
     table: dict[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str | None] = Counter()
     problems = []
-    for row in lines_of(source / "truth.jsonl.zst"):
+    for row in recorded_rows(source / "truth.jsonl.zst"):
         user, asked = questions[row["tuple"]]
         objects, is_node = sets[row["set"]], "system:nodes" in user.groups
         found = answer(objects, OtherAuthorizers.NODE, user, asked)
@@ -206,11 +206,6 @@ def test_every_set_of_roles_is_answered_as_the_server_answered(shared: Path, cap
     assert counts["reason open"] == 0
     assert set(unknown) == {"RBAC does not allow it, and the Node authorizer may"}
     assert counts["unknown"] <= 4 * 26
-
-
-def lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        yield from map(json.loads, io.TextIOWrapper(stream, "utf-8"))
 
 
 def content(path: Path) -> bytes:
@@ -246,8 +241,8 @@ def test_attributes_are_what_the_server_recorded(recorded_lake: Path) -> None:
 def test_the_questions_of_the_story_are_those_that_the_server_asked(story_lake: Path, shared: Path) -> None:
     """The user and the attributes of each request, from its event alone."""
     source = shared / "data" / "rbac-a"
-    questions = {row["id"]: question(row["spec"]) for row in lines_of(source / "tuples.jsonl.zst")}
-    primary = {row["auditID"]: row["primary"] for row in lines_of(source / "events.jsonl.zst") if row["primary"] is not None}
+    questions = {row["id"]: question(row["spec"]) for row in recorded_rows(source / "tuples.jsonl.zst")}
+    primary = {row["auditID"]: row["primary"] for row in recorded_rows(source / "events.jsonl.zst") if row["primary"] is not None}
     seen = set()
     for row in rows_of(story_lake):
         if row["audit_id"] in primary and DECISION in dict(row["annotations"]):
@@ -279,10 +274,9 @@ def test_a_policy_that_asks_the_authorizer_is_decided(
     run = run_replay(plan, recorded_lake)
     truth: dict[tuple[str, int | None], set[str]] = defaultdict(set)
     source = shared / "data" / "control-plane-a" / "truth.jsonl.zst"
-    with source.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        for row in map(json.loads, io.TextIOWrapper(stream, "utf-8")):
-            if row["policy"] == "authz-check":
-                truth[row["auditID"], row["expressionIndex"]].add(row["decision"])
+    for row in recorded_rows(source):
+        if row["policy"] == "authz-check":
+            truth[row["auditID"], row["expressionIndex"]].add(row["decision"])
     counts: dict[int | None, Counter[str]] = defaultdict(Counter)
     verdicts = pq.read_table(RunStore(recorded_lake).run(run.run_id).verdicts).to_pylist()
     for row in (row for row in verdicts if row["policy"] == "authz-check" and row["binding"] is not None):

@@ -7,7 +7,6 @@ graded partial or unknown is counted and printed. The log is also cut at the fir
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from collections import Counter, defaultdict
@@ -21,7 +20,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
-import zstandard
 
 from ingest.lake import Lake
 from pipeline.history.event import Event
@@ -33,6 +31,7 @@ from pipeline.history.world import LogHistory
 from pipeline.history.writes import record
 from pipeline.request import AdmissionRequest, Evidence, Grade, Known, Unknown
 from tests.made_up import agrees, completed
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 
@@ -53,12 +52,6 @@ class Recording:
     reviews: Mapping[str, Mapping[str, Any]]
 
 
-def _lines(file: Path) -> Iterator[Any]:
-    with file.open("rb") as raw:
-        for line in io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw)):
-            yield json.loads(line)
-
-
 @cache
 def _rows(path: Path, kind: str) -> list[dict[str, Any]]:
     lake = Lake.open(path)
@@ -71,10 +64,10 @@ def _rows(path: Path, kind: str) -> list[dict[str, Any]]:
 def recording(shared: Path, recorded_lake: Path) -> Recording:
     source = shared / "data" / "control-plane-a"
     passes: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for line in _lines(source / "trace.jsonl.zst"):
+    for line in rows_of(source / "trace.jsonl.zst"):
         passes[line["auditID"]].append(line)
     reviews = {
-        line["review"]["request"]["uid"]: line["review"]["request"] for line in _lines(source / "admission_reviews.jsonl.zst")
+        line["review"]["request"]["uid"]: line["review"]["request"] for line in rows_of(source / "admission_reviews.jsonl.zst")
     }
     final = [row for row in _rows(recorded_lake, "events") if row["stage"] == "ResponseComplete"]
     return Recording(sorted(final, key=lambda row: row["stage_ts"]), _rows(recorded_lake, "objects"), dict(passes), reviews)

@@ -8,22 +8,20 @@ and the test prints the others with their reasons.
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
-import zstandard
 
 from pipeline.replay import compare_with_log, disagreements, plan_replay_from_log, run_replay
 from pipeline.runs import RunStore, RunSummary
 from queries import open_lake
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 
@@ -35,16 +33,10 @@ Facts = dict[str, Any]
 Passes = dict[int, dict[Key, Facts]]
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        for line in io.TextIOWrapper(stream, "utf-8"):
-            yield json.loads(line)
-
-
 def recorded(folder: Path) -> dict[str, Passes]:
     """What the server decided, by auditID and pass."""
     found: dict[str, Passes] = defaultdict(lambda: defaultdict(dict))
-    for row in read(folder / "truth.jsonl.zst"):
+    for row in rows_of(folder / "truth.jsonl.zst"):
         param = row["param"] or {}
         key = (row["policy"], row["binding"], param.get("namespace"), param.get("name"), row["expressionIndex"])
         facts = {name: row.get(name) or None for name in ("decision", "effect", "message", "reason")}

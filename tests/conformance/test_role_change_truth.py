@@ -6,13 +6,12 @@ requests that the server says it would refuse. Further permissions of a request 
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import zstandard
@@ -33,6 +32,7 @@ from pipeline.stages.authorization.overlay import Proposal
 from pipeline.stages.authorization.stacks import Stack, isolation
 from pipeline.stages.verdict import Flip
 from queries import open_lake
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 
@@ -47,11 +47,6 @@ class Judgeable(NamedTuple):
     recorded: Recorded
     needs: tuple[Need, ...]
     ground: RbacAt
-
-
-def lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        yield from map(json.loads, io.TextIOWrapper(stream, "utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +95,8 @@ def test_further_permissions_are_those_of_the_record(requests: list[Judgeable], 
 @pytest.mark.parametrize("name", SETS)
 def test_a_set_of_roles_refuses_what_the_server_would_refuse(name: str, requests: list[Judgeable], shared: Path) -> None:
     source = shared / "data" / "rbac-a"
-    truth = {row["tuple"]: row["allowed"] for row in lines_of(source / "truth.jsonl.zst") if row["set"] == name}
-    primary = {row["auditID"]: row["primary"] for row in lines_of(source / "events.jsonl.zst") if row["primary"] is not None}
+    truth = {row["tuple"]: row["allowed"] for row in rows_of(source / "truth.jsonl.zst") if row["set"] == name}
+    primary = {row["auditID"]: row["primary"] for row in rows_of(source / "events.jsonl.zst") if row["primary"] is not None}
     packed = (source / "sets" / f"{name}.json.zst").read_bytes()
     items = json.loads(zstandard.ZstdDecompressor().decompress(packed, max_output_size=1 << 28))["items"]
     proposal = Proposal.from_objects(((value, name) for value in items), is_only=True)
@@ -167,7 +162,7 @@ def unnamed(rules: Iterable[tuple[str, Iterable[Rule]]]) -> set[tuple[str, Rule]
 def test_requests_of_stacks_go_where_the_recording_says(story_lake: Path, shared: Path) -> None:
     """Each request of the three stack controllers: inside, attempt, breach, exempt, or of a stack of the whole cluster."""
     source = shared / "data" / "rbac-a" / "stacks"
-    truth = Counter((row["serviceAccount"], row["class"]) for row in lines_of(source / "truth.jsonl.zst"))
+    truth = Counter((row["serviceAccount"], row["class"]) for row in rows_of(source / "truth.jsonl.zst"))
     found: Counter[tuple[str, str]] = Counter()
     reader = open_lake(story_lake)
     for profile in json.loads((source / "profiles.json").read_text()).values():

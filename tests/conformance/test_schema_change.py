@@ -6,17 +6,13 @@ causes, warnings and object. The replay of the old ones must say what the log sa
 
 from __future__ import annotations
 
-import io
-import json
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
@@ -29,17 +25,12 @@ from pipeline.stages.schema.replay.outcome import Decision, Outcome
 from pipeline.stages.schema.replay.walk import Walk
 from pipeline.stages.verdict import Flip
 from queries import open_lake
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 OTHER_WARNINGS = ("unknown field", "duplicate field", "finalizer")
 # The largest counts of unknown verdicts so far; a change that raises one must say why.
 UNKNOWN_MAX = {"audit": 420, "audit_request": 2_600}
-
-
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        for line in io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(file), "utf-8"):
-            yield json.loads(line)
 
 
 def lake_of(source: Path, folder: Path, log: str) -> Path:
@@ -99,7 +90,7 @@ def test_the_new_definitions_answer_as_the_api_server_did(shared: Path, tmp_path
     counts: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
     wrong = []
-    for row in rows(source / "truth.jsonl.zst"):
+    for row in rows_of(source / "truth.jsonl.zst"):
         outcome = found.get(row["auditID"])
         if outcome is None:
             deletes = row["method"] == "DELETE" and row["new"]["code"] == row["old"]["code"]

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
 from pipeline.stages.schema.definition import definition_of
 from pipeline.stages.schema.definition_check import definition_errors, non_structural_condition
 from pipeline.stages.schema.props import DecodeError
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
-
-
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        for line in io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(file), "utf-8"):
-            yield json.loads(line)
 
 
 def without_number(text: str) -> str:
@@ -53,7 +44,7 @@ def predicted(row: dict[str, Any]) -> object:
 def test_every_definition_has_the_answer_of_the_api_server(shared: Path) -> None:
     counts: Counter[str] = Counter()
     wrong = []
-    for row in rows(shared / "data" / "crd-a" / "structural.jsonl.zst"):
+    for row in rows_of(shared / "data" / "crd-a" / "structural.jsonl.zst"):
         is_equal = predicted(row) == answered(row)
         counts[f"{row['via']} {row.get('code', 'condition')} {'equal' if is_equal else 'different'}"] += 1
         if not is_equal:

@@ -7,7 +7,6 @@ roles and their bindings.
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,16 +43,11 @@ from pipeline.request import (
     UserInfo,
 )
 from queries import open_lake
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 
 DISAGREEMENTS = Path(__file__).parent / "trace_truth_disagreements.yaml"
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        for line in io.TextIOWrapper(stream, "utf-8"):
-            yield json.loads(line)
 
 
 class Recording:
@@ -62,7 +56,7 @@ class Recording:
     def __init__(self, folder: Path) -> None:
         self.versions: dict[tuple[str, str, str, str], Object] = {}
         self.namespaces: dict[str, list[tuple[str, Object]]] = defaultdict(list)
-        for event in read(folder / "audit.jsonl.zst"):
+        for event in rows_of(folder / "audit.jsonl.zst"):
             body = event.get("responseObject")
             if event["stage"] == "ResponseComplete" and body and body.get("metadata", {}).get("resourceVersion"):
                 self._add(body, event["stageTimestamp"])
@@ -257,13 +251,13 @@ def test_every_recorded_decision_is_made_again(shared: Path, rbac: RecordedRbac,
     recording = Recording(folder)
     replay, listed = Replay(recording, rbac), Listed()
     truth: dict[int, dict[Key, Facts]] = defaultdict(dict)
-    for row in read(folder / "truth.jsonl.zst"):
+    for row in rows_of(folder / "truth.jsonl.zst"):
         key, facts = recorded(row)
         truth[row["seq"]][key] = facts
     agreed: Counter[str] = Counter()
     explained: Counter[str] = Counter()
     problems: list[str] = []
-    for line in read(folder / "trace.jsonl.zst"):
+    for line in rows_of(folder / "trace.jsonl.zst"):
         request = request_of(line, 0)
         found: dict[Key, Facts] = {}
         for policy in line.get("policies") or ():

@@ -22,8 +22,9 @@ from pipeline.history.versions import LogVersions
 from pipeline.history.world import LogHistory
 from pipeline.history.writes import record
 from pipeline.request import Evidence, Grade, Unknown
-from tests.conformance.test_webhook_truth import lines, webhooks_lake
+from tests.conformance.test_webhook_truth import webhooks_lake
 from tests.made_up import agrees, completed
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 __all__ = ["webhooks_lake"]
@@ -56,7 +57,7 @@ def log(shared: Path, webhooks_lake: Path) -> Log:
     for row in rows:
         record(Event.from_row(row), versions)
     received: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for review in lines(shared / "data" / "webhooks-a" / "truth.jsonl.zst"):
+    for review in rows_of(shared / "data" / "webhooks-a" / "truth.jsonl.zst"):
         if (
             review["phase"] == "validating"
             and review["kind"] == review["requestKind"]

@@ -6,17 +6,14 @@ received. Reviews of an ambiguous request are left out. A webhook behind a dead 
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
-import zstandard
 
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
@@ -36,6 +33,7 @@ from pipeline.stages.webhooks.migration import BOTH_DENY, LOOSER, STRICTER, comp
 from pipeline.stages.webhooks.stage import AsRecorded
 from pipeline.stages.webhooks.walk import Walk
 from queries import open_lake
+from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance
 
@@ -53,19 +51,13 @@ class Hook(NamedTuple):
     round: int
 
 
-def lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        for line in io.TextIOWrapper(zstandard.ZstdDecompressor().stream_reader(file), encoding="utf-8"):
-            yield json.loads(line)
-
-
 @pytest.fixture(scope="module")
 def webhooks_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = shared / "data" / "webhooks-a"
     lake = Lake.create(tmp_path_factory.mktemp("webhooks") / "lake")
     ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
     for name in SNAPSHOTS:
-        taken = next(lines(source / "snapshots" / name / "namespaces.json.zst"))["metadata"]["takenAt"]
+        taken = next(rows_of(source / "snapshots" / name / "namespaces.json.zst"))["metadata"]["takenAt"]
         ingest_snapshot(lake, [source / "snapshots" / name], "lab", datetime.fromtimestamp(float(taken), UTC))
     lake.close()
     return lake.path
@@ -100,12 +92,12 @@ def received(source: Path) -> tuple[dict[str, Counter[Hook]], set[str]]:
     """The reviews of each request, by webhook and round; and the requests whose reviews cannot be told apart, or had two passes."""
     reviews: defaultdict[str, Counter[Hook]] = defaultdict(Counter)
     left_out: set[str] = set()
-    for review in lines(source / "truth.jsonl.zst"):
+    for review in rows_of(source / "truth.jsonl.zst"):
         if " of " in review["join"] or review.get("pass") is not None:
             left_out.add(review["auditID"])
         hook = Hook(review["configuration"], review["webhook"], review["phase"], review.get("round") or 0)
         reviews[review["auditID"]][hook] += 1
-    for request in lines(source / "requests.jsonl.zst"):
+    for request in rows_of(source / "requests.jsonl.zst"):
         reviews[request["auditID"]] += Counter()
     return reviews, left_out
 
@@ -207,7 +199,7 @@ RESERVED = "names.reserved-names.hooks.example.com"
 def test_a_migration_knows_the_answers_of_the_webhook(shared: Path, webhooks_lake: Path, policy: str) -> None:
     """What the record says of the webhook is what it answered; the policy with a typo denies nothing of it."""
     source = shared / "data" / "webhooks-a"
-    answered = {each["auditID"]: each["answer"] for each in lines(source / "truth.jsonl.zst") if each["webhook"] == RESERVED}
+    answered = {each["auditID"]: each["answer"] for each in rows_of(source / "truth.jsonl.zst") if each["webhook"] == RESERVED}
     manifests = json.loads((source / "policies" / f"vap-{policy}.json").read_text())
     policies = parse_policy_set([(policy, json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))])
     with closing(open_lake(webhooks_lake)) as reader:
@@ -245,7 +237,7 @@ def test_an_object_without_the_patches_of_a_webhook_is_the_one_that_it_received(
     """For the last webhook that changed an object: later ones leave it as it is, so that its review shows the rest."""
     reviews = {
         (row["auditID"], row["configuration"], row["webhook"]): row["object"]
-        for row in lines(shared / "data" / "webhooks-a" / "truth.jsonl.zst")
+        for row in rows_of(shared / "data" / "webhooks-a" / "truth.jsonl.zst")
         if row["phase"] == "mutating" and row.get("round") == 0
     }
     table: Counter[str] = Counter()
