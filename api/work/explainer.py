@@ -1,8 +1,8 @@
 """The process of one explanation requested over HTTP: it reads a question, explains, and writes the answer.
 
-It is started as `python -m api.work.explainer`, with one JSON object on its standard input (see explanations.py). It writes one
-JSON document on its standard output: {"explanations": [...]} or {"error": {...}}. Any reader may post policies. So the kernel
-bounds the memory and the processor time, and the process ends when its standard input closes.
+It starts (see forks.py) with one JSON object on its standard input (see explanations.py). It writes one JSON document on its
+standard output: {"explanations": [...]} or {"error": {...}}. Any reader may post policies. So the kernel bounds the memory and the
+processor time, and the process ends when its standard input closes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ingest.holds import hold_files
 from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.explaining.explain import Asked
 from pipeline.readiness.explaining.explanation import Explanation
-from pipeline.replay.lifetime import end_with_parent, end_with_pipe
+from pipeline.replay.lifetime import end_with_pipe
 from queries import open_lake
 
 from .. import priorities
@@ -47,7 +47,6 @@ def main() -> int:
     """Answer one question; returns an exit code."""
     os.nice(priorities.REPLAY)
     order = json.loads(sys.stdin.buffer.readline())
-    end_with_parent(order["parent"])
     threading.Thread(target=end_with_pipe, daemon=True).start()
     confine(order["memory_bytes_max"], order["seconds_max"], ANSWER_BYTES_MAX)
     try:
@@ -129,7 +128,3 @@ def _write(document: Mapping[str, Any]) -> int:
 def _failed(code: str, message: str, hint: str) -> int:
     _write({"error": {"code": code, "message": message, "hint": hint}})
     return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,20 +1,16 @@
 """Explanations requested over HTTP: a process of its own makes each, bounded in number, memory and time; the answers are kept.
 
-The process is `python -m api.work.explainer`, because any reader may post policies. Further requests with the same question wait
-for the same answer. A page waits only a moment, and shows the answer when it is loaded again.
+The process runs api/work/explainer.py. It is another one, because any reader may post policies. Further requests with the same
+question wait for the same answer. A page waits only a moment, and shows the answer when it is loaded again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
 import time
-from asyncio.subprocess import PIPE
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +23,7 @@ from pipeline.readiness.explaining.explanation import Explanation
 
 from ..ask.asking import Asker
 from ..errors import BusyError, TooCostlyError, error_of
+from . import forks
 from .explained_stages import ExplainedStage
 from .explainer import ANSWER_BYTES_MAX
 
@@ -160,7 +157,6 @@ class Explanations:
     def _order(self, question: Question) -> bytes:
         order: dict[str, Any] = {
             "lake": str(self._asker.lake),
-            "parent": os.getpid(),
             "memory_bytes_max": self._memory_bytes_max,
             "seconds_max": self._asker.seconds_max,
             **{name: getattr(question, name) for name in question.__dataclass_fields__},
@@ -168,22 +164,13 @@ class Explanations:
         return json.dumps(order).encode() + b"\n"
 
     async def _run(self, order: bytes) -> bytes:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "api.work.explainer", stdin=PIPE, stdout=PIPE, start_new_session=True
-        )
+        process = await forks.start(forks.EXPLAINER, order)
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with suppress(ConnectionError):
-                process.stdin.write(order)
-                await process.stdin.drain()
-            body = await _all_of(process.stdout)
+            body = await _all_of(process.answer)
             code = await process.wait()
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            process.send(signal.SIGKILL)
+            await process.wait()
         if not body:
             _log.error("explanation_lost", code=code)
             raise TooCostlyError("the explanation's process was ended, most often for want of memory", "name fewer policies")

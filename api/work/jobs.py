@@ -1,7 +1,7 @@
 """Replays started over HTTP: each in a process of its own, bounded in number, whether or not a client still watches.
 
-A job's process is `python -m api.work.replayer`. It reads its order from its standard input, and writes its progress to its
-standard output, one JSON object a line. When the server dies, the pipe closes and the job ends itself. A job that ended early keeps
+A job's process runs api/work/replayer.py. It reads its order from its standard input, and writes its progress to its standard
+output, one JSON object a line. When the server dies, the pipe closes and the job ends itself. A job that ended early keeps
 its finished parts; the same replay, started again, goes on from there.
 """
 
@@ -10,11 +10,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import signal
-import sys
 import uuid
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +26,8 @@ import structlog
 from pipeline.authorization import OtherAuthorizers
 
 from ..errors import BusyError, NotFoundError
+from . import forks
+from .forks import Forked
 
 WAITING_MAX = 16
 # Finished jobs that are remembered; their runs stay in the lake.
@@ -87,15 +86,14 @@ class Order:
 
     def line(self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> bytes:
         """A Task as JSON, with its resource limits, as a job's process reads it."""
-        return msgspec.json.encode(Task(str(lake), os.getpid(), memory_bytes_max, seconds_max, output_bytes_max, self))
+        return msgspec.json.encode(Task(str(lake), memory_bytes_max, seconds_max, output_bytes_max, self))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An order as a job's process reads it: the lake, the parent process, and the bounds."""
+    """An order as a job's process reads it: the lake, and the bounds."""
 
     lake: str
-    parent: int
     memory_bytes_max: int
     seconds_max: float
     output_bytes_max: int
@@ -247,18 +245,11 @@ class Jobs:
 
     async def _follow(self, job: Job) -> None:
         """One run of a job's process."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "api.work.replayer", stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES_MAX, start_new_session=True
-        )
+        line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
+        process = await forks.start(forks.REPLAYER, line + b"\n", _LINE_BYTES_MAX)
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            with suppress(ConnectionError):
-                line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
-                process.stdin.write(line + b"\n")
-                await process.stdin.drain()
             job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs need not keep a megabyte each
-            async for line in process.stdout:
+            async for line in process.answer:
                 await job.update(**_told(line))
             code = await process.wait()
             if not job.is_over:
@@ -292,13 +283,13 @@ def _told(line: bytes) -> dict[str, Any]:
     return values
 
 
-async def _end(process: Process) -> None:
+async def _end(process: Forked) -> None:
     """End a process and everything that it started."""
-    if process.returncode is not None:
+    if process.has_ended:
+        await process.wait()
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+        process.send(number)
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 await process.wait()

@@ -1,7 +1,7 @@
 """The process of one replay started over HTTP: it reads an order, replays, and reports its progress.
 
-It is started as `python -m api.work.replayer`, with one JSON object on its standard input (jobs.Task). It writes one JSON object a
-line: the changed fields of jobs.Job. It ends at once when its standard input closes, because then its server is gone. The run
+It starts (see forks.py) with one JSON object on its standard input (jobs.Task). It writes one JSON object a line: the changed
+fields of jobs.Job. It ends at once when its standard input closes, because then its server is gone. The run
 equals the run of `hindcast replay` with the same policies over the same requests.
 """
 
@@ -31,7 +31,7 @@ from pipeline.readiness.flow import Asked, make_report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import Wanted, make_stage_report, run_stage
 from pipeline.replay import ReplayPlan, Window, plan_replay
-from pipeline.replay.lifetime import end_with_parent, end_with_pipe
+from pipeline.replay.lifetime import end_with_pipe
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Asked as StageAsked
@@ -61,7 +61,6 @@ def main() -> int:
     """Carry out one order; returns an exit code."""
     os.nice(priorities.REPLAY)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
-    end_with_parent(task.parent)
     threading.Thread(target=end_with_pipe, daemon=True).start()
     confine(task.memory_bytes_max, task.seconds_max, task.output_bytes_max)
     try:
@@ -286,7 +285,3 @@ class _Teller:
 def _tell(**values: object) -> None:
     sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

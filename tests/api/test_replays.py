@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -256,15 +255,16 @@ def test_the_processes_of_replays_leave_nothing_behind(asked: QueryClient, finis
     assert not left
 
 
-def _replayers() -> list[bytes]:
-    """The command lines of this process's children that replay."""
-    tasks = Path(f"/proc/{os.getpid()}/task")
-    pids = " ".join(path.joinpath("children").read_text() for path in tasks.iterdir()).split()
-    commands = []
-    for pid in pids:
-        with suppress(OSError):
-            commands.append(Path(f"/proc/{pid}/cmdline").read_bytes())
-    return [command for command in commands if b"api.work.replayer" in command]
+def _replayers() -> list[int]:
+    """The processes that are forked for replays and explanations of this process."""
+    loaders = [pid for pid in _children(os.getpid()) if b"multiprocessing.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert loaders
+    return [pid for loader in loaders for pid in _children(loader)]
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task")
+    return [int(child) for path in tasks.iterdir() for child in path.joinpath("children").read_text().split()]
 
 
 def many(expression: str, count: int) -> str:
