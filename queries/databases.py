@@ -11,12 +11,13 @@ import threading
 import weakref
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import duckdb
 
 from .catalog import LakeFiles
+from .store import has_store
 from .templates import install_new
 
 # The number of threads (None: one per core), and the limit of memory in bytes.
@@ -24,6 +25,7 @@ Limits: TypeAlias = tuple[int | None, int]
 
 _KEPT_MAX = 4
 _kept: defaultdict[Limits, list[Database]] = defaultdict(list)
+_of_parent: list[Database] = []
 _lock = threading.Lock()
 # What a reader's caller may have changed: settings, tables, views, and attached databases. The views `lake_NAME` name the files.
 _STATE = """
@@ -39,12 +41,11 @@ _STATE = """
 class Database:
     """A database in memory. Its users are the reader that took it, and those that share it.
 
-    `process` is the one that opened it: a forked process cannot use it. `state` is what later readers rely on.
+    `state` is what later readers rely on.
     """
 
     root: duckdb.DuckDBPyConnection
     limits: Limits
-    process: int = field(default_factory=os.getpid)
     users: int = 0
     state: tuple[object, ...] | None = None
 
@@ -65,7 +66,7 @@ def take(limits: Limits) -> Database:
     """A database that no reader uses. Sorts and joins that need more memory than its limit spill to a private temporary folder."""
     with _lock:
         found = _kept[limits].pop() if _kept[limits] else None
-    if found is not None and found.process == os.getpid():
+    if found is not None:
         return found
     threads, memory_bytes_max = limits
     # Only the owner may read this folder, because bodies may be in it. DuckDB itself would use the working directory.
@@ -80,7 +81,8 @@ def take(limits: Limits) -> Database:
 
 def give_back(database: Database) -> None:
     """Keep a database for a later reader, unless it is in use or was changed."""
-    state = None if database.users else _state(database.root)
+    # A store has the credentials of its time.
+    state = None if database.users or has_store(database.root) else _state(database.root)
     if state is not None and state == database.state:
         with _lock:
             if len(_kept[database.limits]) < _KEPT_MAX:
@@ -94,3 +96,15 @@ def _state(connection: duckdb.DuckDBPyConnection) -> tuple[object, ...] | None:
     with suppress(duckdb.Error):
         return connection.execute(_STATE).fetchall()[0]
     return None
+
+
+def _forget() -> None:
+    """In a forked process: it lacks the threads of its parent's databases, and could not even close these."""
+    global _lock
+    _lock = threading.Lock()
+    for kept in _kept.values():
+        _of_parent.extend(kept)
+    _kept.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

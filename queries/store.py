@@ -20,7 +20,7 @@ _SCHEME = "s3"
 def attach_store(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
     """Let a database read the objects among some paths; a database without such paths stays as it is. Raises LakeError."""
     found = list(islice((path for path in paths if is_url(path)), 1))
-    if not found or connection.filesystem_is_registered(_SCHEME):
+    if not found or has_store(connection):
         return
     try:
         from fsspec.implementations.arrow import ArrowFSWrapper
@@ -36,6 +36,11 @@ def attach_store(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) ->
             return StoredFile(self.fs.open_input_file(self._strip_protocol(path)))
 
     connection.register_filesystem(Store(filesystem_of(found[0])))
+
+
+def has_store(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether `attach_store` gave a database a store."""
+    return connection.filesystem_is_registered(_SCHEME)
 
 
 class StoredFile(io.RawIOBase):
