@@ -25,7 +25,6 @@ Limits: TypeAlias = tuple[int | None, int]
 
 _KEPT_MAX = 4
 _kept: defaultdict[Limits, list[Database]] = defaultdict(list)
-_of_parent: list[Database] = []
 _lock = threading.Lock()
 # What a reader's caller may have changed: settings, tables, views, and attached databases. The views `lake_NAME` name the files.
 _STATE = """
@@ -98,13 +97,12 @@ def _state(connection: duckdb.DuckDBPyConnection) -> tuple[object, ...] | None:
     return None
 
 
-def _forget() -> None:
-    """In a forked process: it lacks the threads of its parent's databases, and could not even close these."""
-    global _lock
-    _lock = threading.Lock()
-    for kept in _kept.values():
-        _of_parent.extend(kept)
-    _kept.clear()
+def _close_kept() -> None:
+    """Before a fork: the new process lacks the threads of these databases, and could not even close them."""
+    with _lock:
+        for database in (each for kept in _kept.values() for each in kept):
+            database.root.close()
+        _kept.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(before=_close_kept)
