@@ -7,6 +7,7 @@ kept.
 
 from __future__ import annotations
 
+import atexit
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -92,6 +93,10 @@ def _engine(process: int) -> duckdb.DuckDBPyConnection:
     engine = duckdb.connect(config={"threads": 1})
     engine.execute("SET GLOBAL timezone = 'UTC'")
     return engine
+
+
+# DuckDB complains of a database that is open when the interpreter ends.
+atexit.register(_engine.cache_clear)
 
 
 class EventStore:

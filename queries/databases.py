@@ -4,6 +4,7 @@ those that earlier ones gave back.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -98,7 +99,7 @@ def _state(connection: duckdb.DuckDBPyConnection) -> tuple[object, ...] | None:
 
 
 def _close_kept() -> None:
-    """Before a fork: the new process lacks the threads of these databases, and could not even close them."""
+    """Before a fork, because the new process lacks the threads of these databases; and before the interpreter ends."""
     with _lock:
         for database in (each for kept in _kept.values() for each in kept):
             database.root.close()
@@ -106,3 +107,4 @@ def _close_kept() -> None:
 
 
 os.register_at_fork(before=_close_kept)
+atexit.register(_close_kept)
