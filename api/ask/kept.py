@@ -28,8 +28,8 @@ _ENTRIES_MAX = 64
 # The verdicts of a replay never change; the lake's data shown next to them may.
 _REPORT_SECONDS = 600.0
 _LEDGER_SECONDS = 30.0
-# An answer that takes a minute is not made again every minute.
-_TIMES_ITS_COST = 10.0
+# An answer that takes a minute is not made again every minute, and one that takes a moment soon shows new events.
+_TIMES_ITS_COST_MIN, _TIMES_ITS_COST_MAX = 10.0, 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,13 @@ class _Entry:
     made: float
     took: float
 
-    def age(self) -> float:
-        """Seconds since it was made."""
-        return time.monotonic() - self.made
+    def is_fresh(self, seconds: float) -> bool:
+        """Whether it may stand for newer files yet; `seconds` is for how long an answer may that is neither cheap nor costly.
+
+        Files never change an answer with infinite `seconds`.
+        """
+        most = seconds if seconds == float("inf") else min(seconds, _TIMES_ITS_COST_MAX * self.took)
+        return time.monotonic() - self.made < max(_TIMES_ITS_COST_MIN * self.took, most)
 
 
 class Kept:
@@ -67,7 +71,7 @@ class Kept:
         key, files = (str(source.lake), *name), source.reader.files
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None and (entry.files == files or entry.age() < max(seconds, _TIMES_ITS_COST * entry.took)):
+            if entry is not None and (entry.files == files or entry.is_fresh(seconds)):
                 self._entries.move_to_end(key)
                 kept: Answer = entry.answer
                 return kept
