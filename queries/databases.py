@@ -26,11 +26,15 @@ Limits: TypeAlias = tuple[int | None, int]
 
 _KEPT_MAX = 4
 _kept: defaultdict[Limits, list[Database]] = defaultdict(list)
+# What a new database says of itself. The second one of a process is asked, because many commands need only one.
+_expected: dict[Limits, tuple[object, ...]] = {}
+_opened_once: set[Limits] = set()
 _lock = threading.Lock()
 # What a reader's caller may have changed: settings, tables, views, and attached databases. The views `lake_NAME` name the files.
 _STATE = """
     SELECT
-        (SELECT bit_xor(hash(name, value)) FROM duckdb_settings()),
+        (SELECT bit_xor(hash(name, value)) FROM duckdb_settings() WHERE name <> 'temp_directory'),
+        current_setting('temp_directory') = $spill,
         (SELECT count(*) FROM duckdb_tables() WHERE NOT temporary),
         (SELECT (count(*), bit_xor(hash(view_name, CASE WHEN NOT starts_with(view_name, 'lake_') THEN sql END)))
             FROM duckdb_views() WHERE NOT internal AND NOT temporary),
@@ -41,13 +45,13 @@ _STATE = """
 class Database:
     """A database in memory. Its users are the reader that took it, and those that share it.
 
-    `state` is what later readers rely on.
+    Sorts and joins that need more memory than its limit spill to a private temporary folder.
     """
 
     root: duckdb.DuckDBPyConnection
     limits: Limits
+    spill: str
     users: int = 0
-    state: tuple[object, ...] | None = None
 
     def begin(self) -> duckdb.DuckDBPyConnection:
         """A cursor for one more user."""
@@ -61,29 +65,30 @@ class Database:
             self.users -= 1
         cursor.close()
 
+    def state(self) -> tuple[object, ...] | None:
+        """What later readers rely on; None if it answers no more, for example because its limit of memory was lowered."""
+        with suppress(duckdb.Error):
+            return self.root.execute(_STATE, {"spill": self.spill}).fetchall()[0]
+        return None
+
 
 def take(limits: Limits) -> Database:
-    """A database that no reader uses. Sorts and joins that need more memory than its limit spill to a private temporary folder."""
-    with _lock:
-        found = _kept[limits].pop() if _kept[limits] else None
-    if found is not None:
-        return found
-    threads, memory_bytes_max = limits
-    # Only the owner may read this folder, because bodies may be in it. DuckDB itself would use the working directory.
-    spill = tempfile.mkdtemp(prefix="hindcast-")
-    config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
-    made = Database(duckdb.connect(config=config | ({} if threads is None else {"threads": threads})), limits)
-    weakref.finalize(made, shutil.rmtree, spill, ignore_errors=True)
-    install_new(made.root, LakeFiles())
-    made.state = _state(made.root)
+    """A database that no reader uses, and that is as a new one."""
+    while (found := _pop(limits)) is not None:
+        if found.state() == _expected[limits]:
+            return found
+        found.root.close()
+    made = _opened(limits)
+    if limits in _opened_once and limits not in _expected and (state := made.state()) is not None:
+        _expected[limits] = state
+    _opened_once.add(limits)
     return made
 
 
 def give_back(database: Database) -> None:
-    """Keep a database for a later reader, unless it is in use or was changed."""
+    """Keep a database for a later reader, unless it is in use or there are enough."""
     # A store has the credentials of its time.
-    state = None if database.users or has_store(database.root) else _state(database.root)
-    if state is not None and state == database.state:
+    if not database.users and not has_store(database.root):
         with _lock:
             if len(_kept[database.limits]) < _KEPT_MAX:
                 _kept[database.limits].append(database)
@@ -91,19 +96,28 @@ def give_back(database: Database) -> None:
     database.root.close()
 
 
-def _state(connection: duckdb.DuckDBPyConnection) -> tuple[object, ...] | None:
-    """None for a database that answers no more, such as one whose limit of memory somebody lowered."""
-    with suppress(duckdb.Error):
-        return connection.execute(_STATE).fetchall()[0]
-    return None
+def _pop(limits: Limits) -> Database | None:
+    with _lock:
+        return _kept[limits].pop() if limits in _expected and _kept[limits] else None
+
+
+def _opened(limits: Limits) -> Database:
+    threads, memory_bytes_max = limits
+    # Only the owner may read this folder, because bodies may be in it. DuckDB itself would use the working directory.
+    spill = tempfile.mkdtemp(prefix="hindcast-")
+    config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
+    made = Database(duckdb.connect(config=config | ({} if threads is None else {"threads": threads})), limits, spill)
+    weakref.finalize(made, shutil.rmtree, spill, ignore_errors=True)
+    install_new(made.root, LakeFiles())
+    return made
 
 
 def _close_kept() -> None:
     """Before a fork, because the new process lacks the threads of these databases; and before the interpreter ends."""
     with _lock:
-        for database in (each for kept in _kept.values() for each in kept):
-            database.root.close()
-        _kept.clear()
+        for kept in _kept.values():
+            while kept:
+                kept.pop().root.close()
 
 
 os.register_at_fork(before=_close_kept)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,13 +16,12 @@ from queries.lake import LakeReader
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(databases, "_kept", databases._kept.copy())
-    databases._kept.clear()
-    yield
-    for kept in databases._kept.values():
-        for database in kept:
-            database.root.close()
+def known(tmp_path: Path) -> None:
+    """The process has opened two databases already, and keeps none."""
+    first, second = reader_of(tmp_path, "one"), reader_of(tmp_path, "other")
+    first.close()
+    second.close()
+    databases._close_kept()
 
 
 def reader_of(folder: Path, name: str) -> LakeReader:
