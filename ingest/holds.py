@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,7 +34,7 @@ def hold_files(lake: Path, now_ts: float) -> Iterator[None]:
 
 
 def _locked(lake: Path, now_ts: float) -> tuple[int | None, Path]:
-    path = lake / FOLDER / f"{now_ts:.3f}-{secrets.token_hex(4)}"
+    path = lake / FOLDER / f"{now_ts:.3f}-{os.urandom(4).hex()}"
     if not lake.is_dir():
         return None, path
     unlocked = path.with_name(f"{path.name}.new")

@@ -40,6 +40,14 @@ def rollup_columns(by: Iterable[str]) -> str:
     return ", ".join([*asked, f"* EXCLUDE ({left_out})"])
 
 
+def violation_question(by: Sequence[str], since: datetime | None, until: datetime | None) -> tuple[str, list[object]]:
+    """The SELECT of LakeReader.violation_rollup, and its parameters. Raises InputError for a dimension that does not exist."""
+    for dimension in by:
+        if dimension not in DIMENSIONS:
+            raise InputError(f"violations cannot be counted by {dimension!r}", f"use one of {', '.join(DIMENSIONS)}")
+    return f"SELECT {rollup_columns(by)} FROM violation_rollup(?, ?, ?)", [list(by), since, until]
+
+
 def open_lake(
     path: str | Path,
     threads: int | None = None,
@@ -188,10 +196,7 @@ class LakeReader:
         Columns: the asked dimensions in the order given, then the counts of rows.ViolationCount. Raises InputError for a dimension
         that does not exist.
         """
-        for dimension in by:
-            if dimension not in DIMENSIONS:
-                raise InputError(f"violations cannot be counted by {dimension!r}", f"use one of {', '.join(DIMENSIONS)}")
-        return self.sql(f"SELECT {rollup_columns(by)} FROM violation_rollup(?, ?, ?)", [list(by), since, until])
+        return self.sql(*violation_question(by, since, until))
 
     def denials(self) -> duckdb.DuckDBPyRelation:
         """One row per request that somebody refused on purpose (rows.Denial); `denier = 'vap'` marks the denials of policies."""

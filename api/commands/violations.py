@@ -12,6 +12,7 @@ from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from queries import DIMENSIONS, LakeReader, open_lake
+from queries.lake import violation_question
 
 from .parts import options
 
@@ -49,8 +50,7 @@ def command(
         dimensions = [*dimensions, "namespace"]
     if "workload" in dimensions and "namespace" not in dimensions:
         dimensions = [*(each for each in dimensions if each != "workload"), "namespace", "workload"]
-    relation = reader.violation_rollup(dimensions, *window)
-    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    rows = reader.rows(*violation_question(dimensions, *window))
     kept = [row for row in rows if namespace is None or row["namespace"] == namespace]
     render([failures(dimensions, kept), *recorded(reader, window, namespace)], output, limit=limit)
 

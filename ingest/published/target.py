@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-
-from pyarrow import NativeFile, fs
+from typing import TYPE_CHECKING
 
 from ingest.errors import InputError, LakeError
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile, fs
 
 _TIMEOUT_SECONDS = 20
 _ATTEMPTS = 3
@@ -101,7 +103,7 @@ def are_there(urls: Sequence[str]) -> bool:
     if not urls:
         return True
     with reaching(urls[0]):
-        return all(info.type == fs.FileType.File for info in filesystem_of(urls[0]).get_file_info([path_of(url) for url in urls]))
+        return all(info.is_file for info in filesystem_of(urls[0]).get_file_info([path_of(url) for url in urls]))
 
 
 @lru_cache(maxsize=65_536)
@@ -109,7 +111,7 @@ def size_of(url: str) -> int:
     """The bytes of an object; its name holds a digest of them, so they never change. Raises LakeError."""
     with reaching(url):
         info = filesystem_of(url).get_file_info(path_of(url))
-        if info.type != fs.FileType.File:
+        if not info.is_file:
             raise FileNotFoundError(2, "the object does not exist")
         return int(info.size)
 
@@ -121,6 +123,8 @@ def open_object(url: str) -> NativeFile:
 
 def filesystem_of(url: str) -> fs.FileSystem:
     """pyarrow's file system for a URL; one for each address and process. Raises LakeError when the address cannot be found."""
+    from pyarrow import fs  # most commands ask for no file system, and start sooner without it
+
     if not url.startswith("s3://"):
         return fs.LocalFileSystem()
     return _s3(os.getpid(), _address(path_of(url).split("/")[0]))
@@ -145,6 +149,8 @@ def reaching(place: str) -> Iterator[None]:
 @lru_cache(maxsize=8)
 def _s3(process: int, address: tuple[tuple[str, str], ...]) -> fs.FileSystem:
     """A client for each process: a forked one must not use the threads of its parent's client."""
+    from pyarrow import fs
+
     known = dict(address)
     return fs.S3FileSystem(
         endpoint_override=known.get("endpoint"),
@@ -167,6 +173,8 @@ def _address(bucket: str) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=8)
 def _region_of(bucket: str) -> str:
+    from pyarrow import fs
+
     with reaching(f"s3://{bucket}"):
         return fs.resolve_s3_region(bucket)
 
