@@ -21,8 +21,8 @@ $(VENV)/.stamp: pyproject.toml constraints.txt ray-constraints.txt dev-requireme
 demo: $(VENV)/.stamp
 	$(BIN)/hindcast demo
 
-# One process per core; the tests of one file stay together, because they share what they set up. The longest files come first: see
-# tests/conftest.py.
+# One process more than cores; the tests of one file stay together, because they share what they set up. The longest files come
+# first: see tests/conftest.py.
 # Bytecode is kept, even if the environment says otherwise: without it every process compiles every module once more.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.stamp

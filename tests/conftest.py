@@ -49,6 +49,11 @@ _LONG = (
 DATA = Path(__file__).parents[1] / "api" / "demo"
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than cores: the others work while one waits for a server, a disk, or what another process makes."""
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Modules and tests stay to the end: the collector of garbage need not look at them again and again."""
     gc.collect()
