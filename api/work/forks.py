@@ -6,6 +6,7 @@ The process that loads is multiprocessing's fork server. It takes no orders, run
 from __future__ import annotations
 
 import asyncio
+import errno
 import multiprocessing
 import os
 import signal
@@ -86,12 +87,15 @@ async def start(module: str, order: bytes, line_bytes_max: int = 1 << 16) -> For
 
 
 def _begin(module: str, order: bytes) -> _Begun:
-    """Start the process, and wait until it has taken its order."""
+    """Start the process, and write its order. Raises OSError."""
     theirs_to_read, stdin = _context.Pipe(duplex=False)
     stdout, theirs_to_write = _context.Pipe(duplex=False)
     with theirs_to_read, theirs_to_write:
         process = _context.Process(target=_run, args=(module, theirs_to_read, theirs_to_write, dict(os.environ)), daemon=True)
-        process.start()
+        try:
+            process.start()
+        except EOFError as error:
+            raise ChildProcessError(errno.ECHILD, "the process that loads has ended; a new one starts next time") from error
     with suppress(BrokenPipeError):
         rest = memoryview(order)
         while rest:

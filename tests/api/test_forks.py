@@ -58,6 +58,24 @@ def test_a_process_has_its_order_and_the_environment_of_now(module: str, monkeyp
     assert asyncio.run(told(module, b"die")) == ([], -signal.SIGKILL)
 
 
+def test_another_process_loads_if_the_first_one_ended(module: str) -> None:
+    async def loader() -> int:
+        process = await forks.start(module, b"wait\n")
+        pid = int((await process.answer.readline()).split()[0])
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        process.send(signal.SIGKILL)
+        await process.wait()
+        return parent
+
+    first = asyncio.run(loader())
+    os.kill(first, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while is_there(first) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert asyncio.run(told(module, b"hello")) == (["before", "hello"], 3)
+    assert asyncio.run(loader()) != first
+
+
 def test_a_signal_ends_it(module: str) -> None:
     async def stopped() -> tuple[int, int]:
         process = await forks.start(module, b"wait\n")
