@@ -26,8 +26,9 @@ def parser_of(grammar: str, settings: Mapping[str, object], given: Mapping[str, 
     kept = _file(f"cel-grammar-{key}")
     found = None if kept is None else _read(kept)
     if found is not None:
-        # As the parsers that lark's own generator writes are loaded: `load` takes no transformer.
-        read: lark.Lark = lark.Lark._load_from_dict(found["data"], found["memo"], **given)  # type: ignore[no-untyped-call]
+        # Parsers that lark's own generator writes load themselves so too; `Lark.load` takes no transformer.
+        load = lark.Lark._load_from_dict
+        read: lark.Lark = load(found["data"], found["memo"], **given)  # type: ignore[no-untyped-call]  # lark has no type here
         return read
     made = lark.Lark(grammar, parser="lalr", **settings, **given)
     if kept is not None:
@@ -40,7 +41,7 @@ def _file(name: str) -> Path | None:
     with suppress(OSError, RuntimeError):
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hindcast"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Whoever can write the file decides what is unpickled.
+        # Unpickling runs what the file says, so only this user may be able to write it.
         if folder.stat().st_uid == os.geteuid() and not folder.stat().st_mode & 0o022:
             return folder / name
     return None

@@ -92,7 +92,7 @@ def test_a_later_report_reads_the_first_comparison(tmp_path: Path) -> None:
     assert first
     (kept,) = (lake / "runs").glob("*/agreement-*.json")
     content = kept.read_bytes()
-    # What is kept is read, and what is damaged is made again.
+    # A later report reads what an earlier one kept, and makes a damaged file again.
     kept.write_bytes(content.replace(b'"unknown":2', b'"unknown":3'))
     assert fidelity() != first
     kept.write_bytes(content[:20])
