@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 import zstandard
@@ -23,6 +24,7 @@ from ingest.sources.snapshot import ingest_snapshot
 from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
 from pipeline.admission.policies.decode import BINDING, POLICY
 from pipeline.manifests.documents import read_documents
+from pipeline.readiness.ask import verdicts_of
 from pipeline.readiness.exempting.decision import limits_broken
 from pipeline.readiness.exempting.exclusions import Exclusion, Exposed, Kind, hiding
 from pipeline.readiness.exempting.exemptions import choose_exclusions, choose_validated
@@ -89,12 +91,13 @@ def proposed(reader: LakeReader, lake: Path, policies: PolicySet) -> Proposal:
 
 
 def denied(reader: LakeReader, lake: Path, policies: PolicySet) -> dict[str, int]:
-    """Would-be denials of each policy, by a replay of its own."""
+    """The requests that each policy would deny, by a replay of its own. Several bindings may deny one request."""
     summary = run_replay(plan_replay(reader, policies), lake)
-    found = {policy.name: 0 for policy in policies.policies}
-    for item in summary.bindings:
-        found[item.policy] += item.deny
-    return found
+    found: dict[str, set[str]] = {policy.name: set() for policy in policies.policies}
+    for row in pq.read_table(verdicts_of(lake, summary), columns=["policy", "audit_id", "effect"]).to_pylist():
+        if row["effect"] == "deny":
+            found[row["policy"]].add(row["audit_id"])
+    return {name: len(requests) for name, requests in found.items()}
 
 
 def without_each(proposal: Proposal) -> dict[tuple[str, str], Any]:
