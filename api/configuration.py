@@ -114,14 +114,15 @@ class Configuration:
                 raise InputError(f"{self.place(name, key)}: hindcast {name} has no option --{key}", hint)
         values: dict[str, Any] = {}
         for key, option in options.items():
+            parameter = option.name or key
             variable = _PREFIX + key.upper().replace("-", "_")
             is_shared = key in SHARED and key not in _GLOBAL
             if is_shared and option.envvar is None and environment.get(variable):
-                values[option.name] = self._checked(variable, option, environment[variable], command)
+                values[parameter] = self._checked(variable, option, environment[variable], command)
             elif key in table:
-                values[option.name] = self._checked(self.place(name, key), option, table[key], command)
+                values[parameter] = self._checked(self.place(name, key), option, table[key], command)
             elif is_shared and key in self.shared and self._is_offered(key, option):
-                values[option.name] = self._checked(self.place("", key), option, self.shared[key], command)
+                values[parameter] = self._checked(self.place("", key), option, self.shared[key], command)
         return values
 
     def place(self, table: str, key: str) -> str:
@@ -138,12 +139,11 @@ class Configuration:
 
     def _checked(self, place: str, option: TyperOption, value: Any, command: Any) -> Any:
         """The value in the option's type, with paths relative to the file. Raises InputError."""
-        annotation = str(option.type_descriptor.annotation)
-        wants_text = "str" in annotation or "Path" in annotation
+        kind = option.type.name
         many = value if isinstance(value, list) else [value]
-        if wants_text and not all(isinstance(each, str) for each in many):
+        if kind in ("str", "path") and not all(isinstance(each, str) for each in many):
             raise InputError(f"{place}: {option.opts[-1]} is {value!r}, wanted text", "put it in quotes")
-        if "Path" in annotation and self.origin is not None and place.startswith(f"{self.origin}:"):
+        if kind == "path" and self.origin is not None and place.startswith(f"{self.origin}:"):
             many = [each if each == "-" or "://" in each else str(self._path(each)) for each in many]
         found = many if option.multiple else many[0] if not isinstance(value, list) else many
         try:
@@ -154,8 +154,8 @@ class Configuration:
 
     def _is_offered(self, key: str, option: TyperOption) -> bool:
         """Whether this command accepts a shared value: not every command prints every format."""
-        choices = option.type_descriptor.choices
-        return key != "output" or choices is None or self.shared[key] in [str(choice) for choice in choices]
+        choices = getattr(option.type, "choices", None)
+        return key != "output" or choices is None or self.shared[key] in choices
 
     def _path(self, text: str) -> Path:
         assert self.origin is not None
