@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import resources
@@ -28,6 +28,7 @@ from ingest.quarantine import HEADS, quarantine_heads
 from ingest.schema import EVENTS, OBJECTS, REPEATS
 
 from .reach_sql import macros
+from .stages import are_final
 from .store import attach_store
 
 Kind = Literal["view", "macro", "check"]
@@ -35,6 +36,8 @@ Kind = Literal["view", "macro", "check"]
 _FOLDERS: Mapping[Kind, str] = {"view": "views", "macro": "macros", "check": "checks"}
 # The tables of a lake. Each has an empty table `no_NAME` of the same columns.
 _TABLES = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
+# In place of queries/views/deciding_events.sql, where every event is of the final stage.
+_ALL_DECIDE = "SELECT *, true AS complete, 1::BIGINT AS stages FROM lake_events"
 _NAMED_LINE = re.compile(r"([a-z_]+): (.+)")
 _WORD = re.compile(r"[a-z_]+")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -173,8 +176,7 @@ def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     install_files(connection, LakeFiles())
     for statement in statements():
         if statement.kind == "view":
-            connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
-            _comment(connection, statement)
+            _make_view(connection, statement)
         elif statement.kind == "macro":
             connection.execute(statement.body.replace("CREATE MACRO", "CREATE OR REPLACE MACRO", 1))
     install_files(connection, files)
@@ -201,7 +203,19 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
             connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
         except duckdb.Error as error:
             raise _unreadable(connection, paths, error) from error
+    _make_view(connection, _deciding(files.events))
     _make_table(connection, "lake_quarantine", _quarantined(files))
+
+
+def _deciding(paths: tuple[str, ...]) -> Statement:
+    """The view of the events in these files that decided requests: without joins if all of them did, which halves most queries."""
+    general = next(statement for statement in statements() if statement.name == "deciding_events")
+    return replace(general, body=_ALL_DECIDE) if are_final(paths) else general
+
+
+def _make_view(connection: duckdb.DuckDBPyConnection, statement: Statement) -> None:
+    connection.execute(f"CREATE OR REPLACE VIEW {statement.name} AS\n{statement.body}")
+    _comment(connection, statement)
 
 
 def _quarantined(files: LakeFiles) -> pa.Table:
@@ -215,15 +229,22 @@ def _quarantined(files: LakeFiles) -> pa.Table:
 
 def narrow_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     """Let every view show this cursor only these files; other cursors still see all. It is far quicker than to install views."""
-    for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
+    narrow_events(connection, files.events)
+    for name, paths in (("objects", files.objects), ("repeats", files.repeats)):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_{name} AS FROM {_reading(name, paths)}")
     connection.register("given", _quarantined(files))
     connection.execute("CREATE OR REPLACE TEMP TABLE lake_quarantine AS FROM given")
     connection.unregister("given")
 
 
-def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], rows: tuple[int, int] | None = None) -> None:
-    """Let every view show this cursor only the events of these files; other cursors still see all.
+def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
+    """Let every view show this cursor only the events of these files; other cursors still see all."""
+    show_events(connection, paths)
+    _decide_among(connection, paths)
+
+
+def show_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], rows: tuple[int, int] | None = None) -> None:
+    """Let the view `events` show this cursor only the events of these files. Do not ask it for requests then: see narrow_events.
 
     `rows` are the first row to show of a single file, and the row after the last. A temporary view comes before the database's own
     view, also within its views.
@@ -238,6 +259,10 @@ def narrow_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...],
     connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS FROM {shown}")
 
 
+def _decide_among(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW deciding_events AS\n{_deciding(paths).body}")
+
+
 def split_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
     """Let every view show this cursor the events of these files as if each file were a cluster, to count all files in one query.
 
@@ -248,6 +273,7 @@ def split_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) 
     number = f"list_position([{', '.join(map(file_literal, paths))}], filename) - 1"
     shown = f"SELECT * EXCLUDE (filename) REPLACE (({number}) || '/' || cluster AS cluster) FROM {reading}"
     connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS {shown}")
+    _decide_among(connection, paths)
 
 
 def _reading(name: str, paths: tuple[str, ...]) -> str:

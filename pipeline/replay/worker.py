@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queries import LakeReader
-from queries.catalog import narrow_events
+from queries.catalog import show_events
 
 from ..admission.policies import Decision, PolicySet, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
@@ -232,7 +232,7 @@ class Replayer:
         self._reader.close()
 
     def _show(self, part: Slice) -> None:
-        narrow_events(self._narrow.connection, part.files, part.rows)
+        show_events(self._narrow.connection, part.files, part.rows)
 
     def _judge_waiting(
         self, waiting: Sequence[pa.RecordBatch], writes: Iterable[pa.RecordBatch], walk: Walk, keeper: Keeper
