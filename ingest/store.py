@@ -7,21 +7,18 @@ kept.
 
 from __future__ import annotations
 
-import atexit
-import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .decode import Decoded, decode_events
+from .engine import engine_cursor
 from .errors import LakeError
 from .lake_writer import LakeWriter
 from .manifest import DataFile
@@ -87,24 +84,12 @@ _AGAIN = {
 }
 
 
-@cache
-def _engine(process: int) -> duckdb.DuckDBPyConnection:
-    """The database of this process: to open one takes longer than to look for repeats."""
-    engine = duckdb.connect(config={"threads": 1})
-    engine.execute("SET GLOBAL timezone = 'UTC'")
-    return engine
-
-
-# DuckDB complains of a database that is open when the interpreter ends.
-atexit.register(_engine.cache_clear)
-
-
 class EventStore:
     """Takes units of raw events into the lake, each in one transaction with the marks that say it was read."""
 
     def __init__(self, writer: LakeWriter) -> None:
         self._writer = writer
-        self._connection = _engine(os.getpid()).cursor()
+        self._connection = engine_cursor()
 
     def store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
         """Store a unit and set `marks` in the manifest, all or nothing; a repetition after a crash stores no event twice.

@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from ingest.engine import engine_cursor
 from queries import LakeReader
 from queries.catalog import needed_by, split_events
 
@@ -49,7 +50,7 @@ def objects_of(reader: LakeReader) -> dict[str, pa.Table]:
 def totals(tables: Iterable[pa.Table]) -> pa.Table:
     """The objects of several files together, with the columns OBJECTS; an object whose events cancel out is left out."""
     every = pa.concat_tables([OBJECTS.empty_table(), *tables])
-    with closing(duckdb.connect(config={"threads": 1})) as connection:
+    with closing(engine_cursor()) as connection:
         connection.register("listed", every)
         found: pa.Table = connection.sql(statement("object_totals")).to_arrow_table()
     return found.cast(OBJECTS)

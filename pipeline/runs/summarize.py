@@ -7,6 +7,8 @@ from typing import Protocol
 
 import duckdb
 
+from ingest.engine import engine_cursor
+
 from ..cel.defects import DEFECT
 from .merge import Merged
 from .sql import statement
@@ -42,9 +44,9 @@ def summarize(
 ) -> RunSummary:
     """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched.
 
-    An open database counts them sooner than a new one. It does not change.
+    `database` is an open one, which does not change; by default it is the small one of this process.
     """
-    with duckdb.connect() if database is None else database.cursor() as connection:
+    with engine_cursor() if database is None else database.cursor() as connection:
         for name, table in (("members", run.members()), ("distinct_verdicts", run.numbered_verdicts()), ("passes", run.passes())):
             connection.register(name, table)
         counted = connection.execute(statement("summary")).fetchall()
