@@ -58,6 +58,8 @@ _held: dict[object, pa.Table] = {}
 _lock = threading.Lock()
 _CONTENT = b"hindcast.inputs"
 _ROWS_MAX = 50_000
+# Readers read whole row groups. Only objects are read as a dictionary; for other columns zstd alone makes smaller files.
+_WRITING: Any = {"compression": "zstd", "write_statistics": False, "use_dictionary": ["object"]}
 
 Document: TypeAlias = tuple[bool, bool, "Document | None", dict[str, "Document"]]
 
@@ -230,7 +232,7 @@ def publish_inputs(lake: str | Path, events: str, classes: Sequence[Made]) -> Pa
     try:
         size_bytes, changed_ns = state_of(events)
         folder.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(unfinished, INPUTS, compression="zstd") as writer:
+        with pq.ParquetWriter(unfinished, INPUTS, **_WRITING) as writer:
             for (name, reads, columns), tables in classes:
                 rows = pa.concat_tables([INPUTS.empty_table(), *(tables or ())]).unify_dictionaries()
                 groups = -(-rows.num_rows // _ROWS_MAX)

@@ -38,6 +38,8 @@ _UNITS = b"hindcast.units"
 _UNIT = "unit"
 _GROUP_ROWS = 4096
 _BATCH_ROWS = 1024
+# In a file of a few requests most row groups are tiny. To set up zstd for each of their columns takes longer than all else.
+_LZ4_BYTES_MAX = 8 * 1024 * 1024
 # Requests for Events are many, and few policies concern them.
 _NOT_KEPT = "events"
 # The name of an object, and that of the deletecollections that may meet it.
@@ -237,7 +239,10 @@ def _publish(folder: Path, content: _Content, classes: Sequence[int], tables: Se
     table = _numbered(pa.concat_tables([ADMISSIONS.empty_table(), *tables]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(unfinished, ADMISSIONS, compression="zstd") as writer:
+        compression = "zstd" if table.nbytes > _LZ4_BYTES_MAX else "lz4"
+        with pq.ParquetWriter(
+            unfinished, ADMISSIONS, compression=compression, write_statistics=False, use_dictionary=False
+        ) as writer:
             for number, (unit, its_class) in enumerate(zip(content.units, classes, strict=True)):
                 for rows in _stretches(table, 2 * its_class + unit.is_plain):
                     writer.write_table(rows)

@@ -30,7 +30,7 @@ from pipeline.replay.prefill import prefill
 from queries import open_lake
 from tests.benchmarks.aims import print_aims, with_aims
 from tests.benchmarks.replay_around import AROUND, edit_here
-from tests.benchmarks.replay_lakes import CHURN, COPIES, HERE, bring_to, lake_of, store
+from tests.benchmarks.replay_lakes import CHURN, COPIES, HERE, bring_to, lake_of
 
 
 def run() -> list[dict[str, Any]]:
@@ -235,8 +235,6 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--here", lake, policies, workers]:
             print(json.dumps(_measure_here(Path(lake), int(policies), int(workers))))
-        case ["--store", lake]:
-            store(Path(lake))
         case ["--prepare", lake]:
             prefill(Path(lake))
         case ["--edited", lake]:

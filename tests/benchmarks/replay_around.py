@@ -27,8 +27,8 @@ def preparation(folder: Path) -> Iterator[dict[str, Any]]:
     """The cost of the derived tables that compaction makes, next to ingest and compaction themselves; and their size."""
     lake = folder / "prepared"
     shutil.rmtree(lake, ignore_errors=True)
-    stored_s = processor_s([*HERE, "--store", str(lake)])
-    prepared_s = processor_s([*HERE, "--prepare", str(lake)])
+    preparing = [sys.executable, "-m", "tests.benchmarks.preparing", str(lake)]
+    stored_s, prepared_s = json.loads(subprocess.run(preparing, check=True, capture_output=True, text=True).stdout)
     detail = f"{prepared_s:.1f} s after {stored_s:.1f} s of ingest and compaction"
     yield {"name": "replay, prepare, cost", "value": 100 * prepared_s / stored_s, "unit": "%", "detail": detail}
     derived, events = (_bytes(lake / each) for each in ("derived", "events"))
