@@ -239,10 +239,10 @@ def _publish(folder: Path, content: _Content, classes: Sequence[int], tables: Se
     table = _numbered(pa.concat_tables([ADMISSIONS.empty_table(), *tables]))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        compression = "zstd" if table.nbytes > _LZ4_BYTES_MAX else "lz4"
-        with pq.ParquetWriter(
-            unfinished, ADMISSIONS, compression=compression, write_statistics=False, use_dictionary=False
-        ) as writer:
+        # Whoever reads a row group reads all of it.
+        writing: Any = {"write_statistics": False, "use_dictionary": False}
+        writing["compression"] = "zstd" if table.nbytes > _LZ4_BYTES_MAX else "lz4"
+        with pq.ParquetWriter(unfinished, ADMISSIONS, **writing) as writer:
             for number, (unit, its_class) in enumerate(zip(content.units, classes, strict=True)):
                 for rows in _stretches(table, 2 * its_class + unit.is_plain):
                     writer.write_table(rows)
