@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -134,12 +134,14 @@ def policy_costs(plan: ReplayPlan, lake: Path, progress: Progress = lambda done,
             made.append(_Costed(policies))
             return made[0]
 
+        done = 0
         replayer = Replayer(plan, reader, counted)
         (costed,) = made
-        done = 0
-        for walk in walk_all(replayer, plan, reader, _Counting(costed.books)):
-            done += walk.rows - walk.waiting
-            progress(done, plan.requests)
+        with ExitStack() as held:
+            held.callback(replayer.close_sessions)
+            for walk in walk_all(replayer, plan, reader, _Counting(costed.books)):
+                done += walk.rows - walk.waiting
+                progress(done, plan.requests)
         return tuple(_named(reader, book.total()) for book in costed.books.values())
 
 

@@ -78,12 +78,12 @@ def run_replay(
         held.enter_context(run.in_use())
         run.mark(kind)
         run.begin(plan.to_json())
-        crew = Crew(plan, reader, lake, run.parts, executor or LocalProcesses(workers))
         done = 0
-        for settled in crew.work():
-            done += settled
-            if progress is not None and settled:
-                progress(done, plan.requests)
+        with closing(Crew(plan, reader, lake, run.parts, executor or LocalProcesses(workers))) as crew:
+            for settled in crew.work():
+                done += settled
+                if progress is not None and settled:
+                    progress(done, plan.requests)
         summary = _merge(plan, run, reader)
         run.finish(summary)
     return summary
@@ -147,6 +147,11 @@ class Crew:
             yield from self._stage(kept_tasks(taken.covered))
             yield from self._stage(inputs)
             yield from self._read_events(taken, [task.number for task in inputs if task.is_left(self._parts)])
+
+    def close(self) -> None:
+        """Give back what this process holds for the run, but for the reader: sessions that stay keep its database from others."""
+        if self._replayer is not None:
+            self._replayer.close_sessions()
 
     def keep(self, wants_history: Callable[[Store], bool] = lambda store: True) -> Iterator[int]:
         """Do only the tasks whose result is kept for later runs; yields after each. `wants_history` may leave out the requests that

@@ -81,9 +81,10 @@ def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], 
         return facts_of(reader).events >= (1 + grown) * store.kept_events
 
     try:
-        for _ in Crew(_plan(reader), reader, lake, parts, executor, _replayer).keep(has_grown):
-            if stopped():
-                return False
+        with closing(Crew(_plan(reader), reader, lake, parts, executor, _replayer)) as crew:
+            for _ in crew.keep(has_grown):
+                if stopped():
+                    return False
     except FileNotFoundError:
         if parts.is_dir():
             raise

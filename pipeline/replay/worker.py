@@ -228,8 +228,12 @@ class Replayer:
 
     def close(self) -> None:
         """Give back the lake; no part can be evaluated afterwards."""
-        self._sessions.close()
+        self.close_sessions()
         self._reader.close()
+
+    def close_sessions(self) -> None:
+        """As `close`, for a reader that somebody else still uses."""
+        self._sessions.close()
 
     def _show(self, part: Slice) -> None:
         show_events(self._narrow.connection, part.files, part.rows)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from multiprocessing import active_children
 from pathlib import Path
@@ -27,7 +28,8 @@ from pipeline import Window, plan_replay, run_replay
 from pipeline.admission.policies import PolicySet, parse_policy_set
 from pipeline.replay import VERDICTS, ReplayPlan, waiting, worker
 from pipeline.runs import RunStore
-from queries import open_lake
+from queries import databases, open_lake
+from queries.databases import give_back
 
 from .conftest import CASES
 
@@ -85,6 +87,18 @@ def test_every_write_is_evaluated_or_told_once(cluster: Cluster, policies: Polic
     assert (summary.planned, summary.evaluated) == (25, 24)
     assert plan.requests + sum(count for _, count in plan.excluded) == len(cluster.events)
     assert "1  others of these resources and verbs, which no policy meets: the run says why" in str(plan)
+
+
+def test_a_finished_replay_gives_its_database_to_later_readers(lake: Path, policies: PolicySet) -> None:
+    plan = plan_of(lake, policies)
+    with closing(open_lake(lake, threads=1)) as first, closing(open_lake(lake, threads=1)):
+        database = first._database
+    while databases._kept[database.limits]:
+        databases._pop(database.limits)
+    give_back(database)
+    run_replay(plan, lake)
+    with closing(open_lake(lake, threads=1)) as later:
+        assert later._database is database
 
 
 def test_only_classes_whose_policies_ask_need_old_objects(lake: Path, policies: PolicySet) -> None:
@@ -311,7 +325,8 @@ import os, sys
 from multiprocessing import active_children
 from pathlib import Path
 from pipeline import load_policy_set, plan_replay, run_replay
-from queries import open_lake
+from queries import databases, open_lake
+from queries.databases import give_back
 
 def end(done, planned):
     if "killed" in sys.argv:
