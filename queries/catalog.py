@@ -10,8 +10,8 @@ line is a remark.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from graphlib import TopologicalSorter
@@ -193,18 +193,31 @@ def configure(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
-    """Point the views below all others at these files. Views are bound when queried, so no other has to be installed again.
+    """Point the views below all others at these files, all at one moment. Views are bound when queried, so no other is made again.
 
-    Raises LakeError when a file is missing, or so damaged that its columns cannot be read.
+    Raises LakeError when a file is missing, or so damaged that its columns cannot be read; then the connection shows what it did.
     """
     attach_store(connection, (*files.events, *files.objects, *files.repeats))
-    for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
-        try:
-            connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
-        except duckdb.Error as error:
-            raise _unreadable(connection, paths, error) from error
-    _make_view(connection, _deciding(files.events))
-    _make_table(connection, "lake_quarantine", _quarantined(files))
+    with _at_once(connection):
+        for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
+            try:
+                connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
+            except duckdb.Error as error:
+                raise _unreadable(connection, paths, error) from error
+        _make_view(connection, _deciding(files.events))
+        _make_table(connection, "lake_quarantine", _quarantined(files))
+
+
+@contextmanager
+def _at_once(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """A transaction: queries of other cursors see all of its changes, or none."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
 
 
 def _deciding(paths: tuple[str, ...]) -> Statement:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -25,22 +27,28 @@ FINAL = ("ResponseComplete", "Panic")
 STAGES = ("RequestReceived", "ResponseStarted", *FINAL)
 FAILURE = {"policy": "p", "binding": "b", "message": "m", "expression_index": 0, "actions": ["Audit"]}
 
-_events = st.lists(
-    st.fixed_dictionaries(
-        {
-            "audit_id": st.sampled_from("ab"),
-            "ts": st.integers(0, 2),
-            "stage": st.sampled_from(STAGES),
-            "at": st.integers(0, 3),
-            "code": st.sampled_from([None, 200, 403]),
-            "vap_failures": st.integers(0, 2).map(lambda found: [FAILURE] * found),
-            "timeless": st.integers(0, 9).map(lambda drawn: drawn == 0),
-        }
-    ),
-    max_size=8,
-    # As the lake stores them: once, and with one final stage.
-    unique_by=(lambda row: (row["audit_id"], row["ts"], "final" if row["stage"] in FINAL else row["stage"])),
-)
+
+def _of(stages: Sequence[str]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    return st.lists(
+        st.fixed_dictionaries(
+            {
+                "audit_id": st.sampled_from("ab"),
+                "ts": st.integers(0, 2),
+                "stage": st.sampled_from(stages),
+                "at": st.integers(0, 3),
+                "code": st.sampled_from([None, 200, 403]),
+                "vap_failures": st.integers(0, 2).map(lambda found: [FAILURE] * found),
+                "timeless": st.integers(0, 9).map(lambda drawn: drawn == 0),
+            }
+        ),
+        max_size=8,
+        # As the lake stores them: once, and with one final stage.
+        unique_by=(lambda row: (row["audit_id"], row["ts"], "final" if row["stage"] in FINAL else row["stage"])),
+    )
+
+
+# Where all are of the final stage, requests are read in a shorter way.
+_events = _of(STAGES) | _of(FINAL[:1])
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +124,19 @@ def test_a_session_of_a_time_sees_the_files_of_that_time(tmp_path: Path) -> None
     with reader.session() as whole:
         assert whole.sql("SELECT count(*) FROM requests").fetchall() == [(6,)]
     reader.close()
+
+
+def test_a_query_during_a_refresh_sees_the_files_of_one_moment(folder: Path) -> None:
+    """The files turn from final stages alone to earlier ones as well, and back."""
+    final, staged = (folder / f"{name}.parquet" for name in ("final", "staged"))
+    for path, stages in ((final, FINAL[:1]), (staged, STAGES[:1])):
+        pq.write_table(pa.Table.from_pylist([event({"audit_id": "a", "stage": stage}) for stage in stages], EVENTS), path)
+    files = [LakeFiles((str(final),)), LakeFiles((str(final), str(staged)))]
+    turns = iter(files * 40)
+    with closing(LakeReader(lambda: next(turns))) as refreshed, refreshed.session() as other, ThreadPoolExecutor(1) as background:
+        refreshing = background.submit(lambda: [refreshed.refresh() for _ in files * 39])
+        seen = set()
+        while not refreshing.done():
+            seen.update(other.sql("SELECT audit_id, stage, complete, stages FROM folded_requests").fetchall())
+        refreshing.result()
+    assert seen <= {("a", "ResponseComplete", True, 1), ("a", "ResponseComplete", True, 2)}
