@@ -6,6 +6,7 @@ interrupted (finished parts are kept).
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -284,9 +285,16 @@ def _complain(message: str) -> None:
     sys.stderr.write(f"hindcast: {message}\n")
 
 
+# A command makes many objects and few cycles of them, and most commands end before a search for cycles finds anything.
+_COLLECTING = (20_000, 20, 10)
+
+
 def main() -> None:
     """The console script."""
+    gc.set_threshold(*_COLLECTING)
     code = run()
+    # The interpreter would look for cycles among all modules once more before it ends.
+    gc.freeze()
     # Cleanup at exit takes a moment; interrupting it could leave processes waiting for each other for ever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

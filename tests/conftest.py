@@ -58,6 +58,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Modules and tests stay to the end: the collector of garbage need not look at them again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 10)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

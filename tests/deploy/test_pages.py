@@ -87,7 +87,7 @@ def test_the_commands_of_the_pages_run(command: str, work: Path, monkeypatch: py
     words = shlex.split(command)
     if "serve" in words:
         context = _loaded("serve").make_context("serve", words[words.index("serve") + 1 :])
-        named = [context.params[name] for name in ("identities", "tls_certificate", "tls_key") if context.params[name]]
+        named = [Path(context.params[name]) for name in ("identities", "tls_certificate", "tls_key") if context.params[name]]
         # `hindcast init` on the same page wrote these files.
         assert [str(path) for path in named if not path.exists()] == []
         return
