@@ -293,8 +293,6 @@ def main() -> None:
     """The console script."""
     gc.set_threshold(*_COLLECTING)
     code = run()
-    # The interpreter would look for cycles among all modules once more before it ends.
-    gc.freeze()
     # Cleanup at exit takes a moment; interrupting it could leave processes waiting for each other for ever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

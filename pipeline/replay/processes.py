@@ -184,7 +184,6 @@ def _prepare(parent: int, is_lasting: bool) -> None:
         end_with_parent(parent)
     gc.set_threshold(*COLLECTING)
     atexit.register(_let_go)
-    atexit.register(gc.freeze)  # or the interpreter looks for cycles among all modules before it ends
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
