@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import yaml
 import zstandard
 
+from tests.yaml_text import load_yaml
+
 CANARY = "CANARY7f3a9c51"
-CASES = yaml.safe_load((Path(__file__).parent / "cases/ingest/credentials.yaml").read_text())
+CASES = load_yaml((Path(__file__).parent / "cases/ingest/credentials.yaml").read_text())
 GROUPS = {
     "tokenreviews": "authentication.k8s.io",
     "certificatesigningrequests": "certificates.k8s.io",

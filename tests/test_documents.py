@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.cli import COMMANDS, _loaded, run
 from api.settings import Settings
 from tests.serving import RunningServer
+from tests.yaml_text import load_yaml
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ def test_the_python_of_the_readme_runs(checkout: Path, code: str, monkeypatch: p
 
 def gate_scripts() -> list[tuple[str, str, set[str]]]:
     """Of each CI example: the script that holds the gate, the server that it asks, and the files that later steps take."""
-    github, gitlab = (yaml.safe_load(block) for block in blocks("yaml", CI))
+    github, gitlab = (load_yaml(block) for block in blocks("yaml", CI))
     job: dict[str, Any] = github["jobs"]["gate"]
     (script,) = [step["run"] for step in job["steps"] if "hindcast gate" in step.get("run", "")]
     taken = {step["with"]["sarif_file"] for step in job["steps"] if "sarif_file" in step.get("with", {})}

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from tests.yaml_text import load_yaml
 
 ROOT = Path(__file__).parents[1]
-TABLES: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/cases/public_tables.yaml").read_text())
+TABLES: list[dict[str, Any]] = load_yaml((ROOT / "tests/cases/public_tables.yaml").read_text())
 
 
 def names_in(path: Path) -> set[str]:
@@ -17,7 +18,7 @@ def names_in(path: Path) -> set[str]:
     text = path.read_text()
     if path.suffix == ".py":
         return {line.removeprefix("def ").partition("(")[0] for line in text.splitlines() if line.startswith("def test_")}
-    return {each["name"] for each in yaml.safe_load(text)}
+    return {each["name"] for each in load_yaml(text)}
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table["table"])

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.cli import run
 from ingest.lake import Lake
 from ingest.store import EventStore, Lines
+from tests.yaml_text import load_yaml
 
-_CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "doctor" / "servers.yaml").read_text())
+_CASES = load_yaml((Path(__file__).parents[1] / "cases" / "doctor" / "servers.yaml").read_text())
 _START = 1_767_225_600
 _TOKEN = "0123456789-of-a-person"
 

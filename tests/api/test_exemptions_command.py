@@ -8,12 +8,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-import yaml
 
 from api.cli import EXIT_IN_PART, run
 from api.commands.exemptions import parse_expiry
 from ingest.errors import InputError
 from pipeline.cel.defects import DEFECT
+from tests.yaml_text import load_yaml_all
 
 POLICY = Path(__file__).parents[2] / "api" / "demo" / "policies" / "deny-external-ips.yaml"
 
@@ -64,7 +64,7 @@ def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pyte
     assert all(row["who"].startswith("anyone who may write services in namespace") for row in shown["exemptions"])
     assert {row["review_by"] for row in shown["exemptions"]} == {"2027-01-31"}
     assert run([*ask, "-o", "merge-patch"]) == 0
-    (patch,) = yaml.safe_load_all(capsys.readouterr().out)
+    (patch,) = load_yaml_all(capsys.readouterr().out)
     assert patch["metadata"]["name"] == "deny-external-ips"
     assert "validationActions" not in patch["spec"]
     assert run([*ask, "-o", "json-patch"]) == 0

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.cli import run
 from queries import open_lake
 from tests.recording import START, Object, deployment, recorded, take_in
+from tests.yaml_text import load_yaml
 
-CASES: dict[str, Any] = yaml.safe_load((Path(__file__).parents[1] / "cases" / "readiness" / "explain.yaml").read_text())
+CASES: dict[str, Any] = load_yaml((Path(__file__).parents[1] / "cases" / "readiness" / "explain.yaml").read_text())
 
 
 def _namespace(name: str, env: str) -> Object:
@@ -115,7 +115,7 @@ def test_without_policies_those_of_the_time_explain(demo_lake: Path, capsys: pyt
     reader.close()
     asked = ["-q", "--lake", str(demo_lake), "explain", audit_id, "--policy", "image-registry", "-o", "yaml"]
     assert run(asked) == 0
-    (found,) = yaml.safe_load(capsys.readouterr().out)["explanations"]
+    (found,) = load_yaml(capsys.readouterr().out)["explanations"]
     denied = [entry for entry in found["policies"] if entry["decision"] == "deny"]
     assert said in [entry["message"] for entry in denied]
 

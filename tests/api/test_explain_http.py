@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from api.cli import run
 from api.routes.explain import Explained
@@ -23,8 +22,9 @@ from queries import open_lake
 from tests.markup import Element, faults, read_page
 from tests.querying import QueryClient
 from tests.recording import START, deployment, recorded, take_in
+from tests.yaml_text import load_yaml, load_yaml_all
 
-CASES: dict[str, Any] = yaml.safe_load((Path(__file__).parents[1] / "cases" / "readiness" / "explain.yaml").read_text())
+CASES: dict[str, Any] = load_yaml((Path(__file__).parents[1] / "cases" / "readiness" / "explain.yaml").read_text())
 POLICIES: str = CASES["policies"]
 YAML = {"Content-Type": "application/yaml"}
 ORIGIN = "http://127.0.0.1:7444"
@@ -100,7 +100,7 @@ def test_policies_that_were_not_kept_beside_a_run_are_those_of_its_plan(lake: Pa
     found = policies_of_run(lake, run_id)
     assert found is not None
     kept, given = (Manifests.of(each).to_yaml() for each in (found, parse_policy_set([("policies", POLICIES)])))
-    assert list(yaml.safe_load_all(kept)) == list(yaml.safe_load_all(given))
+    assert list(load_yaml_all(kept)) == list(load_yaml_all(given))
 
 
 @pytest.mark.parametrize(

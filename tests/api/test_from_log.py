@@ -13,6 +13,7 @@ import yaml
 from api.cli import run
 from tests.recording import START, Log, take_in
 from tests.sharing import shared_lake
+from tests.yaml_text import load_yaml_all
 
 GROUP = "admissionregistration.k8s.io/v1"
 EARLY, LATE = ((START + timedelta(minutes=minutes)).isoformat() for minutes in (3.5, 20))
@@ -82,7 +83,7 @@ def test_mutating_policies_of_the_log_are_replayed_and_kept_next_to_the_run(lake
     found = replayed(lake, capsys, "--from-log", LATE, "--stage", "mutating")
     assert [(row["policy"], row["changed"]) for row in found["policies"]] == [("labels", 2)]
     (made,) = set((lake / "runs").glob("*")) - before
-    kept = list(yaml.safe_load_all((made / "manifests.yaml").read_text()))
+    kept = list(load_yaml_all((made / "manifests.yaml").read_text()))
     assert [each["kind"] for each in kept] == ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
     assert "'team': 'b'" in str(kept[0])
 

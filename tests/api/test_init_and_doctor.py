@@ -32,6 +32,7 @@ from queries import open_lake, rows_of
 from queries.ledger import Severity
 from queries.reach_rules import CONNECT_SUBRESOURCES
 from queries.rows import Loss
+from tests.yaml_text import load_yaml
 
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
 
@@ -74,7 +75,7 @@ def test_what_init_writes_fits_together(tmp_path: Path, capsys: pytest.CaptureFi
         "audit-webhook.kubeconfig": "0o600",
         "identities": "0o600",
     }
-    config = yaml.safe_load((out / "audit-webhook.kubeconfig").read_text())
+    config = load_yaml((out / "audit-webhook.kubeconfig").read_text())
     assert config["clusters"][0]["cluster"]["server"] == "https://sink:7443/audit/prod-1"
     token = config["users"][0]["user"]["token"]
     assert IdentityFile(out / "identities").clusters_of(token, None) == {"prod-1"}
@@ -98,7 +99,7 @@ def test_init_replaces_nothing_unless_forced(tmp_path: Path, capsys: pytest.Capt
 def test_a_client_certificate_takes_the_tokens_place(tmp_path: Path) -> None:
     options = ["--client-certificate", "/pki/c.crt", "--client-key", "/pki/c.key", "--certificate-authority", "/pki/ca.crt"]
     assert run(["-q", "init", "--out", str(tmp_path), "--server", "https://sink", *options]) == 0
-    config = yaml.safe_load((tmp_path / "audit-webhook.kubeconfig").read_text())
+    config = load_yaml((tmp_path / "audit-webhook.kubeconfig").read_text())
     assert config["users"][0]["user"] == {"client-certificate": "/pki/c.crt", "client-key": "/pki/c.key"}
     assert config["clusters"][0]["cluster"]["certificate-authority"] == "/pki/ca.crt"
     assert IdentityFile(tmp_path / "identities").clusters_of(None, "apiserver-default") == {"default"}
@@ -109,7 +110,7 @@ def test_the_made_certificate_is_good_for_this_sink_alone(tmp_path: Path, host: 
     server = f"https://[{host}]:7443" if ":" in host else f"https://{host}:7443"
     assert run(["-q", "init", "--out", str(tmp_path), "--server", server, "--make-certificate"]) == 0
     assert oct((tmp_path / "sink.key").stat().st_mode & 0o777) == "0o600"
-    config = yaml.safe_load((tmp_path / "audit-webhook.kubeconfig").read_text())
+    config = load_yaml((tmp_path / "audit-webhook.kubeconfig").read_text())
     authority = base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
     shake_hands(tmp_path, authority, host)
     with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|not valid for"):

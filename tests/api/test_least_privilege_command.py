@@ -16,6 +16,7 @@ from pipeline.authorization import GivenRbac, authorize
 from pipeline.cel.library.authorizer import Attributes
 from pipeline.request import UserInfo
 from tests.recording import START, Object, take_in
+from tests.yaml_text import load_yaml_all
 
 ROBOT = "system:serviceaccount:ci:robot"
 RBAC = "rbac.authorization.k8s.io"
@@ -63,7 +64,7 @@ def lake(tmp_path: Path) -> Path:
 def test_the_roles_are_yaml_and_are_checked(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--lake", str(lake), "least-privilege", "--subject", ROBOT]) == 0
     captured = capsys.readouterr()
-    objects = list(yaml.safe_load_all(captured.out))
+    objects = list(load_yaml_all(captured.out))
     assert [(each["kind"], each["metadata"]["name"]) for each in objects] == [
         ("ClusterRole", "least-ci-robot"),
         ("ClusterRoleBinding", "least-ci-robot"),

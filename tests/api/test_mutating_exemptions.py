@@ -13,6 +13,7 @@ import yaml
 from api.cli import run
 from tests.recording import Log, take_in
 from tests.sharing import shared_lake
+from tests.yaml_text import load_yaml_all
 
 GROUP = "admissionregistration.k8s.io/v1"
 SPACES = ("shop", "pay", "lab")
@@ -61,7 +62,7 @@ def test_the_printed_policies_refuse_no_recorded_request(lake: Path, tmp_path: P
     assert (before["team"], before["owner"]) == (8, 12)
     assert run([*asked, "exemptions", "-f", str(given), "-o", "manifests"]) == 0
     printed.write_text(capsys.readouterr().out)
-    objects = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(printed.read_text()) if each}
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in load_yaml_all(printed.read_text()) if each}
     assert objects["MutatingAdmissionPolicy", "team"] != policy("team", "configmaps", "team")[0] or (
         objects["MutatingAdmissionPolicyBinding", "team"] != policy("team", "configmaps", "team")[1]
     )

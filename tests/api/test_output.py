@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api.cli import run
 from api.printing.layout import Screen, lines_of
 from api.printing.output import Column, Format, Table, render, text
+from tests.yaml_text import load_yaml
 
 MOMENT = datetime(2026, 11, 1, 8, tzinfo=UTC)
 
@@ -51,7 +51,7 @@ def test_csv_holds_the_first_table_whole_and_says_what_else_there_is(capsys: pyt
 
 def test_json_and_yaml_hold_every_table_and_note() -> None:
     data = json.loads(printed(Format.JSON))
-    assert yaml.safe_load(printed(Format.YAML)) == data
+    assert load_yaml(printed(Format.YAML)) == data
     assert set(data) == {"first", "second", "notes"}
     assert data["first"][0]["when"] == "2026-11-01T08:00:00Z"
 

@@ -7,7 +7,6 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-import yaml
 
 from api.pages.charts import timeline
 from api.pages.manifest import SourceLine, binding_manifest, policy_manifest, source_lines
@@ -15,6 +14,7 @@ from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
 from pipeline.readiness.model import DayCount
 from pipeline.replay.plan import _policy_document
+from tests.yaml_text import load_yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ def test_the_lines_of_a_validation_hold_its_expression_and_nothing_of_the_next()
     lines = shown(policies)[1][0]
     marked = [line.text for line in lines if line.validation == 0]
     assert marked[0].strip() == "- expression: variables.refused.size() == 0"
-    assert yaml.safe_load("\n".join(marked))[0]["reason"] == "Forbidden"
+    assert load_yaml("\n".join(marked))[0]["reason"] == "Forbidden"
     assert all(line.validation is None for line in lines if "variables:" in line.text or "resourceRules" in line.text)
 
 

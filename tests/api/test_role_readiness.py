@@ -13,6 +13,7 @@ import yaml
 from api.cli import run
 from tests.pipeline.stages.test_authorization_stage import ANN_READS, PODS, RBAC, event
 from tests.recording import START, Object, take_in
+from tests.yaml_text import load_yaml_all
 
 # A small log can be enough evidence under these rules.
 RULES = "{matched_units_min: 1, days_min: 0, weekdays_min: 1}"
@@ -59,7 +60,7 @@ def test_a_change_that_denies_is_ready_with_the_roles_that_keep_everybody_workin
     assert entry["status"] == "READY WITH EXEMPTIONS"
     assert entry["denials"]["requests"] == 4
     assert [each["subject"] for each in entry["exemptions"]] == ["ann: get pods in shop"]
-    role, binding = yaml.safe_load_all(extra.read_text())
+    role, binding = load_yaml_all(extra.read_text())
     assert (role["kind"], role["metadata"]) == ("Role", {"name": "extra-ann", "namespace": "shop"})
     assert binding["subjects"] == [{"apiGroup": RBAC, "kind": "User", "name": "ann"}]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.cli import run
 from tests.pipeline.stages.test_authorization_stage import binding_of, event, written
 from tests.recording import take_in
+from tests.yaml_text import load_yaml_all
 
 CONTROLLER = "system:serviceaccount:blog:ctrl-sa"
 ALLOWED = f'RBAC: allowed by ClusterRoleBinding "x" of ClusterRole "x" to User "{CONTROLLER}"'
@@ -167,7 +167,7 @@ def test_a_cluster_stack_connects_the_namespaces_of_claims_and_of_what_serves_th
 def test_the_roles_are_yaml(app: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = take_in(tmp_path / "lake", [])
     assert run(["-q", "--lake", str(lake), "stack", str(app), "--service-account", "blog:ctrl-sa", "-o", "yaml"]) == 0
-    role, binding = yaml.safe_load_all(capsys.readouterr().out)
+    role, binding = load_yaml_all(capsys.readouterr().out)
     assert (role["kind"], binding["kind"], role["metadata"]["namespace"]) == ("Role", "RoleBinding", "blog")
 
 

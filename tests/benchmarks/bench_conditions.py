@@ -11,8 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from pipeline.manifests.files import manifests_of
@@ -29,6 +27,7 @@ from pipeline.stages.stage import Asked
 from queries import open_lake
 from tests import brute_force
 from tests.benchmarks.replay_lakes import CHURN
+from tests.yaml_text import load_yaml
 
 LOG = CHURN.parent / "control-plane-a" / "audit.jsonl.zst"
 CHAIN = Path(__file__).parents[1] / "cases" / "conditions" / "five.yaml"
@@ -69,7 +68,7 @@ def measured(path: Path) -> Iterator[dict[str, Any]]:
     ingest_files(lake, [LOG], "control-plane-a", received_ts=0.0)
     lake.close()
     ((_, rules),) = assign(manifests_of([("five.yaml", CHAIN.read_text())])).rules
-    assert len(yaml.safe_load(CHAIN.read_text())["spec"]["authorizers"]) == 5
+    assert len(load_yaml(CHAIN.read_text())["spec"]["authorizers"]) == 5
     started, processor = time.perf_counter(), time.process_time()
     with closing(open_lake(path)) as reader:
         plan = CONDITIONS.plan(reader, rules, Asked())

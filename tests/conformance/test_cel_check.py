@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.cel.checking.check import check
 from pipeline.cel.errors import CompileError
 from pipeline.cel.stack import on_fresh_stack
 from pipeline.cel.syntax import parse as syntax
 from pipeline.cel.versions import release
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
 VERSION = (1, 35)
 CORPORA = ("cel-spec/k8s-1.35-eval.jsonl", "kubernetes-apiserver/library_eval_1.35.jsonl")
-DISAGREEMENTS = yaml.safe_load(Path(__file__).with_name("cel_check_disagreements.yaml").read_text())
+DISAGREEMENTS = load_yaml(Path(__file__).with_name("cel_check_disagreements.yaml").read_text())
 
 
 @dataclass(frozen=True)

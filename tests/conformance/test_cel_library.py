@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.cel.checking.names import Names
 from pipeline.cel.environment import Environment
@@ -27,6 +26,7 @@ from pipeline.cel.errors import CompileError, ProgramError
 from pipeline.cel.library import LIBRARIES, lists_ext
 from pipeline.cel.standard import COSTS
 from pipeline.cel.values import CelError, Opaque, Optional, Value, runtime_type
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
@@ -80,7 +80,7 @@ def unpriced() -> Environment:
 
 @pytest.fixture(scope="module")
 def listed() -> dict[str, str]:
-    return yaml.safe_load(DISAGREEMENTS.read_text()) or {}
+    return load_yaml(DISAGREEMENTS.read_text()) or {}
 
 
 def plain(value: Value) -> Any:

@@ -18,6 +18,7 @@ from pipeline.stages.mutating.chain import Chain, Run
 from pipeline.stages.mutating.decode import rules_of
 from pipeline.stages.mutating.invocation import Outcome
 from tests.pipeline.admission.conftest import CaseWorld, request
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
@@ -34,7 +35,7 @@ class Case(NamedTuple):
 
 
 def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text()) if path.exists() else None
+    return load_yaml(path.read_text()) if path.exists() else None
 
 
 def cases(folder: Path) -> Iterator[Case]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.admission.policies import (
     Decision,
@@ -42,6 +41,7 @@ from pipeline.request import (
     Operation,
     UserInfo,
 )
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
@@ -214,7 +214,7 @@ class Exceptions:
     """Cases that cannot agree, each with its reason; one that agrees nevertheless is a problem."""
 
     def __init__(self, kind: str) -> None:
-        self.reasons: dict[str, str] = (yaml.safe_load(EXCEPTIONS.read_text()) or {}).get(kind) or {}
+        self.reasons: dict[str, str] = (load_yaml(EXCEPTIONS.read_text()) or {}).get(kind) or {}
         self.used: Counter[str] = Counter()
 
     def judge(self, case: str, agrees: bool, difference: str) -> list[str]:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 import zstandard
 
 from ingest.lake import Lake
@@ -40,6 +39,7 @@ from pipeline.request import UserInfo
 from pipeline.runs import RunStore
 from queries import open_lake
 from tests.recorded_files import rows_of as recorded_rows
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
@@ -128,7 +128,7 @@ def test_decisions_and_reasons_are_those_of_the_server(
 ) -> None:
     path: Path = request.getfixturevalue(lake)
     rbac = history_of(path, CHANGE_DELAY)
-    listed = {entry["audit_id"]: entry["reason"] for entry in yaml.safe_load(DISAGREEMENTS.read_text()) or ()}
+    listed = {entry["audit_id"]: entry["reason"] for entry in load_yaml(DISAGREEMENTS.read_text()) or ()}
     table: dict[str, Counter[str]] = defaultdict(Counter)
     unknown: Counter[str | None] = Counter()
     problems, seen = [], set()

@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from ingest.lake import Lake
 from pipeline.history.event import Event
@@ -32,10 +31,11 @@ from pipeline.history.writes import record
 from pipeline.request import AdmissionRequest, Evidence, Grade, Known, Unknown
 from tests.made_up import agrees, completed
 from tests.recorded_files import rows_of
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
-LISTED = yaml.safe_load(Path(__file__).with_name("reconstruction_disagreements.yaml").read_text(encoding="utf-8"))
+LISTED = load_yaml(Path(__file__).with_name("reconstruction_disagreements.yaml").read_text(encoding="utf-8"))
 _REVIEW_UID = "record.lab.example.com/review-uid"
 _BODIES = ("object", "old_object", "options")
 _RESULTS = ("equal", "partial, equal", "partial", "unknown", "differ")
@@ -212,7 +212,7 @@ def test_reconstructed_requests_are_what_admission_was_given(recording: Recordin
     assert differing == _listed("requests"), "unlisted differences, or listed ones that are gone"
     if os.environ.get("HINDCAST_UPDATE_GOLDEN"):
         TABLE.write_text("".join(f"- {json.dumps(row)}\n" for row in _as_rows(table)), encoding="utf-8")
-    assert _as_rows(table) == yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    assert _as_rows(table) == load_yaml(TABLE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("with_snapshot", [False, True], ids=["without snapshot", "with snapshot"])

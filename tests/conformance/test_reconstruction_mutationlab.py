@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.decode import decode_events
 from pipeline.history.event import Event
@@ -22,18 +21,19 @@ from pipeline.history.reconstruct import NotReplayed, admission_requests
 from pipeline.history.versions import LogVersions
 from pipeline.history.writes import record
 from pipeline.request import AdmissionRequest, Grade, Known, Unknown
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-LISTED = yaml.safe_load(Path(__file__).with_name("mutationlab_disagreements.yaml").read_text(encoding="utf-8"))
+LISTED = load_yaml(Path(__file__).with_name("mutationlab_disagreements.yaml").read_text(encoding="utf-8"))
 # Within a scenario: what is deleted with a finalizer is patched afterwards.
 _ORDER = ("create", "update", "delete", "deletecollection", "patch")
 _BODIES = {"object": "object", "old_object": "oldObject", "options": "options"}
 
 
 def _load(file: Path) -> Any:
-    return yaml.safe_load(re.sub(r"<rv-(\d+)>", r"'\1'", file.read_text(encoding="utf-8")))
+    return load_yaml(re.sub(r"<rv-(\d+)>", r"'\1'", file.read_text(encoding="utf-8")))
 
 
 def _rows(folder: Path) -> list[dict[str, Any]]:

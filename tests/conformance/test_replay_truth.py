@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from pipeline.replay import compare_with_log, disagreements, plan_replay_from_log, run_replay
 from pipeline.runs import RunStore, RunSummary
 from queries import open_lake
 from tests.recorded_files import rows_of
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
@@ -88,7 +88,7 @@ class Listed:
     """The disagreements that are known, each with its reason. One that is no longer there fails the run."""
 
     def __init__(self) -> None:
-        entries = yaml.safe_load(DISAGREEMENTS.read_text())
+        entries = load_yaml(DISAGREEMENTS.read_text())
         self._reasons = {
             (entry["policy"], expression, audit_id): str(entry["reason"])
             for entry in entries

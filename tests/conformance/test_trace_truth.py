@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 import zstandard
 
 from pipeline.admission.policies import (
@@ -44,6 +43,7 @@ from pipeline.request import (
 )
 from queries import open_lake
 from tests.recorded_files import rows_of
+from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance
 
@@ -226,7 +226,7 @@ class Listed:
     """The disagreements that are known, each with its reason."""
 
     def __init__(self) -> None:
-        self.entries = yaml.safe_load(DISAGREEMENTS.read_text())
+        self.entries = load_yaml(DISAGREEMENTS.read_text())
         self.counts: Counter[str] = Counter()
 
     def find(self, seq: int, key: Key) -> tuple[str, list[str]] | None:

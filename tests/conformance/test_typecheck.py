@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 import zstandard
 
 from pipeline.admission.policies.compile import compile_policy
@@ -16,6 +15,7 @@ from pipeline.admission.policies.model import Policy
 from pipeline.admission.policies.typecheck import expression_warnings
 from pipeline.openapi import Schemas, built_in_documents
 from tests.built_in_schemas import FILE, built_in_text
+from tests.yaml_text import load_yaml, load_yaml_all
 
 pytestmark = pytest.mark.conformance
 
@@ -30,7 +30,7 @@ def listed(snapshot: Path, name: str) -> list[dict[str, Any]]:
 
 
 def documents() -> list[dict[str, Any]]:
-    return [*yaml.safe_load(NATIVE.read_text()), *built_in_documents()]
+    return [*load_yaml(NATIVE.read_text()), *built_in_documents()]
 
 
 def policy_of(document: dict[str, Any]) -> Policy:
@@ -58,7 +58,7 @@ def test_schemas_that_come_with_hindcast_are_those_that_a_server_published(share
 
 def documented(shared: Path, name: str, resources: list[str]) -> Policy:
     """The policy of this name among those of the Kubernetes documentation that is for exactly these resources."""
-    documents = yaml.safe_load_all((shared / "corpora" / "k8s-website" / "vap-examples.yaml").read_text())
+    documents = load_yaml_all((shared / "corpora" / "k8s-website" / "vap-examples.yaml").read_text())
     named = [each for each in documents if each and each["metadata"]["name"] == name]
     (found,) = [each for each in named if each["spec"]["matchConstraints"]["resourceRules"][0]["resources"] == resources]
     return policy_of({key: found[key] for key in ("metadata", "spec")})

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.yaml_text import load_yaml
+
 from .rendering import ROOT, Manifest
 
 _SCRIPT = Path(__file__).parent / "container.sh"
@@ -109,14 +111,13 @@ def running(workload: Manifest, secrets: Mapping[str, Manifest], folder: Path, p
 
 def secret(command: str, kubectl: str, folder: Path) -> Manifest:
     """The Secret that a `kubectl create secret` command makes, run in a folder without a cluster."""
-    import yaml
 
     words = [*shlex.split(command)[1:], "--dry-run=client", "-o", "yaml"]
     done = subprocess.run(
         [kubectl, *words], cwd=folder, env={"HOME": str(folder)}, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    made: Manifest = yaml.safe_load(done.stdout)
+    made: Manifest = load_yaml(done.stdout)
     return made
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from tests.yaml_text import load_yaml_all
+
 from .tools import run_program
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +42,7 @@ def kustomization(home: Path, folder: Path) -> list[Manifest]:
 
 def objects_of(text: str) -> list[Manifest]:
     """The objects of a stream of YAML documents."""
-    return [document for document in yaml.safe_load_all(text) if document]
+    return [document for document in load_yaml_all(text) if document]
 
 
 def by_name(objects: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:

@@ -19,6 +19,7 @@ import yaml
 from api.cli import _loaded, run
 from api.commands.init import _FLAGS
 from tests.test_documents import blocks
+from tests.yaml_text import load_yaml
 
 from .rendering import CHART, KUSTOMIZE, ROOT, by_name, chart, kustomization, objects_of
 from .schemas import faults
@@ -38,7 +39,7 @@ def lines(page: Path) -> Iterator[str]:
 
 def documents(page: Path) -> list[Any]:
     """The YAML of a page."""
-    return [yaml.safe_load(block) for block in blocks("yaml", page.read_text(encoding="utf-8"))]
+    return [load_yaml(block) for block in blocks("yaml", page.read_text(encoding="utf-8"))]
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +141,7 @@ def flags(page: str) -> dict[str, str]:
     if page == "k3s.md":
         return dict(each.split("=", 1) for each in documents(DOCS / "clusters" / page)[0]["kube-apiserver-arg"])
     patch = documents(DOCS / "clusters" / page)[0]["nodes"][0]["kubeadmConfigPatches"][0]
-    found: dict[str, str] = yaml.safe_load(patch)["apiServer"]["extraArgs"]
+    found: dict[str, str] = load_yaml(patch)["apiServer"]["extraArgs"]
     return found
 
 
@@ -167,7 +168,7 @@ def test_flags_are_flags_of_kube_apiserver(page: str) -> None:
 def test_kubeadm_mounts_the_files_of_the_flags() -> None:
     kubeadm = documents(DOCS / "clusters" / "kubeadm.md")[0]["apiServer"]
     kind = documents(DOCS / "clusters" / "kind.md")[0]["nodes"][0]
-    patched = yaml.safe_load(kind["kubeadmConfigPatches"][0])["apiServer"]
+    patched = load_yaml(kind["kubeadmConfigPatches"][0])["apiServer"]
     for page, server in (("kubeadm.md", kubeadm), ("kind.md", patched)):
         mounted = [volume["mountPath"] for volume in server["extraVolumes"]]
         paths = [value for value in flags(page).values() if value.startswith("/")]

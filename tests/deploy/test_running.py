@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 import zstandard
 
 from api.cli import run
 from tests.serving import send
+from tests.yaml_text import load_yaml
 
 from .container import free_port, running, secret
 from .rendering import ROOT, by_name, chart
@@ -56,7 +56,7 @@ def can_isolate() -> bool:
 def test_the_container_of_the_page_serves_with_a_read_only_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ports = {"sink": free_port(), "pages": free_port()}
-    values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
+    values = load_yaml(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
     objects = by_name(chart(tmp_path, values))
     workload = objects["StatefulSet", "hindcast"]
     # The page's own commands, for a server on loopback.
@@ -72,7 +72,7 @@ def test_the_container_of_the_page_serves_with_a_read_only_root(tmp_path: Path, 
     with running(workload, secrets, tmp_path, ports) as pod:
         assert [pod.probe(name) for name in ("startupProbe", "livenessProbe", "readinessProbe")] == [200, 200, 200]
         # The API server's side: its kubeconfig names the address, the authority and the token.
-        given = yaml.safe_load((tmp_path / "prod-1" / "audit-webhook.kubeconfig").read_text())
+        given = load_yaml((tmp_path / "prod-1" / "audit-webhook.kubeconfig").read_text())
         sink, user = given["clusters"][0]["cluster"], given["users"][0]["user"]
         assert sink["server"] == f"https://127.0.0.1:{ports['sink']}/audit/prod-1"
         authority = base64.b64decode(sink["certificate-authority-data"]).decode()

@@ -12,13 +12,14 @@ from ingest.errors import InputError
 from ingest.redaction.redact import DEFAULT_RESOURCES
 from ingest.server.audit_policy import Attributes, AuditPolicy, parse_audit_policy
 from ingest.server.recommended import CREDENTIALS, WRITES, Coverage, audit_policy_text
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[1] / "cases" / "audit_policy"
 HEAD = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
 
 
 def read(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = yaml.safe_load((CASES / name).read_text())
+    found: list[dict[str, Any]] = load_yaml((CASES / name).read_text())
     return found
 
 
@@ -106,7 +107,7 @@ def test_what_the_redaction_takes_out_is_kept_out_of_the_log_as_well(coverage: C
 def test_managed_fields_are_kept_for_those_who_read_them() -> None:
     for reads in (True, False):
         text = audit_policy_text(Coverage((("", ("pods",)),), ("p",), reads_managed_fields=reads))
-        assert yaml.safe_load(text)["omitManagedFields"] is not reads
+        assert load_yaml(text)["omitManagedFields"] is not reads
 
 
 def recommended(coverage: Coverage | None) -> AuditPolicy:

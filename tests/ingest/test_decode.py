@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.decode import decode_events
 from ingest.schema import EVENTS
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/ingest/events.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[1] / "cases/ingest/events.yaml").read_text())
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 

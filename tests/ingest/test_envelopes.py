@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
 from ingest.sources import envelopes
 from ingest.sources.envelopes import LineReader, documents, expand, layout, looks_complete, not_an_audit_log
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[1] / "cases/ingest/files.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[1] / "cases/ingest/files.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["title"])

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from ingest.sources.envelopes import documents, expand, layout, looks_complete
 from ingest.sources.exports import Found, joined
 from ingest.sources.files import ingest_files
 from ingest.sources.gke import ANNOTATION
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[1] / "cases/ingest"
 EXPORTS = CASES / "exports"
@@ -32,7 +32,7 @@ def read(name: str) -> Found:
     return joined(map(expand, data.split(b"\n") if layout(data) == "lines" else documents(name, [data])))
 
 
-@pytest.mark.parametrize("case", yaml.safe_load((CASES / "exports.yaml").read_text()), ids=lambda case: case["file"])
+@pytest.mark.parametrize("case", load_yaml((CASES / "exports.yaml").read_text()), ids=lambda case: case["file"])
 def test_the_events_of_an_export(case: dict[str, Any]) -> None:
     assert layout((EXPORTS / case["file"]).read_bytes()) == case["layout"]
     found = read(case["file"])

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from ingest.schema import EVENTS, REPEATS
 from queries.catalog import LakeFiles, statements
 from queries.lake import LakeReader
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[1] / "cases" / "queries"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ def reader_of(events: list[dict[str, Any]], folder: Path, repeats: list[dict[str
 
 
 def cases() -> list[Any]:
-    found = [(path.stem, case) for path in sorted(CASES.glob("*.yaml")) for case in yaml.safe_load(path.read_text())]
+    found = [(path.stem, case) for path in sorted(CASES.glob("*.yaml")) for case in load_yaml(path.read_text())]
     return [pytest.param(case, id=f"{stem}: {case['name']}") for stem, case in found]
 
 
@@ -82,6 +82,6 @@ def test_case(case: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_every_check_has_a_case_that_breaks_it() -> None:
-    broken = {name for case in yaml.safe_load((CASES / "checks.yaml").read_text()) for name in case["checks"]}
+    broken = {name for case in load_yaml((CASES / "checks.yaml").read_text()) for name in case["checks"]}
     # The columns cannot hold null in a Parquet file of this schema; other writers' files are what that check is for.
     assert broken | {"lists_are_never_null"} == {statement.name for statement in statements() if statement.kind == "check"}

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+
+from tests.yaml_text import load_yaml
 
 ROOT = Path(__file__).parents[3]
-CASES = yaml.safe_load((ROOT / "tests" / "cases" / "cel" / "bombs.yaml").read_text())
+CASES = load_yaml((ROOT / "tests" / "cases" / "cel" / "bombs.yaml").read_text())
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits on memory differ elsewhere")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from pipeline.admission.policies.declarations import REQUEST, scope_for, variable_type
 from pipeline.cel import CompileError, Environment
 from pipeline.cel.types import DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of, optional_of, type_of
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "typecheck" / "declarations.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "typecheck" / "declarations.yaml").read_text())
 VARIABLES = {"limit": INT, "names": list_of(STRING), "spec": REQUEST.type}
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.admission.policies.decode import match_resources_from_object
 from pipeline.matching import LabelSelector, Matcher, Requirement, Rule, SelectorError, Target, match, selector_from_object
 from pipeline.request import GroupVersionResource, Known, Unknown
+from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[2] / "cases" / "matching"
 CASES = [
     pytest.param(case, id=f"{file.stem}: {case['name']}")
     for file in sorted(FOLDER.glob("*.yaml"))
-    for case in yaml.safe_load(file.read_text())
+    for case in load_yaml(file.read_text())
 ]
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.admission.policies import PolicySet, PolicyVerdict, compile_set, evaluate_request, load_policy_set, policy_from_object
 from pipeline.admission.policies.compile import compile_policy
@@ -26,12 +25,13 @@ from pipeline.admission.policies.messages import (
     warnings,
 )
 from pipeline.cel.library.authorizer import Answer
+from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[2] / "cases" / "policies"
 CASES = [
     pytest.param(folder, case, id=f"{folder.name}: {case['name']}")
     for folder in sorted(FOLDER.iterdir())
-    for case in yaml.safe_load((folder / "cases.yaml").read_text())
+    for case in load_yaml((folder / "cases.yaml").read_text())
 ]
 PLAIN = {
     "message": "",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.errors import InputError
 from pipeline.admission.policies import (
@@ -19,8 +18,9 @@ from pipeline.admission.policies import (
     refused_expressions,
 )
 from pipeline.matching import EVERYTHING
+from tests.yaml_text import load_yaml
 
-REFUSED = yaml.safe_load((Path(__file__).parents[2] / "cases" / "policies_load" / "refused.yaml").read_text())
+REFUSED = load_yaml((Path(__file__).parents[2] / "cases" / "policies_load" / "refused.yaml").read_text())
 PLAIN = """\
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -48,7 +48,7 @@ def test_refused(case: dict[str, Any]) -> None:
     assert str(caught.value) == case["error"]
 
 
-SCALARS = yaml.safe_load((Path(__file__).parents[2] / "cases" / "policies_load" / "scalars.yaml").read_text())
+SCALARS = load_yaml((Path(__file__).parents[2] / "cases" / "policies_load" / "scalars.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["text"]) for case in SCALARS])
@@ -66,7 +66,7 @@ def test_what_would_end_the_process_or_fill_the_memory_is_refused() -> None:
 
 
 def test_json_as_kubectl_takes_it() -> None:
-    policy = {**yaml.safe_load(PLAIN), "metadata": {"name": "plain", "labels": {"mood": "\U0001f600"}}}
+    policy = {**load_yaml(PLAIN), "metadata": {"name": "plain", "labels": {"mood": "\U0001f600"}}}
     numbers = '"one": 1.0, "low": -1234567890123456789, "big": 92233720368547758070'
     param = f'{{\n\t"apiVersion": "v1", "kind": "ConfigMap", "data": {{"half": "\\ud800", {numbers}}}}}'
     found = parse_policy_set([("p.json", "\n".join((json.dumps(policy), param)))])
@@ -78,7 +78,7 @@ def test_json_as_kubectl_takes_it() -> None:
 
 
 def test_the_items_of_a_list_of_one_kind_are_of_it() -> None:
-    item = {key: value for key, value in yaml.safe_load(PLAIN).items() if key in ("metadata", "spec")}
+    item = {key: value for key, value in load_yaml(PLAIN).items() if key in ("metadata", "spec")}
     listed = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyList", "items": [item]}
     assert [policy.name for policy in parse_policy_set([("p.json", json.dumps(listed))]).policies] == ["plain"]
 

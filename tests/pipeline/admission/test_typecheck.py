@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.admission.policies.load import parse_policy_set
 from pipeline.admission.policies.model import Policy
 from pipeline.admission.policies.typecheck import KINDS_MAX, expression_warnings, kinds_to_check
 from pipeline.openapi import Schemas
 from pipeline.request import GroupVersionKind
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "typecheck"
 VERSION = (1, 36)
@@ -31,7 +31,7 @@ WIDGET = custom_resource("Widget", "widgets", {"type": "object", "properties": {
 
 @pytest.fixture(scope="module")
 def schemas() -> Schemas:
-    return Schemas([WIDGET], yaml.safe_load((CASES / "native_schemas.yaml").read_text()))
+    return Schemas([WIDGET], load_yaml((CASES / "native_schemas.yaml").read_text()))
 
 
 def policy_of(spec: dict[str, Any]) -> Policy:
@@ -54,7 +54,7 @@ def blocks(warning: str) -> list[str]:
     return [re.sub("ERROR: <input>:", "", line) for line in heads]
 
 
-@pytest.mark.parametrize("case", yaml.safe_load((CASES / "policies.yaml").read_text()), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", load_yaml((CASES / "policies.yaml").read_text()), ids=lambda case: case["name"])
 def test_case(case: dict[str, Any], schemas: Schemas) -> None:
     policy = policy_of(case["spec"])
     assert list(map(shown, kinds_to_check(policy, schemas))) == case["kinds"]

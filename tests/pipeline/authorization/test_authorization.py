@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.errors import InputError
 from ingest.schema import EVENTS
@@ -28,6 +27,7 @@ from pipeline.authorization.documents import rules_from_object
 from pipeline.cel.library.authorizer import Answer, Attributes
 from pipeline.history.world import LogHistory
 from pipeline.request import UserInfo
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "authorization"
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -35,7 +35,7 @@ WORDS = {True: "allow", False: "deny", None: "unknown"}
 
 
 def read(name: str) -> Any:
-    return yaml.safe_load((CASES / f"{name}.yaml").read_text())
+    return load_yaml((CASES / f"{name}.yaml").read_text())
 
 
 def asked(text: str) -> Attributes:

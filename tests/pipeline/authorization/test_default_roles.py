@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 import zstandard
 
 from pipeline.authorization import authorize
 from pipeline.request import UserInfo
 from pipeline.stages.authorization.overlay import NoRbac, Proposal
 from tests.pipeline.authorization.test_authorization import CASES, asked
+from tests.yaml_text import load_yaml
 
 SNAPSHOT = Path(__file__).parents[3] / "api" / "demo" / "snapshot"
 KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
@@ -45,7 +45,7 @@ def bound(user: str, role: str, namespace: str = "") -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("case", yaml.safe_load((CASES / "default_roles.yaml").read_text()), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", load_yaml((CASES / "default_roles.yaml").read_text()), ids=lambda case: case["name"])
 def test_default_roles_allow_what_they_are_for(case: dict[str, Any]) -> None:
     more = [bound(case["user"], **case["bind"])] if "bind" in case else []
     # The aggregated roles are gathered from the default ones: those of the snapshot have the rules of one more role.

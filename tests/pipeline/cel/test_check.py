@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from pipeline.cel.types import (
     parameter,
 )
 from pipeline.cel.versions import release
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "cel" / "check"
 PERSON = ObjectType("Person", {"name": STRING, "age": INT, "born": TIMESTAMP, "tags": map_of(STRING, STRING), "__namespace__": INT})
@@ -42,7 +42,7 @@ def cases(*names: str) -> list[Any]:
     return [
         pytest.param(case, id=f"{case['expr']}{' @' + case['version'] if 'version' in case else ''}")
         for name in names
-        for case in yaml.safe_load((CASES / f"{name}.yaml").read_text())
+        for case in load_yaml((CASES / f"{name}.yaml").read_text())
     ]
 
 

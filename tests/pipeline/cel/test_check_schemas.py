@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.cel import CompileError, Environment
 from pipeline.cel.checking.schema_types import REQUEST_BYTES_MAX, escape, resolved, schema_type
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "cel" / "check" / "schemas.yaml"
 
@@ -19,7 +19,7 @@ CASES = Path(__file__).parents[2] / "cases" / "cel" / "check" / "schemas.yaml"
 def cases() -> list[Any]:
     return [
         pytest.param(entry["schema"], expression, wanted, id=f"{number}:{expression}")
-        for number, entry in enumerate(yaml.safe_load(CASES.read_text()))
+        for number, entry in enumerate(load_yaml(CASES.read_text()))
         for expression, wanted in entry["expressions"].items()
     ]
 

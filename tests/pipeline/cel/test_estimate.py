@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,9 +17,10 @@ from pipeline.cel.costs.estimate import estimate, schema_sizes
 from pipeline.cel.costs.ranges import LARGEST, UNKNOWN, Range, exactly
 from pipeline.cel.syntax.parse import parse
 from pipeline.cel.types import Type
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "cel" / "check" / "estimates.yaml").read_text())
-SCHEMA = yaml.safe_load("""
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "cel" / "check" / "estimates.yaml").read_text())
+SCHEMA = load_yaml("""
 type: object
 properties:
   name: {type: string, maxLength: 5}

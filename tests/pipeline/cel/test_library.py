@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.cel.environment import Environment
 from pipeline.cel.library import LIBRARIES, authorizer
 from pipeline.cel.library.authorizer import Answer, Attributes, Authorizer, ResourceCheck
 from pipeline.cel.values import CelError, Optional, Unknown, Value
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "cel" / "library"
 VERSIONS = [(1, minor) for minor in range(26, 39)]
@@ -33,7 +33,7 @@ def load_cases() -> list[Any]:
     return [
         pytest.param(case, id=f"{path.stem}:{case['expr']}{' @' + case['version'] if 'version' in case else ''}")
         for path in files
-        for case in yaml.safe_load(path.read_text())
+        for case in load_yaml(path.read_text())
     ]
 
 
@@ -84,7 +84,7 @@ def functions_in(version: tuple[int, int]) -> set[str]:
 
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
 def test_each_version_has_its_functions(version: tuple[int, int]) -> None:
-    table = yaml.safe_load((CASES / "versions.yaml").read_text())
+    table = load_yaml((CASES / "versions.yaml").read_text())
     expected = {name for added, names in table.items() if parse_version(added) <= version for name in names}
     assert functions_in(version) == expected
 

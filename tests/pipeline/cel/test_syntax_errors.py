@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,8 +14,9 @@ from pipeline.cel.syntax.automaton import adaptive_decisions, build_automaton
 from pipeline.cel.syntax.error_grammar import rules
 from pipeline.cel.syntax.errors import LENGTH_MAX, syntax_errors
 from pipeline.cel.syntax.tokens import Vocabulary
+from tests.yaml_text import load_yaml
 
-WRONG = yaml.safe_load((Path(__file__).parents[2] / "cases" / "cel" / "syntax_errors.yaml").read_text(encoding="utf-8"))
+WRONG = load_yaml((Path(__file__).parents[2] / "cases" / "cel" / "syntax_errors.yaml").read_text(encoding="utf-8"))
 NEWEST = Environment((1, 37))
 
 

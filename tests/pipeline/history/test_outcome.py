@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.history.event import Event
 from pipeline.history.outcome import outcome_of
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "history" / "outcomes.yaml").read_text(encoding="utf-8"))
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "history" / "outcomes.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["title"] for case in CASES])

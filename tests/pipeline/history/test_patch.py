@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from pipeline.history.patch import PatchError, apply_json_patch, apply_merge_pat
 from pipeline.history.patching import PatchType, apply_patch, patch_type
 from pipeline.history.strategic import apply_strategic_merge_patch, merge_key_of
 from pipeline.request import GroupVersionResource
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "history"
 APPLIED = {
@@ -22,7 +22,7 @@ APPLIED = {
     "merge_patch": apply_merge_patch,
     "strategic_merge_patch": apply_strategic_merge_patch,
 }
-ALL = [(kind, case) for kind in APPLIED for case in yaml.safe_load((CASES / f"{kind}.yaml").read_text(encoding="utf-8"))]
+ALL = [(kind, case) for kind in APPLIED for case in load_yaml((CASES / f"{kind}.yaml").read_text(encoding="utf-8"))]
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
 documents = st.recursive(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.cel import Unknown as CelUnknown
 from pipeline.history.event import Event
@@ -17,8 +16,9 @@ from pipeline.history.world import LogHistory
 from pipeline.history.writes import record
 from pipeline.request import Known
 from tests.made_up import completed
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "history" / "webhook_patches.yaml").read_text(encoding="utf-8"))
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "history" / "webhook_patches.yaml").read_text(encoding="utf-8"))
 KINDS = {"configmaps": "ConfigMap", "pods": "Pod", "deployments": "Deployment", "services": "Service", "namespaces": "Namespace"}
 BOUND = {
     "verb": "create",

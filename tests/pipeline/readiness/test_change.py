@@ -30,8 +30,9 @@ from pipeline.replay import plan_replay, run_replay
 from pipeline.report.formats import TEXT_FORMATS
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "readiness" / "changes.yaml").read_text(encoding="utf-8"))
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "changes.yaml").read_text(encoding="utf-8"))
 RULES = ReadinessRules(matched_units_min=5, days_min=0, weekdays_min=1)
 PREFIXES = {"shop": "d", "pay": "e"}
 API = "admissionregistration.k8s.io/v1"

@@ -35,6 +35,7 @@ from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import plan_replay, run_replay
 from queries import LakeReader, open_lake
 from tests.recording import START, Log, deployment, take_in
+from tests.yaml_text import load_yaml
 
 DEMO = Path(__file__).parents[3] / "api" / "demo" / "policies"
 REVIEW_BY = date(2026, 6, 1)
@@ -772,7 +773,7 @@ def test_each_proposal_says_who_can_use_it(tmp_path: Path) -> None:
     policies = parse_policy_set([("limit", LIMIT)])
     with reading(lake) as reader:
         assert {*proposed(reader, lake, policies).who.values()} == {"anyone who may write deployments in namespace shop"}
-    listed = yaml.safe_load(ROLES)
+    listed = load_yaml(ROLES)
     for obj in listed:
         obj["metadata"]["creationTimestamp"] = "2025-12-01T00:00:00Z"
     (tmp_path / "roles.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": listed}))
@@ -793,7 +794,7 @@ def test_a_label_that_its_writers_set_themselves_is_never_exempt_everywhere(tmp_
     for request in traffic:
         request["labels"] = {"tier": "special" if request["replicas"] == 9 else "plain"}
     lake = lake_of(tmp_path, traffic)
-    listed = yaml.safe_load(ROLES)
+    listed = load_yaml(ROLES)
     for obj in listed:
         obj["metadata"]["creationTimestamp"] = "2025-12-01T00:00:00Z"
     (tmp_path / "roles.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": listed}))

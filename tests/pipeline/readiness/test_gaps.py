@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.admission.policies import parse_policy_set
 from pipeline.readiness.build import build_report
@@ -16,8 +15,9 @@ from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import plan_replay, run_replay
 from queries import open_lake
 from tests.recording import Log, deployment, take_in
+from tests.yaml_text import load_yaml
 
-CASES: dict[str, Any] = yaml.safe_load((Path(__file__).parents[2] / "cases" / "readiness" / "gaps.yaml").read_text())
+CASES: dict[str, Any] = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "gaps.yaml").read_text())
 API = "admissionregistration.k8s.io/v1"
 
 

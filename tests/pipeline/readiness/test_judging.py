@@ -14,6 +14,7 @@ from ingest.errors import InputError
 from pipeline.readiness import ReadinessRules, judge
 from tests.pipeline.stages.test_authorization_stage import ANN_READS, RBAC, SEE
 from tests.recording import take_in
+from tests.yaml_text import load_yaml
 
 # A small log is enough evidence under these rules.
 RULES = ReadinessRules(matched_units_min=1, days_min=0, weekdays_min=1)
@@ -55,7 +56,7 @@ def test_files_are_judged_as_their_text_is(lake: Path, tmp_path: Path) -> None:
 
 def test_the_extra_roles_make_the_change_ready(lake: Path) -> None:
     extra = judge(lake, SEE_NOTHING, rules=RULES, calibrate=False).extra
-    found = judge(lake, yaml.safe_dump_all([yaml.safe_load(SEE_NOTHING), *extra]), rules=RULES)
+    found = judge(lake, yaml.safe_dump_all([load_yaml(SEE_NOTHING), *extra]), rules=RULES)
     assert (found.report.policies[0].status, found.extra) == ("READY", ())
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.readiness.redaction import REDACTED, Redaction
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "readiness" / "redaction.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "redaction.yaml").read_text())
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=40),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.decode import decode_events
 from ingest.redaction.redact import Redactor
@@ -18,8 +17,9 @@ from pipeline.admission.policies import PolicySet, binding_from_object, compile_
 from pipeline.admission.policies.verdict import PolicyVerdict
 from pipeline.history import Event, LogHistory, LogVersions, admission_requests
 from pipeline.replay.answer import Answer, settled
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "replay" / "answers.yaml").read_text(encoding="utf-8"))
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "replay" / "answers.yaml").read_text(encoding="utf-8"))
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}
 

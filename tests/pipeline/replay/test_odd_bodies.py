@@ -6,16 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipeline import plan_replay, run_replay
 from pipeline.admission.policies import PolicySet
 from pipeline.history.fitness import is_fit
 from queries import open_lake
+from tests.yaml_text import load_yaml
 
 from .conftest import CASES
 
-ODD = yaml.safe_load((CASES / "odd_bodies.yaml").read_text())
+ODD = load_yaml((CASES / "odd_bodies.yaml").read_text())
 
 
 def test_odd_bodies_cost_their_own_requests(cluster: Any, policies: PolicySet, ingest: Callable[[Any], Path]) -> None:

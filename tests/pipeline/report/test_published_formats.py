@@ -11,7 +11,6 @@ from xml.etree import ElementTree as Xml
 
 import jsonschema
 import pytest
-import yaml
 
 from pipeline.readiness.model import Status
 from pipeline.readiness.report import Report
@@ -23,6 +22,7 @@ from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.sarif import to_sarif
 from pipeline.report.schema import report_schema, schema_of_model
 from tests.pipeline.report.conftest import HOSTILE
+from tests.yaml_text import load_yaml, load_yaml_all
 
 CASES = Path(__file__).parents[2] / "cases" / "report"
 Strict = jsonschema.Draft202012Validator
@@ -43,7 +43,7 @@ def test_the_shipped_schema_is_that_of_the_model() -> None:
 
 
 def test_json_and_yaml_are_as_their_schema_says(any_report: Report) -> None:
-    for data in (json.loads(to_json(any_report)), yaml.safe_load(to_yaml(any_report))):
+    for data in (json.loads(to_json(any_report)), load_yaml(to_yaml(any_report))):
         validator(report_schema()).validate(data)
         assert data["apiVersion"] == "hindcast.report/v1"
 
@@ -106,7 +106,7 @@ def test_sarif_points_at_the_policy_and_keeps_its_fingerprints(report: Report, r
 @pytest.mark.parametrize("render", [to_openreports, to_policyreport])
 def test_reports_for_dashboards_are_valid(any_report: Report, render: Callable[[Report], str]) -> None:
     check = validator(json.loads((CASES / "openreports.json").read_text()))
-    documents = list(yaml.safe_load_all(render(any_report)))
+    documents = list(load_yaml_all(render(any_report)))
     for document in documents:
         check.validate(document)
         assert sum(document["summary"].values()) == len(document["results"])
@@ -115,7 +115,7 @@ def test_reports_for_dashboards_are_valid(any_report: Report, render: Callable[[
 
 
 def test_each_namespace_has_its_own_report(report: Report) -> None:
-    documents = list(yaml.safe_load_all(to_openreports(report)))
+    documents = list(load_yaml_all(to_openreports(report)))
     assert [(item["kind"], item["metadata"].get("namespace")) for item in documents] == [
         ("ClusterReport", None),
         ("Report", "pay-prod"),
@@ -125,7 +125,7 @@ def test_each_namespace_has_its_own_report(report: Report) -> None:
 
 
 def test_the_verdict_of_a_dashboard_has_the_counterexamples(report: Report) -> None:
-    (cluster, *_) = yaml.safe_load_all(to_openreports(report))
+    (cluster, *_) = load_yaml_all(to_openreports(report))
     shown = [result["properties"].get("counterexample 1", "") for result in cluster["results"]]
     assert len([text for text in shown if text]) == len([entry for entry in report.policies if entry.counterexamples]) > 0
     example = max(shown)
@@ -134,7 +134,7 @@ def test_the_verdict_of_a_dashboard_has_the_counterexamples(report: Report) -> N
 
 
 def test_junit_is_valid(any_report: Report) -> None:
-    rules = yaml.safe_load((CASES / "junit.yaml").read_text())
+    rules = load_yaml((CASES / "junit.yaml").read_text())
     root = Xml.fromstring(to_junit(any_report))
     assert root.tag == "testsuites"
     for element in root.iter():

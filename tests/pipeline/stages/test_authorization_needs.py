@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.authorization.covering import compacted, describe_rule, uncovered
 from pipeline.authorization.documents import rules_from_object
@@ -15,12 +14,13 @@ from pipeline.request import Known, UserInfo
 from pipeline.stages.authorization.grants import changes_only_ownership
 from pipeline.stages.authorization.impersonation import impersonation_ways, wanted_users
 from pipeline.stages.authorization.overlay import NoRbac, Proposal
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "authorization"
 
 
 def read(name: str) -> Any:
-    return yaml.safe_load((CASES / f"{name}.yaml").read_text())
+    return load_yaml((CASES / f"{name}.yaml").read_text())
 
 
 def user_of(value: dict[str, Any]) -> UserInfo:

@@ -26,10 +26,11 @@ from pipeline.stages.mutating.orders import Outcomes, outcomes_of
 from pipeline.stages.mutating.shapes import built_in_shape
 from pipeline.stages.mutating.verdicts import Recorded, verdicts_of
 from tests.pipeline.admission.conftest import CaseWorld, request
+from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[2] / "cases" / "mutating"
-PATCHES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "patches.yaml").read_text())
-CHAINS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "chains.yaml").read_text())
+PATCHES: list[dict[str, Any]] = load_yaml((FOLDER / "patches.yaml").read_text())
+CHAINS: list[dict[str, Any]] = load_yaml((FOLDER / "chains.yaml").read_text())
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 GROUP = "admissionregistration.k8s.io/v1"
 
@@ -179,7 +180,7 @@ def test_policies_run_in_rounds_and_in_every_order(case: dict[str, Any]) -> None
         assert rows["mutating"].decision == "unknown"
         assert {name for name, row in rows.items() if row.decision == "unknown"} == {"mutating", *case["unknown"]}
     for name, flags in case.get("flags", {}).items():
-        assert yaml.safe_load(rows[name].detail or "{}")["flags"] == flags
+        assert load_yaml(rows[name].detail or "{}")["flags"] == flags
 
 
 def test_a_policy_that_the_server_refuses_is_refused_with_file_and_line() -> None:

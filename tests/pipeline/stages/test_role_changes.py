@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.schema import EVENTS
 from pipeline.authorization import OtherAuthorizers
@@ -18,6 +17,7 @@ from pipeline.history.versions import LogVersions
 from pipeline.stages.authorization import identity_of, needs_of
 from pipeline.stages.authorization.judging import judge, recorded_of
 from pipeline.stages.authorization.overlay import NoRbac, Overlay, Proposal
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "authorization" / "role_changes.yaml"
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -69,7 +69,7 @@ def overlay_of(case: dict[str, Any]) -> Overlay:
     return files.over(cluster.over(NoRbac()))
 
 
-@pytest.mark.parametrize("case", yaml.safe_load(CASES.read_text())["cases"], ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", load_yaml(CASES.read_text())["cases"], ids=lambda case: case["name"])
 def test_a_request_flips_as_the_rules_say(case: dict[str, Any]) -> None:
     row = row_of(case["request"])
     event = Event.from_row(row)

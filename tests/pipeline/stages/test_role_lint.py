@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.stages.authorization.lint import lint
 from pipeline.stages.authorization.overlay import Proposal
+from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "authorization" / "lint.yaml"
 
 
-@pytest.mark.parametrize("case", yaml.safe_load(CASES.read_text()), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", load_yaml(CASES.read_text()), ids=lambda case: case["name"])
 def test_mistakes_are_found(case: dict[str, Any]) -> None:
     files = ((value, "roles.yaml:1") for value in case["files"])
     found = list(lint(Proposal.from_objects(files, case.get("only", False))))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.matching import Target
 from pipeline.request import (
@@ -25,8 +24,9 @@ from pipeline.request import (
 from pipeline.stages.webhooks import Called, Chain
 from pipeline.stages.webhooks.calling import match_webhook
 from pipeline.stages.webhooks.decode import configuration_from_object
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "webhooks" / "should_call.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "webhooks" / "should_call.yaml").read_text())
 VERSIONS = [{"name": name, "served": True, "subresources": {"scale": {}}} for name in ("v1", "v1beta1", "v1alpha1")]
 WIDGETS = {"spec": {"names": {"kind": "Widget"}, "versions": VERSIONS}}
 

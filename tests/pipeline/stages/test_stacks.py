@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.errors import InputError
 from pipeline.authorization import GivenRbac, authorize
@@ -17,8 +16,9 @@ from pipeline.stages.authorization.asked import Question
 from pipeline.stages.authorization.questions import identity_of
 from pipeline.stages.authorization.stacks import Stack, StackModel, check_install, isolation, model_objects, stack_of
 from tests.pipeline.stages.test_role_changes import row_of
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "authorization" / "stacks.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "authorization" / "stacks.yaml").read_text())
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -64,7 +64,7 @@ def test_a_model_gives_its_rights(case: dict[str, Any]) -> None:
 
 def read(text: str) -> list[list[str]]:
     """`[GROUPS] [RESOURCES] VERBS` as three lists."""
-    groups, resources, verbs = yaml.safe_load("[" + text.replace("] [", "], [").replace("] all", f"], {ALL}") + "]")
+    groups, resources, verbs = load_yaml("[" + text.replace("] [", "], [").replace("] all", f"], {ALL}") + "]")
     return [groups, resources, verbs]
 
 

@@ -16,9 +16,10 @@ from api.settings import Settings
 from pipeline.readiness.judging import Judgement, judge
 from tests.querying import QueryClient
 from tests.recording import START, recorded, take_in
+from tests.yaml_text import load_yaml, load_yaml_all
 
 FILE = Path(__file__).parents[2] / "cases" / "webhooks" / "readiness.yaml"
-TOLD: dict[str, Any] = yaml.safe_load(FILE.read_text())
+TOLD: dict[str, Any] = load_yaml(FILE.read_text())
 NAME = "names.guard.example.com"
 STEP = timedelta(hours=6)
 
@@ -100,7 +101,7 @@ def test_printed_exemptions_leave_no_denial(lake: Path, tmp_path: Path, capsys: 
     file = tmp_path / "guard.yaml"
     file.write_text(yaml.safe_dump(configuration({"failurePolicy": "Fail"})))
     assert run(["--quiet", "--lake", str(lake), "exemptions", "-f", str(file), "-o", "manifests"]) == 0
-    (printed,) = yaml.safe_load_all(capsys.readouterr().out)
+    (printed,) = load_yaml_all(capsys.readouterr().out)
     (hook,) = printed["webhooks"]
     assert hook["namespaceSelector"] == {
         "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["legacy"]}]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.runs.window import Window
 from pipeline.stages.webhooks import Called
@@ -18,8 +17,9 @@ from pipeline.stages.webhooks.walk import Walk
 from queries import LakeReader, open_lake
 from tests.recording import START, recorded, take_in
 from tests.sharing import shared_lake
+from tests.yaml_text import load_yaml
 
-CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[2] / "cases" / "webhooks" / "reinvocation.yaml").read_text())
+CASES: list[dict[str, Any]] = load_yaml((Path(__file__).parents[2] / "cases" / "webhooks" / "reinvocation.yaml").read_text())
 GROUP = "admissionregistration.k8s.io/v1"
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.stages.webhooks import trace_of
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "webhooks" / "traces.yaml").read_text(encoding="utf-8"))
+CASES = load_yaml((Path(__file__).parents[2] / "cases" / "webhooks" / "traces.yaml").read_text(encoding="utf-8"))
 
 
 def annotations_of(case: dict[str, Any]) -> dict[str, str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,10 +28,11 @@ from pipeline.stages.webhooks.interception import interception, reasons
 from pipeline.stages.webhooks.walk import Walk
 from queries import LakeReader, open_lake
 from tests.recording import START, take_in
+from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[2] / "cases" / "webhooks"
-CASES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "calls.yaml").read_text())
-FILES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "files.yaml").read_text())
+CASES: list[dict[str, Any]] = load_yaml((FOLDER / "calls.yaml").read_text())
+FILES: list[dict[str, Any]] = load_yaml((FOLDER / "files.yaml").read_text())
 STEP = timedelta(minutes=1)
 KINDS = {"pods": "Pod", "configmaps": "ConfigMap", "namespaces": "Namespace", "deployments": "Deployment", "events": "Event"}
 NAMESPACES = ("shop",)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.stages.conditions.logic.evaluate import Result, Truth, decide, evaluate_map, folded
 from pipeline.stages.conditions.model import (
@@ -19,12 +18,13 @@ from pipeline.stages.conditions.model import (
     possible,
     union_of,
 )
+from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[3] / "cases" / "conditions"
-EVALUATIONS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "evaluations.yaml").read_text())
-CONSTRUCTIONS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "constructions.yaml").read_text())
-CHAINS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "chains.yaml").read_text())
-UNIONS: list[dict[str, Any]] = yaml.safe_load((FOLDER / "unions.yaml").read_text())
+EVALUATIONS: list[dict[str, Any]] = load_yaml((FOLDER / "evaluations.yaml").read_text())
+CONSTRUCTIONS: list[dict[str, Any]] = load_yaml((FOLDER / "constructions.yaml").read_text())
+CHAINS: list[dict[str, Any]] = load_yaml((FOLDER / "chains.yaml").read_text())
+UNIONS: list[dict[str, Any]] = load_yaml((FOLDER / "unions.yaml").read_text())
 LISTS = ("deny", "noOpinion", "allow")
 
 

@@ -17,8 +17,9 @@ from pipeline.stages.conditions.chain import About, Builtin, Chain, Reads, Shape
 from pipeline.stages.conditions.decode import chains_of
 from pipeline.stages.conditions.logic.translate import Semantics
 from pipeline.stages.conditions.model import ConditionsMap, Effect, Plain, Union
+from tests.yaml_text import load_yaml
 
-FILES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[3] / "cases" / "conditions" / "files.yaml").read_text())
+FILES: list[dict[str, Any]] = load_yaml((Path(__file__).parents[3] / "cases" / "conditions" / "files.yaml").read_text())
 
 CHAIN = """\
 apiVersion: hindcast/v1alpha1
@@ -112,7 +113,7 @@ def test_three_lists_say_the_same_as_effects() -> None:
     one = {"id": "owner", "condition": "true"}
     text = yaml.safe_dump(
         {
-            **yaml.safe_load(CHAIN),
+            **load_yaml(CHAIN),
             "spec": {"authorizers": [{"name": "a", "denyConditions": [one], "allowConditions": [{**one, "id": "x"}]}]},
         }
     )
@@ -142,7 +143,7 @@ def test_a_review_in_the_form_of_the_api_has_selectors() -> None:
 
 
 def test_a_union_may_be_nested() -> None:
-    review = yaml.safe_load(API)
+    review = load_yaml(API)
     inner = review["status"]["conditionalDecision"]
     review["status"]["conditionalDecision"] = {"type": "Union", "union": [{"authorizerName": "all.example.com", "decision": inner}]}
     (authorizer,) = read(yaml.safe_dump(review)).authorizers

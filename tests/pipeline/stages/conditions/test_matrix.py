@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from api.cli import run
+from tests.yaml_text import load_yaml
 
 from .test_explain import TEXT
 from .test_stage import lake
@@ -37,7 +38,7 @@ BINDING = {
 
 def test_each_write_is_in_one_cell(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "both.yaml"
-    file.write_text(yaml.safe_dump_all([POLICY, BINDING, yaml.safe_load(TEXT)]))
+    file.write_text(yaml.safe_dump_all([POLICY, BINDING, load_yaml(TEXT)]))
     assert run(["-q", "--lake", str(lake), "replay", "-f", str(file), "-o", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["matrix"]
     found = {(row["cell"], row["resource"]): row["requests"] for row in rows if row["resource"] == "persistentvolumes"}

@@ -20,9 +20,10 @@ from pipeline.stages.conditions.logic.proof import Outcome, Proof, Prover
 from pipeline.stages.conditions.logic.solver import TOO_HARD
 from pipeline.stages.conditions.selection import selection_of
 from tests import brute_force
+from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[3] / "cases" / "conditions"
-CASES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "proofs.yaml").read_text())
+CASES: list[dict[str, Any]] = load_yaml((FOLDER / "proofs.yaml").read_text())
 
 
 def proof_of(authorizers: list[dict[str, Any]], selector: str, prover: Prover) -> Proof:

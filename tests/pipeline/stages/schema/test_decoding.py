@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.stages.schema.props import props_of
 from pipeline.stages.schema.pruning import drop_nulls, prune, set_defaults
 from pipeline.stages.schema.uniqueness import duplicates
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[3] / "cases" / "schema" / "decoding.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "decoding.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['step']}: {case['name']}")

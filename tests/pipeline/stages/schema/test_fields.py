@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,8 +21,9 @@ from pipeline.stages.schema.props import props_of
 from pipeline.stages.schema.pruning import prune
 from queries import open_lake
 from tests.recording import START, Object, recorded, take_in
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[3] / "cases" / "schema" / "fields.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "fields.yaml").read_text())
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 STEP = {"type": "object", "properties": {"run": {"type": "string"}}}
 SPEC = {"type": "object", "properties": {"command": {"type": "string"}, "steps": {"type": "array", "items": STEP}}}

@@ -25,8 +25,9 @@ from pipeline.stages.schema.replay.walk import Judged, Walk
 from pipeline.stages.stage import Asked
 from queries import LakeReader, open_lake
 from tests.recording import START, take_in
+from tests.yaml_text import load_yaml
 
-CASES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[3] / "cases" / "schema" / "replay.yaml").read_text())
+CASES: list[dict[str, Any]] = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "replay.yaml").read_text())
 GROUP = "lab.example.com"
 
 

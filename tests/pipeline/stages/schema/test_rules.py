@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,8 +15,9 @@ from pipeline.stages.schema.correlation import Correlated
 from pipeline.stages.schema.props import props_of
 from pipeline.stages.schema.rule_run import RuleOutcome, run_rules
 from pipeline.stages.schema.rules import compile_rules
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[3] / "cases" / "schema" / "rules.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "rules.yaml").read_text())
 
 
 def outcome(case: dict[str, Any], rule: str) -> RuleOutcome:

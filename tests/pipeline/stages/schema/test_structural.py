@@ -19,9 +19,10 @@ from pipeline.stages.schema.definition import definition_of
 from pipeline.stages.schema.definition_check import definition_errors, non_structural_condition
 from pipeline.stages.schema.props import props_of
 from pipeline.stages.schema.structural import incomplete_within, structural_errors
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[3] / "cases" / "schema" / "structural.yaml").read_text())
-DEFINITIONS = yaml.safe_load((Path(__file__).parents[3] / "cases" / "schema" / "definitions.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "structural.yaml").read_text())
+DEFINITIONS = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "definitions.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

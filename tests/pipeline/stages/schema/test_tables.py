@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pipeline.stages.schema.correlation import Correlated
 from pipeline.stages.schema.metadata import coerce, embedded_errors
@@ -16,10 +15,9 @@ from pipeline.stages.schema.pruning import drop_nulls, prune, set_defaults
 from pipeline.stages.schema.rule_run import run_rules
 from pipeline.stages.schema.rules import compile_rules
 from pipeline.stages.schema.uniqueness import duplicates
+from tests.yaml_text import load_yaml
 
-TABLES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
-    (Path(__file__).parents[3] / "cases" / "schema" / "tables.yaml").read_text()
-)
+TABLES: dict[str, list[dict[str, Any]]] = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "tables.yaml").read_text())
 RESOURCE: dict[str, Any] = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 EMBEDDED = props_of(
     {

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,8 +17,9 @@ from pipeline.stages.schema.objects import Outcome, object_findings
 from pipeline.stages.schema.props import props_of
 from pipeline.stages.schema.pruning import drop_nulls, prune, set_defaults
 from pipeline.stages.schema.writing import ObjectKind, Operation, UndecodableError, decode, object_kind, write
+from tests.yaml_text import load_yaml
 
-CASES = yaml.safe_load((Path(__file__).parents[3] / "cases" / "schema" / "writes.yaml").read_text())
+CASES = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "writes.yaml").read_text())
 HEAD = {"apiVersion": "lab.example.com/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "default"}}
 
 
