@@ -197,15 +197,17 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> No
 
     Raises LakeError when a file is missing, or so damaged that its columns cannot be read; then the connection shows what it did.
     """
-    attach_store(connection, (*files.events, *files.objects, *files.repeats))
-    with _at_once(connection):
-        for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
-            try:
+    every = (*files.events, *files.objects, *files.repeats)
+    attach_store(connection, every)
+    try:
+        with _at_once(connection):
+            for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
                 connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
-            except duckdb.Error as error:
-                raise _unreadable(connection, paths, error) from error
-        _make_view(connection, _deciding(files.events))
-        _make_table(connection, "lake_quarantine", _quarantined(files))
+            _make_view(connection, _deciding(files.events))
+            _make_table(connection, "lake_quarantine", _quarantined(files))
+    except duckdb.Error:
+        _refuse_unreadable(connection, every)
+        raise
 
 
 @contextmanager
@@ -221,7 +223,7 @@ def _at_once(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _deciding(paths: tuple[str, ...]) -> Statement:
-    """The view of the events in these files that decided requests: without joins if all of them did, which halves most queries."""
+    """The view of the events in these files that decided requests. If all of them did, it needs no join."""
     general = next(statement for statement in statements() if statement.name == "deciding_events")
     return replace(general, body=_ALL_DECIDE) if are_final(paths) else general
 
@@ -296,16 +298,15 @@ def _reading(name: str, paths: tuple[str, ...]) -> str:
     return f"read_parquet([{', '.join(map(file_literal, paths))}], union_by_name = true, hive_partitioning = false)"
 
 
-def _unreadable(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], error: duckdb.Error) -> LakeError:
-    """Which of the files has no readable footer; DuckDB's message mostly does not name it."""
+def _refuse_unreadable(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
+    """Raise LakeError for the first file without a readable footer; DuckDB's own message mostly does not name it."""
     for path in paths:
         try:
             connection.execute(f"DESCRIBE FROM read_parquet({file_literal(path)}, hive_partitioning = false)")
-        except duckdb.Error as its_error:
-            error = its_error
-            break
-    reason = str(error).splitlines()[0]
-    return LakeError(f"{path}: the file cannot be read: {reason}", "`hindcast doctor --verify` names every damaged file")
+        except duckdb.Error as error:
+            reason = str(error).splitlines()[0]
+            hint = "`hindcast doctor --verify` names every damaged file"
+            raise LakeError(f"{path}: the file cannot be read: {reason}", hint) from error
 
 
 def _make_table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from ingest.lake import Lake
 from ingest.schema import OBJECTS
 from ingest.sources.files import ingest_files
 from queries import open_lake, rows_of
+from queries.catalog import install_files
 from queries.rows import KnownPolicy
 
 EVENT = {
@@ -93,3 +96,18 @@ def test_days_are_those_of_utc_wherever_the_machine_is(lake: Lake, tmp_path: Pat
         [sys.executable, "-c", code], env=environment, cwd=Path(__file__).parents[2], capture_output=True, check=True
     )
     assert run.stdout.decode().strip() == "[(datetime.date(2026, 1, 1), 12)]"
+
+
+@pytest.mark.parametrize("content", [b"nonsense", None], ids=["damaged", "missing"])
+def test_the_file_that_cannot_be_read_is_named_and_the_reader_shows_what_it_did(
+    lake: Lake, tmp_path: Path, content: bytes | None
+) -> None:
+    fill(lake, tmp_path)
+    broken = tmp_path / "broken.parquet"
+    if content is not None:
+        broken.write_bytes(content)
+    with closing(open_lake(lake.path)) as reader:
+        files = reader.files
+        with pytest.raises(LakeError, match=r"broken\.parquet: the file cannot be read"):
+            install_files(reader.connection, replace(files, events=(*files.events, str(broken))))
+        assert reader.sql("SELECT count(*) FROM requests").fetchall() == [(1,)]
