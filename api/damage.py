@@ -45,7 +45,11 @@ def explained(error: Exception, folder: Path) -> HindcastError | None:
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         problem, hint = _OF_THE_MACHINE[error.errno]
         return LakeError(f"{problem}: {error.filename or folder}", hint)
-    if (damaged := _damaged(folder) or _damaged_run(folder)) is not None:
+    try:
+        damaged = _damaged(folder) or _damaged_run(folder)
+    except MemoryError as wanting:
+        return out_of_memory(wanting)
+    if damaged is not None:
         return damaged
     if isinstance(error, OSError) and error.filename is not None:
         return LakeError(f"{error.filename}: {error.strerror}", "see whether the path is right, and who may read it")

@@ -10,4 +10,4 @@ def wants_memory(error: BaseException) -> bool:
     fails: some lose it, and Python then raises a SystemError."""
     if isinstance(error, (MemoryError, RecursionError, SystemError, duckdb.OutOfMemoryException)):
         return True
-    return any(words in str(error).lower() for words in ("memory", "allocat", "can't start new thread"))
+    return any(words in str(error).lower() for words in ("memory", "allocat", "can't start new thread", "launch worker thread"))

@@ -17,6 +17,8 @@ from typing import TypeAlias
 
 import duckdb
 
+from ingest.engine import LOCAL
+
 from .catalog import LakeFiles
 from .store import has_store
 from .templates import install_new
@@ -107,6 +109,7 @@ def _opened(limits: Limits) -> Database:
     # Only the owner may read this folder, because bodies may be in it. DuckDB itself would use the working directory.
     spill = tempfile.mkdtemp(prefix="hindcast-")
     config: dict[str, str | bool | int | float | list[str]] = {"memory_limit": f"{memory_bytes_max}B", "temp_directory": spill}
+    config |= LOCAL
     made = Database(duckdb.connect(config=config | ({} if threads is None else {"threads": threads})), limits, spill)
     weakref.finalize(made, shutil.rmtree, spill, ignore_errors=True)
     install_new(made.root, LakeFiles())

@@ -36,6 +36,7 @@ def attach_store(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) ->
             return StoredFile(self.fs.open_input_file(self._strip_protocol(path)))
 
     connection.register_filesystem(Store(filesystem_of(found[0])))
+    connection.execute("RESET GLOBAL async_threads")  # requests to a store wait for it at the same time
 
 
 def has_store(connection: duckdb.DuckDBPyConnection) -> bool:

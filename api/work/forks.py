@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -23,6 +24,9 @@ from pipeline.replay.lifetime import end_with_parent
 EXPLAINER, REPLAYER = "api.work.explainer", "api.work.replayer"
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([__name__, EXPLAINER, REPLAYER])
+
+# How long to wait before each further try, while the process that loads is ending.
+_PAUSES_SECONDS = (0.05, 0.2, 1.0)
 
 # A process, the end of its standard input to write to, and that of its standard output to read from.
 _Begun: TypeAlias = "tuple[ForkServerProcess, Connection, Connection]"
@@ -88,18 +92,33 @@ async def start(module: str, order: bytes, line_bytes_max: int = 1 << 16) -> For
 
 def _begin(module: str, order: bytes) -> _Begun:
     """Start the process, and write its order. Raises OSError."""
+    for seconds in (*_PAUSES_SECONDS, 0.0):
+        begun = _begin_once(module)
+        if begun is not None:
+            break
+        time.sleep(seconds)
+    else:
+        raise ChildProcessError(errno.ECHILD, "the process that loads ends again and again")
+    process, stdin, stdout = begun
+    with suppress(BrokenPipeError):
+        rest = memoryview(order)
+        while rest:
+            rest = rest[os.write(stdin.fileno(), rest) :]
+    return process, stdin, stdout
+
+
+def _begin_once(module: str) -> _Begun | None:
+    """None if the process that loads is ending: multiprocessing starts another one as soon as it has ended."""
     theirs_to_read, stdin = _context.Pipe(duplex=False)
     stdout, theirs_to_write = _context.Pipe(duplex=False)
     with theirs_to_read, theirs_to_write:
         process = _context.Process(target=_run, args=(module, theirs_to_read, theirs_to_write, dict(os.environ)), daemon=True)
         try:
             process.start()
-        except EOFError as error:
-            raise ChildProcessError(errno.ECHILD, "the process that loads has ended; a new one starts next time") from error
-    with suppress(BrokenPipeError):
-        rest = memoryview(order)
-        while rest:
-            rest = rest[os.write(stdin.fileno(), rest) :]
+        except (EOFError, ConnectionError):
+            stdin.close()
+            stdout.close()
+            return None
     return process, stdin, stdout
 
 

@@ -229,6 +229,8 @@ def read_groups(groups: Groups) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(groups.path) as file:
             yield from file.iter_batches(_BATCH_ROWS, list(groups.numbers))
+    except MemoryError:
+        raise  # Arrow's is an ArrowException, too, and the file may be whole
     except (OSError, pa.ArrowException) as error:
         hint = "it was removed meanwhile; run the replay again"
         raise LakeError(f"{groups.path}: these kept requests cannot be read: {error}", hint) from error

@@ -8,6 +8,8 @@ from typing import Any
 
 import duckdb
 
+from ingest.engine import LOCAL
+
 from .sql import statement
 
 
@@ -54,5 +56,5 @@ def request_difference(old: Path, new: Path) -> tuple[RequestDifference, ...]:
 
 
 def _rows(name: str, old: Path, new: Path) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=LOCAL) as connection:
         return connection.execute(statement(name), {"old": str(old), "new": str(new)}).fetchall()

@@ -321,10 +321,10 @@ def test_a_command_without_enough_memory_says_so(lake: Path) -> None:
         "from pipeline.replay import planning\n"  # loads the engines first
         f"sys.argv = ['hindcast', '-q', '--lake', {str(lake)!r}, 'replay', '-f', {str(POLICIES)!r}, '--workers', '1']\nmain()\n"
     )
-    environment = {**os.environ, "HINDCAST_MEMORY_BYTES_MAX": str(200 * 1024**2)}
+    environment = {**os.environ, "HINDCAST_MEMORY_BYTES_MAX": str(130 * 1024**2)}
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
-    assert "each process of this command may take 200 MiB" in ended.stderr
+    assert "each process of this command may take 130 MiB" in ended.stderr
     assert "--memory-bytes-max" in ended.stderr
 
 
