@@ -8,6 +8,7 @@
 -- columns of a query down to the files. A subquery joins the groups: with a LEFT JOIN, DuckDB may hash the larger side, which is every
 -- event with its bodies. There is no UNION, because DuckDB would prepare all that a query does with a request once for each side.
 WITH staged AS NOT MATERIALIZED (
+    -- latest: a number for the latest of the earlier stages; of two at the same moment, ResponseStarted is the later one
     SELECT
         cluster, audit_id, ts,
         bool_or(stage IN ('ResponseComplete', 'Panic')) AS complete,
