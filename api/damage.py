@@ -51,6 +51,8 @@ def explained(error: Exception, folder: Path) -> HindcastError | None:
         return out_of_memory(wanting)
     if damaged is not None:
         return damaged
+    if wants_memory(error):  # DuckDB gives some failed allocations another type
+        return out_of_memory(error)
     if isinstance(error, OSError) and error.filename is not None:
         return LakeError(f"{error.filename}: {error.strerror}", "see whether the path is right, and who may read it")
     if isinstance(error, _OURS) or (isinstance(error, OSError) and error.errno is not None):

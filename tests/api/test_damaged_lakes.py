@@ -130,6 +130,7 @@ def test_our_own_mistakes_are_no_damage(lake: Path) -> None:
     assert isinstance(explained(OSError(28, "No space left on device"), lake), LakeError)
     assert "larger than this process may write" in str(explained(OSError(27, "File too large"), lake))
     assert "not enough memory" in str(explained(MemoryError(), lake))
+    assert "not enough memory" in str(explained(duckdb.Error("Out of Memory Error: ArrowBuffer: failed to allocate 9 bytes"), lake))
     assert "not enough memory" in str(explained(duckdb.OutOfMemoryException("too much"), lake))
 
 
