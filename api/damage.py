@@ -38,7 +38,8 @@ def explained(error: Exception, folder: Path) -> HindcastError | None:
 
     Where a file's content may be the cause, every file is compared with its checksum: that costs one reading of the disk.
     """
-    if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)):
+    # DuckDB gives some failed allocations another type, and says the same of them.
+    if isinstance(error, (duckdb.OutOfMemoryException, MemoryError)) or str(error).startswith("Out of Memory Error"):
         return out_of_memory(error)
     if isinstance(error, sqlite3.Error):
         return LakeError(f"{folder / MANIFEST}: the lake's manifest cannot be read: {error}", "restore it from a backup")
@@ -51,8 +52,6 @@ def explained(error: Exception, folder: Path) -> HindcastError | None:
         return out_of_memory(wanting)
     if damaged is not None:
         return damaged
-    if wants_memory(error):  # DuckDB gives some failed allocations another type
-        return out_of_memory(error)
     if isinstance(error, OSError) and error.filename is not None:
         return LakeError(f"{error.filename}: {error.strerror}", "see whether the path is right, and who may read it")
     if isinstance(error, _OURS) or (isinstance(error, OSError) and error.errno is not None):

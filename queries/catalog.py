@@ -27,8 +27,8 @@ from ingest.published.target import are_there, is_url
 from ingest.quarantine import HEADS, quarantine_heads
 from ingest.schema import EVENTS, OBJECTS, REPEATS
 
+from .audit_stages import are_final
 from .reach_sql import macros
-from .stages import are_final
 from .store import attach_store
 
 Kind = Literal["view", "macro", "check"]

@@ -57,7 +57,7 @@ async def explain_request(
         ),
     ] = None,
     stage: Annotated[
-        ExplainedStage, Query(description="without `run`: the stage to explain, judged by what was in force then")
+        ExplainedStage, Query(description="without `run`: the stage to explain, with the rules in force at the time of the request")
     ] = ExplainedStage.VALIDATING,
     policy: Policies = [],  # noqa: B006  # FastAPI copies it
     at: At = None,

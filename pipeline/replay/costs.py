@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -134,14 +134,15 @@ def policy_costs(plan: ReplayPlan, lake: Path, progress: Progress = lambda done,
             made.append(_Costed(policies))
             return made[0]
 
-        done = 0
         replayer = Replayer(plan, reader, counted)
         (costed,) = made
-        with ExitStack() as held:
-            held.callback(replayer.close_sessions)
+        done = 0
+        try:
             for walk in walk_all(replayer, plan, reader, _Counting(costed.books)):
                 done += walk.rows - walk.waiting
                 progress(done, plan.requests)
+        finally:
+            replayer.close_sessions()
         return tuple(_named(reader, book.total()) for book in costed.books.values())
 
 

@@ -28,7 +28,7 @@ def parser_of(grammar: str, settings: Mapping[str, object], given: Mapping[str, 
     if found is not None:
         # Parsers that lark's own generator writes load themselves so too; `Lark.load` takes no transformer.
         load = lark.Lark._load_from_dict
-        read: lark.Lark = load(found["data"], found["memo"], **given)  # type: ignore[no-untyped-call]  # lark has no type here
+        read: lark.Lark = load(found["data"], found["memo"], **given)  # type: ignore[no-untyped-call]  # lark does not annotate it
         return read
     made = lark.Lark(grammar, parser="lalr", **settings, **given)
     if kept is not None:

@@ -27,7 +27,7 @@ def _is_final(path: str) -> bool:
         status = Path(path).stat()
         return _says_final(path, status.st_size, status.st_mtime_ns)
     except (OSError, pa.ArrowException):
-        return False  # whoever reads the file says what is wrong with it
+        return False  # the query that reads this file reports the error
 
 
 @lru_cache(maxsize=4096)
