@@ -13,9 +13,9 @@ from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
-from pipeline.manifests.files import manifests_of, texts_of
+from pipeline.manifests.files import readable
 from pipeline.replay import Window
-from pipeline.stages.schema.checking import Finding, check_definitions, definition_documents
+from pipeline.stages.schema.checking import Finding, check_definitions, definition_documents, unreadable
 from pipeline.stages.schema.objects import ObjectFinding, Outcome, object_findings
 
 from .parts import options
@@ -74,7 +74,7 @@ def command(
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     if question is Question.FIELDS:
-        return fields(own, kind_of(names or []), filename or [], window, output, limit)
+        return fields(own, kind_of(names or [], filename or []), filename or [], window, output, limit)
     files = [*map(Path, names or ()), *(filename or ())]
     if not files:
         raise InputError("no files are given", "give files or folders with -f")
@@ -82,9 +82,11 @@ def command(
         return dormant(own, files, against or [], policies or [], window, version, output, limit)
     if question is Question.STUCK:
         return stuck(own, files, window, version, output, limit)
-    given = manifests_of(texts_of(files))
+    given, problems = readable(files)
+    if problems and question is Question.OBJECTS:
+        raise problems[0]
     documents = definition_documents(given)
-    if not documents:
+    if not documents and not problems:
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: found no CustomResourceDefinition", "give files of apiextensions.k8s.io/v1 or v1beta1")
     if question is Question.OBJECTS:
@@ -95,12 +97,12 @@ def command(
         render([objects_table(facts)], output, limit=limit)
         return EXIT_REFUSED if any(each.outcome is Outcome.REFUSED for each in facts) else 0
     with own.progress("checking definitions"):
-        found = list(check_definitions(documents, version, strict))
-    render([findings_table(found, len(documents))], output, limit=limit)
+        found = [*map(unreadable, problems), *check_definitions(documents, version, strict)]
+    render([findings_table(found, len(documents), len(problems))], output, limit=limit)
     return EXIT_REFUSED if any(each.enforced for each in found) else 0
 
 
-def findings_table(found: Sequence[Finding], definitions: int) -> Table:
+def findings_table(found: Sequence[Finding], definitions: int, unread: int = 0) -> Table:
     """One row per error, in the order of the files."""
     columns = [
         Column("where"),
@@ -114,8 +116,10 @@ def findings_table(found: Sequence[Finding], definitions: int) -> Table:
         [each.where, "API server" if each.enforced else "strict", each.field, each.message, each.definition, each.reason]
         for each in found
     ]
-    refused = len({each.definition for each in found if each.enforced})
+    refused = len({(each.definition, each.where.rpartition(":")[0]) for each in found if each.enforced}) - unread
     notes = [f"{definitions} definitions, {refused} of them refused by the API server"]
+    if unread:
+        notes.append(f"{unread} files that cannot be decoded")
     if refused:
         notes.append(_BLOCKED)
     return Table("findings", columns, rows, "Errors of definitions", notes)

@@ -31,6 +31,18 @@ def texts_of(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
                 raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
+def readable(paths: Iterable[Path]) -> tuple[list[Document], list[InputError]]:
+    """Every object of the files that can be decoded, and why others cannot. Raises InputError for a path that does not exist."""
+    documents: list[Document] = []
+    problems: list[InputError] = []
+    for file in [file for path in paths for file in _files(path)]:
+        try:
+            documents += manifests_of(texts_of([file]))
+        except InputError as problem:
+            problems.append(problem)
+    return documents, problems
+
+
 def text_of(data: bytes, source: str) -> str:
     """The text of a file. Raises InputError with the line of bytes that are not UTF-8."""
     try:

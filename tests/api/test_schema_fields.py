@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from api.cli import run
 from tests.recording import START, Object, recorded, take_in
@@ -84,3 +85,24 @@ def test_a_kind_that_is_not_known_is_named(
 ) -> None:
     assert run(["-q", "--lake", str(lake), "schema", "fields", *arguments]) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_a_file_names_its_one_kind(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "crd.yaml"
+    file.write_text(yaml.safe_dump(CRD))
+    assert run(["-q", "--lake", str(lake), "schema", "fields", "-f", str(file), "-o", "json"]) == 0
+    assert [row["field"] for row in json.loads(capsys.readouterr().out)["fields"]] == ["spec.note", "spec.password"]
+
+
+def test_a_file_with_two_kinds_names_them(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = {
+        **CRD,
+        "metadata": {"name": "gears.shop.example.com"},
+        "spec": {**CRD["spec"], "names": {"kind": "Gear", "plural": "gears"}},
+    }
+    file = tmp_path / "crds.yaml"
+    file.write_text(yaml.safe_dump_all([CRD, other]))
+    assert run(["-q", "--lake", str(lake), "schema", "fields", "-f", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "gears.shop.example.com, widgets.shop.example.com" in said
+    assert "hindcast schema fields gears.shop.example.com -f" in said

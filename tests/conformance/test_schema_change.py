@@ -56,11 +56,12 @@ def difference_of(row: dict[str, Any], found: Outcome, log: str) -> str:
     old, new = row["old"], row["new"]
     if found.decision is Decision.UNREACHED:
         return "" if (new["code"], row["flip"]) == (old["code"], "still-denied") else "it is not reached"
+    if found.flip is not None and str(found.flip) != row["flip"] and (found.flip, row["flip"]) != (Flip.SAME, "changed"):
+        return f"it is {found.flip}"
     if found.decision is Decision.DENY:
         return refusal_differs(new, found)
     if new["code"] >= 300:
-        same = new["code"] == old["code"] and found.flip is Flip.SAME
-        return "" if same else "it is admitted"
+        return "" if new["code"] == old["code"] else "it is admitted"
     if found.flip is not Flip.NEWLY_ALLOWED and (found.decision is Decision.CHANGE) != (row["flip"] == "changed"):
         return f"it is {found.decision}"
     is_named = "generatedNameInNew" not in row or log == "audit"  # The name that the API server generated is in the answer alone.
@@ -75,12 +76,22 @@ def refusal_differs(new: dict[str, Any], found: Outcome) -> str:
     if new["code"] != found.code:
         return f"it is refused with {found.code}"
     if not found.is_whole_text:
-        return ""
+        return partial_text_differs(new, found)
     if found.code == 400 and new["message"] != found.message:
         return "another message"
     told = sorted((each["reason"], each["message"], each["field"]) for each in new.get("causes", ()))
     said = sorted((str(each.reason), each.message, each.field) for each in found.errors)
     return "other causes" if found.errors and told != said else ""
+
+
+def partial_text_differs(new: dict[str, Any], found: Outcome) -> str:
+    """A refusal with further causes that the record hides: each cause that the verdict names is one of the server's."""
+    told = {(each["reason"], each["message"], each["field"]) for each in new.get("causes", ())}
+    said = {(str(each.reason), each.message, each.field) for each in found.errors}
+    if told and not said <= told:
+        return f"a cause that the server does not name: {said - told}"
+    quoted = [str(each) for each in found.errors if str(each) not in found.message]
+    return f"the message lacks {quoted}" if quoted and found.code == 422 else ""
 
 
 @pytest.mark.parametrize("log", ["audit", "audit_request"])

@@ -190,8 +190,16 @@ def shown_message(message: str, value: Any) -> str:
     return _REDACTION.text(message, value)
 
 
-def kind_of(names: list[str]) -> str:
-    """The one kind that the command line names. Raises InputError."""
-    if len(names) != 1:
+def kind_of(names: list[str], files: list[Path]) -> str:
+    """The one kind that the command line names, or the one that the files define. Raises InputError."""
+    if len(names) == 1:
+        return names[0]
+    if names or not files:
         raise InputError(f"schema fields wants one kind, found {len(names)}", "name one, such as widgets.shop.example.com")
-    return names[0]
+    known = given_definitions(definition_documents(manifests_of(texts_of(files))))
+    defined = sorted({f"{each.definition.plural}.{each.definition.group}" for each in known})
+    if len(defined) != 1:
+        told = ", ".join(defined) or "no CustomResourceDefinition"
+        hint = f"name one of them: hindcast schema fields {defined[0]} -f ..." if defined else "name a kind that the log defines"
+        raise InputError(f"schema fields wants one kind; {', '.join(map(str, files))} has {told}", hint)
+    return defined[0]

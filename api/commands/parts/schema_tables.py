@@ -13,6 +13,7 @@ _OPEN_LOOP = (
     "have left others"
 )
 _RATCHETED = "ratcheted: invalid under the new definition, and admitted because the invalid part did not change"
+_STILL = "still refused: the record refuses the request, here or at another stage, and the definition does not help it"
 _DROPPED = "admitted, refused otherwise: if clients sent nothing that the definition of that time drops"
 
 
@@ -25,13 +26,14 @@ def _results(summary: RunSummary, found: Figures) -> Table:
     headings = {
         "warned": "WITH WARNING",
         "newly_refused": "NEWLY REFUSED",
+        "still_refused": "STILL REFUSED",
         "newly_admitted": "NEWLY ADMITTED",
         "unreached": "NOT REACHED",
     }
     wide = ("newly_admitted", "unreached", "follow", "refused", "warned")
     names = (
-        "requests", "newly_refused", "newly_admitted", "refused", "changed", "ratcheted", "warned", "admitted", "unknown",
-        "unreached", "follow",
+        "requests", "newly_refused", "still_refused", "newly_admitted", "refused", "changed", "ratcheted", "warned", "admitted",
+        "unknown", "unreached", "follow",
     )  # fmt: skip
     columns = [
         Column("definition", may_shorten=True),
@@ -39,7 +41,7 @@ def _results(summary: RunSummary, found: Figures) -> Table:
     ]
     rows = [[getattr(each, column.key) for column in columns] for each in found.results]
     title = f"Run {summary.run_id}, stage schema: {summary.evaluated:,} requests replayed"
-    return Table("definitions", columns, rows, title, (_RATCHETED, _OPEN_LOOP))
+    return Table("definitions", columns, rows, title, (_RATCHETED, _STILL, _OPEN_LOOP))
 
 
 def _fields(found: Figures) -> Table | None:

@@ -1,7 +1,9 @@
 -- one row per verdict of a run; if the stage has no verdict on requests as a whole, also one per (request, pass), without a policy
 -- rule_ref: the place of the rule that decided, as FILE#KIND/NAME/PATH, or without a file; null for a request as a whole
 -- recorded: what this stage made of the request, as far as the log says: admit, deny or unknown
--- flip: how the verdict on the request as a whole differs from that
+-- flip: how the verdict on the request as a whole differs from that; a request that the server refused for another reason is not
+--   newly denied, but still denied
+-- warnings: the texts of the warnings that the client would get because of a ratcheted rule of a schema
 -- object: the predicted object, where it differs from the recorded one
 -- cascade_of: the auditID of the create of the same object, if the run denies that one newly: this verdict follows from it
 WITH verdicts AS (FROM read_parquet($verdicts)),
@@ -44,8 +46,9 @@ judged AS (
         -- The record says that a policy denied it that the run does not name.
         CASE WHEN is_denied THEN coalesce(evidence_of_denial, 'recorded') ELSE coalesce(evidence_of_others, 'exact') END AS evidence,
         CASE WHEN is_denied THEN 'deny' WHEN is_unknown THEN 'unknown' ELSE 'admit' END AS decision,
-        CASE policies WHEN 'admitted' THEN 'admit' WHEN 'denied' THEN 'deny' ELSE 'unknown' END AS recorded
-    FROM whole LEFT JOIN (SELECT cluster, audit_id, ts, policies FROM reach) AS reached USING (cluster, audit_id, ts)
+        CASE policies WHEN 'admitted' THEN 'admit' WHEN 'denied' THEN 'deny' ELSE 'unknown' END AS recorded,
+        coalesce(recorded_code, 0) >= 400 AS has_failed
+    FROM whole LEFT JOIN (SELECT cluster, audit_id, ts, policies, code AS recorded_code FROM reach) AS reached USING (cluster, audit_id, ts)
 ),
 rows AS (
     SELECT
@@ -60,6 +63,7 @@ rows AS (
         CASE
             WHEN 'unknown' IN (decision, recorded) THEN 'unknown'
             WHEN decision = recorded THEN CASE decision WHEN 'deny' THEN 'still-denied' ELSE 'same' END
+            WHEN decision = 'deny' AND has_failed THEN 'still-denied'
             WHEN decision = 'deny' THEN 'newly-denied'
             ELSE 'newly-allowed'
         END AS flip
@@ -90,6 +94,13 @@ following AS (
 SELECT
     rows.* REPLACE (coalesce(sources.file || '#', '') || rule_ref AS rule_ref),
     json_extract_string(detail, '$.object') AS object,
+    coalesce(
+        list_transform(
+            from_json(detail -> '$.warnings', '[{"field": "VARCHAR", "message": "VARCHAR"}]'),
+            lambda told: concat(told.field, ': ', told.message)
+        ),
+        []
+    ) AS warnings,
     created_by AS cascade_of
 FROM rows
     LEFT JOIN following USING (cluster, audit_id, ts)

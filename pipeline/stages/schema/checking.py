@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ingest.errors import InputError
 
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
 from .definition import API_VERSIONS, KIND, Definition, definition_of
-from .definition_check import definition_errors, non_structural_errors, stricter_errors
+from .definition_check import definition_errors, stricter_errors, v1beta1_errors
 from .field_errors import ROOT, FieldError
 from .formats import Version
 from .places import place_of
@@ -52,12 +53,17 @@ def read_definition(document: Document) -> Definition:
 
 
 def check_definitions(documents: Sequence[Document], version: Version, strict: bool = False) -> Iterator[Finding]:
-    """The findings of all definitions among documents. `strict` adds what the API server does not look for. Raises InputError.
+    """The findings of all definitions among documents. `strict` adds what the API server does not look for.
 
-    A v1beta1 file cannot be created any more. It is checked like a stored definition, whose violations are in its condition.
+    A definition that cannot be decoded is a finding of its own. A v1beta1 file cannot be created any more: that is its first
+    finding, and what is not structural follows.
     """
     for document in documents:
-        definition = read_definition(document)
+        try:
+            definition = read_definition(document)
+        except InputError as problem:
+            yield unreadable(problem, _name_in(document.value))
+            continue
         for error in _errors(definition, version):
             yield _finding(document, definition, error, True)
         for error in stricter_errors(definition) if strict else ():
@@ -68,9 +74,21 @@ def _errors(definition: Definition, version: Version) -> list[FieldError]:
     if not definition.is_v1beta1:
         return definition_errors(definition, version)
     try:
-        return non_structural_errors(definition)
+        return v1beta1_errors(definition)
     except NotConvertibleError as problem:
         return [FieldError("StructuralError", ROOT, str(problem))]
+
+
+def unreadable(problem: InputError, definition: str = "") -> Finding:
+    """The finding of a file, or of a definition in it, that cannot be decoded. The message begins with `file:line: `."""
+    where, _, text = problem.message.partition(": ")
+    return Finding(definition, where, ROOT, text, "BadRequest")
+
+
+def _name_in(value: Any) -> str:
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _finding(document: Document, definition: Definition, error: FieldError, enforced: bool) -> Finding:

@@ -293,6 +293,25 @@ def non_structural_errors(definition: Definition) -> list[FieldError]:
     return found
 
 
+def v1beta1_errors(definition: Definition) -> list[FieldError]:
+    """What is wrong with a v1beta1 file: the version itself comes first, then what is not structural. Raises NotConvertibleError.
+
+    In v1beta1 `preserveUnknownFields` is true by default, so it is no error of the file: it tells what a v1 file must say instead.
+    """
+    text = (
+        "no API server from Kubernetes 1.22 on serves apiextensions.k8s.io/v1beta1; write the definition as apiextensions.k8s.io/v1"
+    )
+    if definition.preserves_unknown_fields:
+        text += (
+            ", which has no spec.preserveUnknownFields: true (the default of v1beta1): "
+            "set x-kubernetes-preserve-unknown-fields in the schemas that shall keep unknown fields"
+        )
+    return [
+        FieldError("NotFound", "apiVersion", text),
+        *(each for each in non_structural_errors(definition) if each.field != _PRESERVE),
+    ]
+
+
 def non_structural_condition(definition: Definition) -> tuple[str, str, str] | None:
     """The status, reason and message of the NonStructuralSchema condition of a stored definition; None without one."""
     try:

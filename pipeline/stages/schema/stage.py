@@ -54,6 +54,13 @@ class Schemas(GroupedStage[Given]):
         """See GroupedStage."""
         return rules.described()
 
+    def plan(self, reader: LakeReader, rules: Given, asked: Asked) -> GroupedPlan[Given]:
+        """See stage.Stage."""
+        plan = super().plan(reader, rules, asked)
+        if not asked.with_objects:
+            return plan
+        return dataclasses.replace(plan, document={"definitions": plan.document, "with_objects": True})
+
     def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
         """See GroupedStage."""
         walk = _walk(reader, rules, asked.window, asked.kubernetes_version)
@@ -65,8 +72,9 @@ class Schemas(GroupedStage[Given]):
         numbers: dict[str, int] = {}
         answers: list[SchemaVerdict] = []
         rows: list[tuple[Any, ...]] = []
+        with_objects = isinstance(plan.document, dict)
         for each in _walk(reader, plan.rules, plan.window, plan.kubernetes_version).judged():
-            row = row_of(each)
+            row = row_of(each, with_objects)
             number = numbers.setdefault(repr(row), len(answers))
             if number == len(answers):
                 answers.append(SchemaVerdict(row))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,7 @@ from pipeline.stages.assign import assign
 from pipeline.stages.registry import STAGES, VALIDATING, stage_of
 from pipeline.stages.stage import Asked
 from queries import open_lake
+from tests.recording import Log, deployment, take_in
 
 
 def loaded() -> ModuleType:
@@ -127,3 +129,42 @@ def test_an_export_holds_the_verdicts_of_all_stages_and_one_row_per_request(own_
     }
     assert not any(row["flip"] for row in found if row["policy"] == "any")
     assert sorted(tmp_path.iterdir()) == [own_lake, file]
+
+
+REPLICAS = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: few}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], resources: [deployments], operations: [CREATE]}]}
+  validations: [{expression: "object.spec.replicas < 5"}]
+"""
+REFUSED_LATER = {
+    "quota": (
+        403,
+        "Forbidden",
+        'deployments.apps "quota" is forbidden: exceeded quota: q, requested: count=1, used: 1, limited: 1',
+    ),
+    "exists": (409, "AlreadyExists", 'deployments.apps "exists" already exists'),
+    "webhook": (400, "BadRequest", 'admission webhook "w.example.com" denied the request: no'),
+}
+
+
+@pytest.mark.parametrize("name", ["fine", *REFUSED_LATER])
+def test_a_request_that_another_stage_refused_is_not_newly_denied(tmp_path: Path, name: str) -> None:
+    log = Log()
+    more: dict[str, Any] = {}
+    if name in REFUSED_LATER:
+        code, reason, message = REFUSED_LATER[name]
+        status = {"metadata": {}, "code": code, "status": "Failure", "reason": reason, "message": message}
+        more = {"responseStatus": status, "responseObject": {"kind": "Status", "apiVersion": "v1", **status}}
+    log.write("create", deployment(name, 9), **more)
+    lake = take_in(tmp_path / "lake", log.lines)
+    ((stage, rules),) = assign(manifests_of([("given.yaml", REPLICAS)]), STAGES).rules
+    with closing(open_lake(lake)) as reader:
+        plan = stage.plan(reader, rules, Asked())
+        stage.run(plan, lake, 1, None, RunKind.REPLAY)
+        export(reader, [RunStore(lake).run(plan.run_id).verdicts], tmp_path / "out.parquet")
+    (whole,) = [row for row in pq.read_table(tmp_path / "out.parquet").to_pylist() if row["policy"] is None]
+    assert (whole["decision"], whole["recorded"]) == ("deny", "admit")
+    assert whole["flip"] == ("newly-denied" if name == "fine" else "still-denied")

@@ -14,8 +14,9 @@ from ....manifests.documents import Document
 from ....replay.worlds import Worlds
 from ....request import Known, Unknown
 from ..checking import is_definition, read_definition
-from ..definition import API_VERSIONS, KIND, definition_of
-from ..definition_check import definition_errors, non_structural_errors
+from ..definition import API_VERSIONS, KIND, Definition, definition_of
+from ..definition_check import definition_errors, v1beta1_errors
+from ..field_errors import FieldError
 from ..formats import Version
 from ..props import DecodeError
 from ..structural import NotConvertibleError
@@ -59,7 +60,7 @@ def served_of(documents: Sequence[Document], version: Version) -> dict[str, Serv
     for document in documents:
         definition = read_definition(document)
         try:
-            errors = non_structural_errors(definition) if definition.is_v1beta1 else definition_errors(definition, version)
+            errors = _errors(definition, version)
         except NotConvertibleError as problem:
             raise InputError(f"{document.where()}: {definition.name}: {problem}", "see `hindcast schema check`") from None
         if errors:
@@ -71,6 +72,14 @@ def served_of(documents: Sequence[Document], version: Version) -> dict[str, Serv
         served = Served(definition, version)
         found[served.name] = served
     return found
+
+
+def _errors(definition: Definition, version: Version) -> list[FieldError]:
+    """Why a definition cannot be replayed. A v1beta1 file that prunes means the same in v1, so it counts as written there."""
+    if not definition.is_v1beta1:
+        return definition_errors(definition, version)
+    found = v1beta1_errors(definition)
+    return found if definition.preserves_unknown_fields else found[1:]
 
 
 class DefinitionsOfTheTime:

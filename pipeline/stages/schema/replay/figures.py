@@ -23,6 +23,7 @@ class Resulted(NamedTuple):
     warned: int
     refused: int
     newly_refused: int
+    still_refused: int
     newly_admitted: int
     unknown: int
     unreached: int

@@ -88,7 +88,16 @@ def is_certain(error: FieldError, hidden: Mapping[str, Props | None]) -> bool:
         return False
     if error.reason is Reason.INVALID and " in body " not in error.message:
         return False  # a rule, or metadata
-    return not any(each == error.field or each.startswith((f"{error.field}.", f"{error.field}[")) for each in hidden)
+    # Whether an item repeats another one depends on all items of its list.
+    place = error.field.rpartition("[")[0] if error.reason is Reason.DUPLICATE and error.field.endswith("]") else error.field
+    return not any(_may_concern(each, place) for each in hidden)
+
+
+def _may_concern(hidden: str, place: str) -> bool:
+    """Whether a hidden field is the value at a place, or below it; `spec.*` stands for every field of spec."""
+    if hidden.endswith(f".{_ANY}") and place.startswith(hidden.removesuffix(_ANY)):
+        return True
+    return hidden == place or hidden.startswith((f"{place}.", f"{place}["))
 
 
 _OF_ONE_VALUE: Final = frozenset(

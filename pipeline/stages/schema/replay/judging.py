@@ -7,6 +7,7 @@ recorded answer as well.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from ....history.webhook_changes import webhook_patches
 from ....request import Grade, Unknown
 from ...verdict import Flip
 from ..definition import Definition
+from ..field_errors import FieldError, joined
 from ..props import Props
 from .difference import Change, changes, comparable
 from .hidden import filled, fillings, is_certain
@@ -130,19 +132,35 @@ class _Judgement:
         """The verdict on a request whose record may lack something: refused only if it is refused whatever that was."""
         names = ", ".join(sorted(hidden)[:3]) + (", ..." if len(hidden) > 3 else "")
         if answer.is_refused:
-            if answer.step < Step.SCHEMA or any(is_certain(each, hidden) for each in answer.errors):
-                return self._of_answer(answer, is_whole_text=answer.step < Step.SCHEMA, hidden=tuple(sorted(hidden)))
-            if self._refused_however_filled(sent, stored, hidden):
-                return self._of_answer(answer, is_whole_text=False, hidden=tuple(sorted(hidden)))
+            paths = tuple(sorted(hidden))
+            if answer.step < Step.SCHEMA:
+                return self._of_answer(answer, hidden=paths)
+            if certain := [each for each in answer.errors if is_certain(each, hidden)]:
+                return self._of_answer(self._naming(answer, certain), is_whole_text=False, hidden=paths)
+            if (shared := self._refused_however_filled(sent, stored, hidden)) is not None:
+                return self._of_answer(self._naming(answer, shared), is_whole_text=False, hidden=paths)
         otherwise = self._of_answer(answer)
         found = self._unknown(f"the definition of that time drops {names}, which the client may have sent or storage may hold")
         return replace(found, hidden=tuple(sorted(hidden)), otherwise=str(otherwise.decision))
 
-    def _refused_however_filled(self, sent: Sent, stored: Stored | None, hidden: dict[str, Props | None]) -> bool:
+    def _refused_however_filled(
+        self, sent: Sent, stored: Stored | None, hidden: dict[str, Props | None]
+    ) -> Sequence[FieldError] | None:
+        """The causes that every filling of hidden fields shares, if each filling is refused; else None."""
         every = fillings(hidden)
         if every is None or not sent.shows_schema_of_the_time or (stored is not None and not stored.was_written):
-            return False
-        return all(predict(self.new, replace(sent, body=filled(sent.body, each)), stored).is_refused for each in every)
+            return None
+        answers = [predict(self.new, replace(sent, body=filled(sent.body, each)), stored) for each in every]
+        if not all(each.is_refused for each in answers):
+            return None
+        return [error for error in answers[0].errors if all(error in each.errors for each in answers)]
+
+    @staticmethod
+    def _naming(answer: Answer, errors: Sequence[FieldError]) -> Answer:
+        """A refusal that names these causes alone: the others depend on fields that the record hides."""
+        head = answer.message.partition(" is invalid: ")[0]
+        text = joined(errors) if errors else "the cause depends on fields that are not recorded"
+        return replace(answer, errors=tuple(errors), message=f"{head} is invalid: {text}")
 
     def _stored(self, sent: Sent) -> Stored | None:
         """What the write met; None for a create."""
@@ -212,16 +230,18 @@ class _Judgement:
             return self._unreached()
         recorded = self._record()
         found: tuple[Change, ...] = ()
+        # A request that another stage refused is refused still, whatever the schema says of it.
+        has_failed = self.event.code >= 400
         if answer.is_refused:
-            flip = {"admit": Flip.NEWLY_DENIED, "deny": Flip.STILL_DENIED}.get(recorded)
-            if step in (Step.CONFLICT, Step.TARGET, Step.MUTATING, Step.DECODING) and not self.recorded.by_schema:
-                flip = Flip.STILL_DENIED
+            flip = Flip.STILL_DENIED if has_failed else Flip.NEWLY_DENIED if recorded == "admit" else None
             decision = Decision.DENY
         else:
             after = answered(self.event) or self.told
             found = tuple(changes(after, answer.object)) if after is not None and answer.object is not None else ()
             decision = Decision.CHANGE if found else Decision.ADMIT
-            flip = Flip.NEWLY_ALLOWED if recorded == "deny" else Flip.CHANGED if found else Flip.SAME
+            flip = Flip.CHANGED if found else Flip.SAME
+            if has_failed:
+                flip = Flip.NEWLY_ALLOWED if recorded == "deny" else Flip.STILL_DENIED
         return Outcome(
             decision,
             code=answer.code if answer.is_refused else 0,

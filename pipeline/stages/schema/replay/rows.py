@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ....admission.policies.verdict import INSUFFICIENT
-from ...verdict import Row
+from ...verdict import Flip, Row
 from ..definition import KIND
 from ..field_errors import ROOT, FieldError
 from .difference import Change
@@ -27,6 +27,7 @@ class Result(StrEnum):
     RATCHETED = "ratcheted"
     RATCHETED_WITH_WARNING = "ratcheted with a warning"
     REFUSED = "refused"
+    REFUSED_LATER = "refused later"
     NOT_REACHED = "not reached"
     UNKNOWN = "unknown"
 
@@ -40,6 +41,8 @@ def result_of(outcome: Outcome) -> Result:
             return Result.UNKNOWN
         case Decision.UNREACHED:
             return Result.NOT_REACHED
+    if outcome.flip is Flip.STILL_DENIED:
+        return Result.REFUSED_LATER
     if outcome.warnings:
         return Result.RATCHETED_WITH_WARNING
     if outcome.ratcheted:
@@ -47,8 +50,8 @@ def result_of(outcome: Outcome) -> Result:
     return Result.CHANGED if outcome.decision is Decision.CHANGE else Result.ADMITTED
 
 
-def row_of(judged: Judged) -> Row:
-    """The row of one request. Field, text and difference are in `detail`."""
+def row_of(judged: Judged, with_object: bool = False) -> Row:
+    """The row of one request. Field, text and difference are in `detail`, and perhaps the predicted object, if it is another."""
     outcome, definition = judged.outcome, judged.served.definition
     effect = {Decision.ADMIT: "admit", Decision.CHANGE: "admit", Decision.DENY: "deny"}.get(outcome.decision)
     place = f"{KIND}/{judged.served.name}/{judged.event.resource.version}"
@@ -73,11 +76,11 @@ def row_of(judged: Judged) -> Row:
         rule_ref=f"{place}/{_general(first)}" if first else place,
         recorded=outcome.recorded or None,
         flip=None if outcome.flip is None else str(outcome.flip),
-        detail=json.dumps(_detail(judged), sort_keys=True, ensure_ascii=False),
+        detail=json.dumps(_detail(judged, with_object), sort_keys=True, ensure_ascii=False),
     )
 
 
-def _detail(judged: Judged) -> dict[str, Any]:
+def _detail(judged: Judged, with_object: bool) -> dict[str, Any]:
     """What only this stage has; empty parts are left out."""
     outcome = judged.outcome
     found: dict[str, Any] = {
@@ -94,8 +97,14 @@ def _detail(judged: Judged) -> dict[str, Any]:
         "diverged_by": judged.follows.diverged_by,
         "met": outcome.write,
         "record": outcome.agreement,
+        "object": outcome.object if with_object and _is_another(outcome) else None,
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _is_another(outcome: Outcome) -> bool:
+    """Whether the predicted object is not the recorded one: it differs, or the record refused the request."""
+    return outcome.decision is Decision.CHANGE or outcome.flip is Flip.NEWLY_ALLOWED
 
 
 def _error(error: FieldError) -> dict[str, str]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -292,3 +293,35 @@ def test_readiness_names_the_keyword_that_would_have_to_go(lake: Path, tmp_path:
     assert run([*gate, str(files[1]), "-f", str(files[1])]) in (0, 3)
     (entry,) = json.loads(capsys.readouterr().out)["policies"]
     assert entry["status"] == "NO NEW DENIALS"
+
+
+def exported(lake: Path, story: Story, folder: Path, *options: str) -> list[dict[str, Any]]:
+    file = folder / "new.yaml"
+    file.write_text(yaml.safe_dump(story.definition(story.case["new"])))
+    assert run(["-q", "--lake", str(lake), "replay", "-f", str(file), "--export", str(folder / "v.parquet"), *options]) == 0
+    return sorted(pq.read_table(folder / "v.parquet").to_pylist(), key=lambda row: row["ts"])
+
+
+def test_an_export_has_the_predicted_objects(lake: Path, tmp_path: Path) -> None:
+    story = next(each for each in STORIES if each.case["name"].startswith("a field that the new schema does not know is dropped"))
+    changed, same = exported(lake, story, tmp_path, "--with-objects")
+    assert json.loads(changed["object"])["spec"] == {"shell": "ls", "retries": 2}
+    assert (changed["decision"], same["decision"], same["object"]) == ("change", "admit", None)
+    assert [row["object"] for row in exported(lake, story, tmp_path)] == [None, None]
+
+
+def test_an_export_has_the_warnings_that_the_client_would_get(lake: Path, tmp_path: Path) -> None:
+    story = next(
+        each for each in STORIES if each.case["name"] == "a rule that is false for an unchanged value is ratcheted with a warning"
+    )
+    refused, warned = exported(lake, story, tmp_path)
+    assert (refused["warnings"], warned["warnings"]) == ([], ["spec.replicas: Invalid value: 9: too many"])
+
+
+def test_every_request_is_in_one_column_of_the_figures(lake: Path, reader: LakeReader) -> None:
+    """Columns that the table shows: a request that the record refuses is not among the admitted or the newly refused ones."""
+    story = next(each for each in STORIES if each.case["name"] == "a request that was refused before or after the schema")
+    plan = SCHEMA.plan(reader, story.given(story.case["new"]), Asked())
+    SCHEMA.run(plan, lake, 1, None, RunKind.REPLAY)
+    (found,) = figures(reader, RunStore(lake).run(plan.run_id).verdicts).results
+    assert (found.requests, found.still_refused, found.newly_refused, found.admitted) == (9, 9, 0, 0)

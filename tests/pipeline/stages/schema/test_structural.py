@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.errors import InputError
 from pipeline.manifests.documents import Document, read_documents
 from pipeline.stages.schema.checking import check_definitions
 from pipeline.stages.schema.definition import definition_of
@@ -115,8 +114,7 @@ def test_a_definition_with_junk_has_findings_or_an_error_of_the_user(junk: Any, 
         holder = holder[step]
     holder[last] = junk
     document = Document(value, "a.yaml")
-    with suppress(InputError):
-        list(check_definitions([document], (1, 36), strict=True))
+    assert all(found.where.startswith("a.yaml") for found in check_definitions([document], (1, 36), strict=True))
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -125,7 +123,23 @@ def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from paths(item, (*path, name))
 
 
-def test_a_wrong_type_names_the_file() -> None:
-    text = yaml.safe_dump(definition({}, {"type": "object", "description": 5}))
-    with pytest.raises(InputError, match=r"a\.yaml:1: .*cannot unmarshal number into .*description of type string"):
-        list(check_definitions(read_documents(text, "a.yaml"), (1, 36)))
+def test_a_wrong_type_is_a_finding_and_the_next_definition_is_checked() -> None:
+    texts = [definition({}, {"type": "object", "description": 5}), definition({}, {"type": "object", "properties": {"spec": {}}})]
+    first, *others = check_definitions(read_documents(yaml.safe_dump_all(texts), "a.yaml"), (1, 36))
+    assert (first.where, first.enforced, first.definition) == ("a.yaml:1", True, texts[0]["metadata"]["name"])
+    assert re.search("cannot unmarshal number into .*description of type string", first.message)
+    assert [each.field for each in others] == ["spec.validation.openAPIV3Schema.properties[spec].type"]
+
+
+@pytest.mark.parametrize("preserves", [None, True, False])
+def test_a_v1beta1_file_is_told_that_no_server_takes_it(preserves: bool | None) -> None:
+    """Its default of preserveUnknownFields is no error: the version itself is what an API server refuses."""
+    value = definition({}, {"type": "object"}, "v1beta1")
+    value["spec"].pop("preserveUnknownFields", None)
+    if preserves is not None:
+        value["spec"]["preserveUnknownFields"] = preserves
+    (found,) = check_definitions([Document(value, "a.yaml")], (1, 36))
+    assert (found.field, found.enforced) == ("apiVersion", True)
+    assert "no API server from Kubernetes 1.22 on serves apiextensions.k8s.io/v1beta1" in found.message
+    assert ("preserveUnknownFields" in found.message) == (preserves is not False)
+    assert "must be false" not in found.message
