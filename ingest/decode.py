@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from .event import ABSENT, FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Person, Status, User
+from .nesting import nests_too_deep
 from .redaction.redact import ANNOTATION as REDACTED
 from .redaction.redact import tells_of_request
 from .schema import EVENTS
@@ -41,6 +42,7 @@ _LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 _CHUNK_ROWS = 2_000
 _TOO_BIG = b'"skipped-too-big-size-object"'
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TOO_DEEP = "nested too deep to decode"
 
 
 class NotAnEventError(ValueError):
@@ -106,6 +108,8 @@ def _row(line: bytes) -> tuple[Any, ...]:
     if not line.isascii():
         line = _utf8(line, flags)
     event, extra, ts, stage_ts = _event(line)
+    if nests_too_deep(line):
+        raise NotAnEventError(_TOO_DEEP)
     user = event.user or _NO_USER
     ref = event.object_ref or _NO_REF
     status = event.response_status or _NO_STATUS
@@ -277,7 +281,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 def _reason(line: bytes, error: Exception) -> str:
     if isinstance(error, RecursionError):
-        return "nested too deep to decode"
+        return _TOO_DEEP
     if isinstance(error, msgspec.ValidationError):
         try:
             found = _anything.decode(line)

@@ -10,7 +10,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -65,18 +65,21 @@ class Manifest:
         self._writable = _is_writable(path)
         if create and not self._writable:
             raise LakeError(f"{path.parent}: the lake cannot be written", "fix its owner, or choose another --lake")
-        try:
-            self._seen = _state(path)
-            self._opened = _open_to_write(path) if self._writable else _open_to_read(path)
-            if create:
-                with self.transaction():
-                    self._make_tables()
-            self._check_version(path)
-            self._place = Place((path.parent, path))
-        except (sqlite3.Error, OSError) as error:
-            raise LakeError(
-                f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
-            ) from error
+        with ExitStack() as stack:
+            try:
+                self._seen = _state(path)
+                self._opened = _open_to_write(path) if self._writable else _open_to_read(path)
+                stack.callback(self.close)
+                if create:
+                    with self.transaction():
+                        self._make_tables()
+                self._check_version(path)
+                self._place = Place((path.parent, path))
+            except (sqlite3.Error, OSError) as error:
+                raise LakeError(
+                    f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
+                ) from error
+            stack.pop_all()  # it stays open until `close`
 
     @property
     def _connection(self) -> sqlite3.Connection:
@@ -218,9 +221,12 @@ def _state(path: Path) -> tuple[int, int, bool]:
 
 def _open_to_write(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=30.0, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    # An acknowledged event may exist only here and in its file, so every commit reaches the disk.
-    connection.execute("PRAGMA synchronous = FULL")
+    with ExitStack() as stack:
+        stack.callback(connection.close)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # An acknowledged event may exist only here and in its file, so every commit reaches the disk.
+        connection.execute("PRAGMA synchronous = FULL")
+        stack.pop_all()
     return connection
 
 

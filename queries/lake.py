@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,8 +62,12 @@ def open_lake(
     `threads` limits DuckDB's threads; by default it takes one per core, and a single one if the lake has few events now. Sorts and
     joins that need more than `memory_bytes_max` spill to a private temporary folder. Raises LakeError when there is no lake.
     """
-    lake = Lake.open(path)
-    return LakeReader(lambda: files or files_of(lake, cluster), threads, memory_bytes_max)
+
+    def list_files() -> LakeFiles:
+        with closing(Lake.open(path)) as lake:
+            return files or files_of(lake, cluster)
+
+    return LakeReader(list_files, threads, memory_bytes_max)
 
 
 def files_of(lake: Lake, cluster: str = "") -> LakeFiles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
 from websockets.sync.client import ClientConnection, connect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -32,8 +34,15 @@ _OPTIONS = (
 
 
 def chromium() -> str | None:
-    """The browser's program; None where none is installed."""
+    """The browser's program; None where no browser is installed."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+# Where HINDCAST_REQUIRE_BROWSER is set, a missing browser fails these tests.
+needs_browser = pytest.mark.skipif(
+    chromium() is None and not os.environ.get("HINDCAST_REQUIRE_BROWSER"),
+    reason="no Chromium is installed; on Debian: apt-get install chromium",
+)
 
 
 class Browser:
@@ -47,7 +56,7 @@ class Browser:
 
     def __enter__(self) -> Browser:
         program = chromium()
-        assert program is not None
+        assert program is not None, f"HINDCAST_REQUIRE_BROWSER is set, and none of {', '.join(NAMES)} is installed"
         self._process = subprocess.Popen(
             [program, *_OPTIONS, f"--user-data-dir={self._profile}", "about:blank"],
             stdin=subprocess.DEVNULL,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 
@@ -29,3 +35,29 @@ def test_the_wheel_is_whole(tmp_path: Path) -> None:
     text = zipfile.ZipFile(wheel).read(entry_points).decode()
     assert "hindcast = api.cli:main" in text
     assert "kubectl-hindcast = api.cli:main" in text
+
+
+def pins() -> list[tuple[str, str]]:
+    """Each package of constraints.txt with its version."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return [(name, version) for name, version in (line.split("==") for line in lines if re.match(r"[A-Za-z]", line))]
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0"])
+def test_each_pinned_version_may_be_installed_on_every_python_that_the_project_promises(python: str) -> None:
+    promised = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert python in SpecifierSet(promised)
+    found = {name: _requires_python(name, version) for name, version in pins()}
+    assert len(found) > 100
+    assert {name: wanted for name, wanted in found.items() if python not in SpecifierSet(wanted)} == {}
+
+
+def _requires_python(name: str, version: str) -> str:
+    """The Pythons that an installed package takes; any, for a package that is not installed here."""
+    try:
+        installed = distribution(name)
+    except PackageNotFoundError:
+        return ""
+    assert installed.version == version, f"{name}: {installed.version} is installed, constraints.txt pins {version}"
+    return str(installed.metadata.get("Requires-Python") or "")
+

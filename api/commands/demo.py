@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -124,17 +125,16 @@ def _fresh_lake(out: Path) -> Path:
 
 
 def _fill(own: Context, data: Path, factor: float) -> None:
-    lake = Lake.create(own.lake)
     log = own.lake / "demo-audit.jsonl"
-    if factor == 1.0:
-        log = data / "audit.jsonl.zst"
-    else:
-        with log.open("wb") as handle:
-            handle.writelines(stretched(data / "audit.jsonl.zst", factor))
-    with own.progress("reading the audit log") as step:
-        ingest_files(lake, [log], _CLUSTER, time.time(), progress=step)
-    ingest_snapshot(lake, [data / "snapshot"], _CLUSTER, _moved(_SNAPSHOT, factor))
-    lake.close()
+    with closing(Lake.create(own.lake)) as lake:
+        if factor == 1.0:
+            log = data / "audit.jsonl.zst"
+        else:
+            with log.open("wb") as handle:
+                handle.writelines(stretched(data / "audit.jsonl.zst", factor))
+        with own.progress("reading the audit log") as step:
+            ingest_files(lake, [log], _CLUSTER, time.time(), progress=step)
+        ingest_snapshot(lake, [data / "snapshot"], _CLUSTER, _moved(_SNAPSHOT, factor))
     if factor != 1.0:
         log.unlink()
 

@@ -80,18 +80,18 @@ def command(
         raise InputError(
             f"--cluster: {cluster!r} does not name a cluster", "use lower-case letters, digits, -, _ and ., at most 63"
         )
-    lake = Lake.create(own.lake)
+    if snapshot and follow:
+        raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")
     paths_given = tuple(redact_paths) if redact_paths else None
-    redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact, redact_paths=paths_given))
-    if snapshot:
+    with closing(Lake.create(own.lake)) as lake:
+        redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact, redact_paths=paths_given))
+        if snapshot:
+            render([_snapshot(lake, [Path(path) for path in paths], cluster, at, redactor)], output)
+            return 0
         if follow:
-            raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")
-        render([_snapshot(lake, [Path(path) for path in paths], cluster, at, redactor)], output)
-        return 0
-    if follow:
-        return _follow(own, lake, paths, cluster, redactor, output)
-    with own.progress("reading audit logs") as step:
-        summary = ingest_files(lake, paths, cluster, time.time(), redactor, step, s3_endpoint)
+            return _follow(own, lake, paths, cluster, redactor, output)
+        with own.progress("reading audit logs") as step:
+            summary = ingest_files(lake, paths, cluster, time.time(), redactor, step, s3_endpoint)
     return _tell(own, summary, output)
 
 

@@ -79,6 +79,7 @@ def main() -> int:
         return _drain_until(lake, settings, stop, preparer)
     finally:
         preparer.stop()
+        lake.close()
 
 
 def _drain_until(lake: Lake, settings: Settings, stop: _Stop, preparer: Preparer) -> int:

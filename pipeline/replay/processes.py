@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -78,7 +78,8 @@ def start_processes(lake: Path, workers: int) -> None:
 
     Raises LakeError when there is no lake.
     """
-    events = sum(file.rows for file in Lake.open(lake).manifest.files("events"))
+    with closing(Lake.open(lake)) as opened:
+        events = sum(file.rows for file in opened.manifest.files("events"))
     processes = min(workers, -(-events // PART_EVENTS)) - 1
     if processes > 0:
         with _lock, _apart(), suppress(BrokenProcessPool):  # a later replay makes a broken pool again

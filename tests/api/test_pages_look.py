@@ -18,9 +18,9 @@ import uvicorn
 
 from api.ask.query_app import create_query_app
 from api.settings import Settings
-from tests.browsing import Browser, chromium
+from tests.browsing import Browser, needs_browser
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium is installed")
+pytestmark = needs_browser
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 SCHEMES = ("light", "dark")

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.decode import decode_events
+from ingest.nesting import DEPTH_MAX
 from ingest.schema import EVENTS
 from tests.yaml_text import load_yaml
 
@@ -58,11 +59,36 @@ def test_invalid_utf8_in_a_field_is_replaced_and_flagged() -> None:
     assert decoded.table["flags"].to_pylist() == [[], ["utf8_replaced"], []]
 
 
-def test_deep_nesting_costs_only_its_event() -> None:
-    deep = event(requestObject="X").replace(b'"X"', b"[" * 5000 + b"]" * 5000)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * DEPTH_MAX + b"]" * DEPTH_MAX,
+        b"[" * 5_000 + b"]" * 5_000,
+        b'{"a": [' * DEPTH_MAX + b"1" + b"] }" * DEPTH_MAX,
+        # Brackets in texts neither open nor close a level.
+        b'{"}":' * DEPTH_MAX + b"1" + b',"{":0}' * DEPTH_MAX,
+        b'{"\\"}":' * DEPTH_MAX + b"1" + b',"\\"{":0}' * DEPTH_MAX,
+    ],
+)
+def test_deep_nesting_costs_only_its_event(body: bytes) -> None:
+    deep = event(requestObject="X").replace(b'"X"', body)
     decoded = decode_events([event(), deep, event()], "c", NOW, "t")
     assert decoded.table.num_rows == 2
     assert [(item.index, item.reason) for item in decoded.rejected] == [(1, "nested too deep to decode")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * (DEPTH_MAX - 1) + b"]" * (DEPTH_MAX - 1),
+        b"[" + b",".join([b"{}"] * 2 * DEPTH_MAX) + b"]",
+        b'{"a":"' + b"{" * 2 * DEPTH_MAX + b'"}',
+    ],
+)
+def test_an_event_within_the_limit_is_decoded_under_every_interpreter(body: bytes) -> None:
+    decoded = decode_events([event(requestObject="X").replace(b'"X"', body)], "c", NOW, "t")
+    assert decoded.rejected == []
+    assert decoded.table.column("request_object").to_pylist() == [body.decode()]
 
 
 def test_an_empty_batch_has_the_schema() -> None:

@@ -1,15 +1,17 @@
-"""Objects that nest deeper than a replay can read, as a sink with more room may have stored them."""
+"""Objects that nest deeper than a replay can read. Ingest refuses them; a lake of an earlier version may hold them."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 
 from pipeline import plan_replay, plan_replay_from_log, run_replay
 from pipeline.admission.policies import PolicySet
@@ -19,22 +21,23 @@ from queries import open_lake
 Cluster = Any
 
 
-@contextmanager
-def recursion_limit(limit: int) -> Iterator[None]:
-    """More room than a replay has."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
+DEEP = '{"a": ' * 20_000 + "{}" + "}" * 20_000
 
 
-def nested(depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for _ in range(depth):
-        found = {"a": found}
-    return found
+def deepen(lake: Path) -> None:
+    """Put a value that no interpreter reads where the lake's files hold the text DEEP."""
+    connection = sqlite3.connect(lake / "manifest.sqlite")
+    with closing(connection), connection:
+        for (name,) in connection.execute("SELECT path FROM files WHERE kind = 'events'").fetchall():
+            table = pq.read_table(lake / name, partitioning=None)
+            for column in ("request_object", "response_object"):
+                bodies = pc.replace_substring(table[column], '"DEEP"', DEEP)
+                table = table.set_column(table.schema.get_field_index(column), table.field(column), bodies)
+            pq.write_table(table, lake / name)
+            content = (lake / name).read_bytes()
+            connection.execute(
+                "UPDATE files SET bytes = ?, digest = ? WHERE path = ?", (len(content), xxhash.xxh3_128_hexdigest(content), name)
+            )
 
 
 @pytest.fixture
@@ -43,9 +46,10 @@ def deep_lake(cluster: Cluster, ingest: Callable[[Cluster], Path]) -> Path:
     for verb in ("create", "update", "update"):
         cluster.deployment(verb, "deep", replicas=3, labels={"owner": "dana"})
     for event in cluster.events[-3:-1]:
-        event["requestObject"]["spec"]["deep"] = event["responseObject"]["spec"]["deep"] = nested(3_000)
-    with recursion_limit(20_000):
-        return ingest(cluster)
+        event["requestObject"]["spec"]["deep"] = event["responseObject"]["spec"]["deep"] = "DEEP"
+    lake = ingest(cluster)
+    deepen(lake)
+    return lake
 
 
 def test_a_request_that_nests_too_deep_is_told_and_the_others_are_replayed(deep_lake: Path, policies: PolicySet) -> None:

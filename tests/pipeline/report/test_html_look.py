@@ -15,9 +15,9 @@ import pytest
 from pipeline.readiness.report import Report
 from pipeline.report.html import to_html
 from tests.api.test_pages_look import CONTRAST, OBSTACLES, TOO_WIDE, UNFOLD
-from tests.browsing import Browser, chromium
+from tests.browsing import Browser, needs_browser
 
-pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium is installed")
+pytestmark = needs_browser
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 BACKGROUND = {"light": "rgb(246, 247, 249)", "dark": "rgb(15, 20, 26)"}
