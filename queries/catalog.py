@@ -1,6 +1,7 @@
 """The SQL of this package: views, table and scalar macros, and checks, read from their files and installed in dependency order.
 
-The macros about how far a request came are made from the table of queries/reach_rules.py.
+The macros about how far a request came are made from the table of queries/reach_rules.py, and the one about kinds from that of
+queries/built_in_kinds.py.
 
 A file's leading comment is its documentation and is kept in the database. Its first line is the grain of a view, the promise of a
 macro, or `fail:`/`warn:` with the meaning of a check. Lines `name: text` describe a column or argument; text after an empty comment
@@ -27,8 +28,8 @@ from ingest.published.target import are_there, is_url
 from ingest.quarantine import HEADS, quarantine_heads
 from ingest.schema import EVENTS, OBJECTS, REPEATS
 
+from . import built_in_kinds, reach_sql
 from .audit_stages import are_final
-from .reach_sql import macros
 from .store import attach_store
 
 Kind = Literal["view", "macro", "check"]
@@ -70,7 +71,7 @@ class Statement:
 def statements() -> tuple[Statement, ...]:
     """All views, macros and checks, each after its dependencies. Raises graphlib.CycleError when two name each other."""
     found = {statement.name: statement for kind in _FOLDERS for statement in _read_folder(kind)}
-    found |= {name: parse_statement("macro", name, text) for name, text in macros().items()}
+    found |= {name: parse_statement("macro", name, text) for name, text in (reach_sql.macros() | built_in_kinds.macros()).items()}
     graph = {name: sorted((found.keys() & statement.words) - {name}) for name, statement in sorted(found.items())}
     return tuple(found[name] for name in TopologicalSorter(graph).static_order())
 

@@ -52,6 +52,7 @@ class ViolationCount:
     resource: str | None
     workload: str | None
     day: date | None
+    cluster: str | None
     failures: int
     requests: int
     admitted: int

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import duckdb
 import typer
@@ -35,7 +35,9 @@ from queries.ledger import Severity
 from queries.rows import Loss, Source
 
 from .parts import options
+from .parts.clusters import cluster_files
 
+About = TypeVar("About", Source, Finding)
 _GATE = 1
 _UNDECIDED = 3
 # Kinds of possible loss that the counters of API servers decide. Events missing from a log file may be in the lake.
@@ -64,7 +66,10 @@ def command(
             help="A log of kube-apiserver, also compressed: the events that its audit backends dropped are looked up in the lake."
         ),
     ] = None,
-    cluster: Annotated[str | None, typer.Option(help="The cluster that --metrics is about, where the lake has several.")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Only this cluster of the lake; --metrics is about it. Needed with --metrics if the lake has several."),
+    ] = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
@@ -77,6 +82,7 @@ def command(
     refuse_unused(metrics or (), metrics_token, metrics_ca)
     scraped = [server_metrics(where, metrics_token, metrics_ca) for where in metrics or ()]
     failures = [failure for path in server_log or () for failure in read_server_log(path)]
+    cluster_files(own, cluster or "")  # refuses an unknown name
     lake = Lake.open(own.lake)
     try:
         sources, findings = _examine(own.lake, cluster, scraped, failures)
@@ -127,11 +133,16 @@ def _examine(
             if scraped:
                 findings += metrics_findings(reader, cluster, scraped)
             findings += failure_findings(reader, failures)
-            return rows_of(reader.sources(), Source), findings
+            return _of_cluster(rows_of(reader.sources(), Source), cluster), _of_cluster(findings, cluster)
         finally:
             reader.close()
     except (duckdb.Error, LakeError) as error:
         return [], [unreadable_finding(error)]
+
+
+def _of_cluster(found: list[About], cluster: str | None) -> list[About]:
+    """What is about one cluster, or about no cluster, such as a damaged file."""
+    return [each for each in found if cluster is None or each.cluster in ("", cluster)]
 
 
 def _sources_table(sources: Sequence[Source]) -> Table:

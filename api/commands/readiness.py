@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -16,8 +15,6 @@ from api.context import Context
 from api.given import Texts, given_of
 from api.printing import reports
 from api.printing.reports import ReportFormat
-from ingest.errors import InputError
-from ingest.lake import Lake
 from pipeline.admission.policies.load import parse_objects
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
@@ -31,11 +28,11 @@ from pipeline.replay import Window
 from pipeline.stages.stage import Asked as StageAsked
 from queries import LakeReader
 from queries.catalog import LakeFiles
-from queries.lake import files_of
 
 from . import replay
 from .exemptions import Expires, check_present, manifests_of, parse_expiry
 from .parts import options, stage_readiness
+from .parts.clusters import cluster_files
 from .parts.window import check_window
 from .policies import checked_policies, chosen_policies, read_texts
 
@@ -137,18 +134,6 @@ class Question:
     expires: date | None = None
     other_authorizers: OtherAuthorizers | None = None
     files: LakeFiles | None = None
-
-
-def cluster_files(own: Context, cluster: str) -> LakeFiles | None:
-    """The files of one cluster of the lake; None for those of all, without a name. Raises InputError for an unknown name."""
-    if not cluster:
-        return None
-    with closing(Lake.open(own.lake)) as lake:
-        found = files_of(lake, cluster)
-        known = sorted({file.cluster for file in lake.manifest.files("events")})
-    if cluster not in known:
-        raise InputError(f"--cluster: the lake has no events of {cluster!r}", f"it has {', '.join(known) or 'no events at all'}")
-    return found
 
 
 def make_report(

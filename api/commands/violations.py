@@ -15,6 +15,7 @@ from queries import DIMENSIONS, LakeReader, open_lake
 from queries.lake import violation_question
 
 from .parts import options
+from .parts.clusters import cluster_files, known_clusters
 
 FIRST_FAILURE_ONLY = (
     "up to Kubernetes 1.36 the API server records only the first failure of a request, so these counts are lower bounds; "
@@ -27,8 +28,8 @@ _HEADINGS = {"user_name": "USER", "first_ts": "FIRST", "last_ts": "LAST"}
 _MAY_GO = {"first_ts": 2, "last_ts": 1}
 _COUNTS = ("failures", "requests", "admitted", "users", "namespaces")
 _QUESTIONS = (
-    ("denials", "Requests that policies denied", "FROM denial_rollup(?, ?, ?)"),
-    ("audit_annotations", "Audit annotations of policies", "FROM annotation_rollup(?, ?, ?)"),
+    ("denials", "Requests that policies denied", "SELECT {columns} FROM denial_rollup(?, ?, ?)"),
+    ("audit_annotations", "Audit annotations of policies", "SELECT {columns} FROM annotation_rollup(?, ?, ?)"),
 )
 
 
@@ -36,6 +37,9 @@ def command(
     context: typer.Context,
     by: Annotated[list[str] | None, typer.Option(help=f"Count by this; repeatable. One of {', '.join(DIMENSIONS)}.")] = None,
     namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="Only this namespace.")] = None,
+    cluster: Annotated[
+        str, typer.Option(help="Only this cluster of the lake. [default: each cluster apart]", show_default=False)
+    ] = "",
     since: options.Since = None,
     until: options.Until = None,
     limit: options.Limit = None,
@@ -44,15 +48,20 @@ def command(
     """Print the validation failures, denials and audit annotations of policies that the audit log recorded."""
     own: Context = context.obj
     window = asked_values.parse_window(since, until)
-    reader = open_lake(own.lake)
+    reader = open_lake(own.lake, files=cluster_files(own, cluster))
+    are_several = not cluster and len(known_clusters(own)) > 1
     dimensions = list(by or ["policy", "binding"])
+    # Figures of several clusters are never summed.
+    if are_several and "cluster" not in dimensions:
+        dimensions = ["cluster", *dimensions]
     if namespace is not None and "namespace" not in dimensions:
         dimensions = [*dimensions, "namespace"]
     if "workload" in dimensions and "namespace" not in dimensions:
         dimensions = [*(each for each in dimensions if each != "workload"), "namespace", "workload"]
     rows = reader.rows(*violation_question(dimensions, *window))
     kept = [row for row in rows if namespace is None or row["namespace"] == namespace]
-    render([failures(dimensions, kept), *recorded(reader, window, namespace)], output, limit=limit)
+    tables = recorded(reader, window, namespace, by_cluster="cluster" in dimensions)
+    render([failures(dimensions, kept), *tables], output, limit=limit)
 
 
 def failures(dimensions: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table:
@@ -68,9 +77,13 @@ def failures(dimensions: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table
     return Table("failures", columns, cells, "Recorded validation failures", (FIRST_FAILURE_ONLY,) if rows else ())
 
 
-def recorded(reader: LakeReader, window: Window = (None, None), namespace: str | None = None) -> list[Table]:
-    """Requests that policies denied, and the audit annotations that policies declared."""
-    return [_table(reader, [*window, namespace], *question) for question in _QUESTIONS]
+def recorded(
+    reader: LakeReader, window: Window = (None, None), namespace: str | None = None, *, by_cluster: bool = False
+) -> list[Table]:
+    """Requests that policies denied, and the audit annotations that policies declared. The reader sees one cluster unless asked
+    `by_cluster`."""
+    columns = "*" if by_cluster else "* EXCLUDE (cluster)"
+    return [_table(reader, [*window, namespace], name, title, text.format(columns=columns)) for name, title, text in _QUESTIONS]
 
 
 def _table(reader: LakeReader, parameters: Sequence[object], name: str, title: str, text: str) -> Table:

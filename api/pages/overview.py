@@ -92,8 +92,9 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The log's own record of one (policy, binding)."""
+    """The log's own record of one (policy, binding) of a cluster."""
 
+    cluster: str
     policy: str
     binding: str
     failures: int
@@ -253,6 +254,7 @@ def recorded(source: Source, selection: Selection) -> list[Recorded]:
     kept = selection.given(*KEPT_EVERYWHERE)
     return [
         Recorded(
+            row["cluster"],
             row["policy"],
             row["binding"],
             row["failures"],
@@ -263,7 +265,7 @@ def recorded(source: Source, selection: Selection) -> list[Recorded]:
                 kind="violations" if row["failures"] else "denials",
                 policy=row["policy"],
                 binding=row["binding"],
-                **kept,
+                **{**kept, "cluster": row["cluster"]},
             ),
         )
         for row in rows
@@ -317,6 +319,7 @@ _RECORDED_COLUMNS: tuple[Column[Recorded], ...] = (
     Column("denied", "Requests denied", lambda row: row.denied, "n"),
     Column("last_ts", "Last seen", lambda row: row.last_ts, "time"),
     Column("binding", "Binding", lambda row: row.binding, "name"),
+    Column("cluster", "Cluster", lambda row: row.cluster, "name"),
 )
 _RUN_COLUMNS: tuple[Column[Run], ...] = (
     Column("run_id", "Replay", lambda run: run.run_id),

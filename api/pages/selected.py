@@ -35,17 +35,17 @@ _SAME_REQUEST = "EXISTS (FROM requests AS r WHERE r.cluster = v.cluster AND r.au
 # Counts like recorded.sql the records that policies in force left in the log.
 _RECORDED = """
     WITH failed AS (
-        SELECT policy, binding, count(*) AS failures, max(ts) AS last_ts
+        SELECT cluster, policy, binding, count(*) AS failures, max(ts) AS last_ts
         FROM violations WHERE {where} GROUP BY ALL
     ),
     denied AS (
-        SELECT policy, coalesce(binding, '') AS binding, count(*) AS denied_requests, max(ts) AS last_ts
+        SELECT cluster, policy, coalesce(binding, '') AS binding, count(*) AS denied_requests, max(ts) AS last_ts
         FROM denials WHERE denier = 'vap' AND {where} GROUP BY ALL
     )
-    SELECT policy, binding, coalesce(failures, 0) AS failures, coalesce(denied_requests, 0) AS denied_requests,
+    SELECT cluster, policy, binding, coalesce(failures, 0) AS failures, coalesce(denied_requests, 0) AS denied_requests,
         greatest(failed.last_ts, denied.last_ts) AS last_ts
-    FROM failed FULL JOIN denied USING (policy, binding)
-    ORDER BY coalesce(failed.failures, 0) + coalesce(denied.denied_requests, 0) DESC, policy, binding
+    FROM failed FULL JOIN denied USING (cluster, policy, binding)
+    ORDER BY coalesce(failed.failures, 0) + coalesce(denied.denied_requests, 0) DESC, cluster, policy, binding
 """
 
 Key = tuple[str, str | None]

@@ -102,11 +102,12 @@ async def count_violations(
     form: Form,
     filters: Annotated[RollupFilters, Query()],
     paging: Annotated[Paging, Query()],
-    by: By = ["policy", "binding"],  # noqa: B006  # FastAPI copies it
+    by: By = ["cluster", "policy", "binding"],  # noqa: B006  # FastAPI copies it
 ) -> Response:
     """Count recorded policy failures by policy, workload, day or other columns, most first.
 
-    A row has the asked columns in the order in which they are asked (`user` as `user_name`), then the counts.
+    A row has the asked columns in the order in which they are asked (`user` as `user_name`), then the counts. Ask also for
+    `cluster`, unless a filter selects one. Else the counts sum over clusters.
     """
     return page_response(request, await asker.ask(reads.rollup_page, by, filters, paging), form)
 

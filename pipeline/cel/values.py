@@ -91,6 +91,9 @@ class Opaque:
 
     __slots__ = ()
     cel_type: ClassVar[Type]
+    # How Go hashes it as the key of a map: not at all, if this names its type there; by the address of what it wraps; or by value.
+    go_unhashable: ClassVar[str] = ""
+    is_pointer: ClassVar[bool] = False
 
     def equals(self, other: Value) -> bool:
         """`self == other` in CEL: unlike plain values, these cannot even be compared with a value of another type."""
@@ -148,6 +151,8 @@ class SetList(UnorderedList):
     __slots__ = ()
 
     def key_of(self, element: Value) -> Value:
+        if isinstance(element, list | dict):
+            raise unhashable("[]interface {}" if isinstance(element, list) else "map[string]interface {}")
         return element.__class__, element
 
     def made(self, elements: Iterable[Value]) -> SetList:
@@ -166,8 +171,7 @@ class MapList(UnorderedList):
     def key_of(self, element: Value) -> Value:
         if element.__class__ is not dict:
             return None
-        found = [element.get(name) for name in self.keys]
-        return tuple((each.__class__, each) for each in found)
+        return tuple(CelMap.slot(element.get(name)) for name in self.keys)
 
     def made(self, elements: Iterable[Value]) -> MapList:
         return MapList(elements, self.keys)
@@ -209,7 +213,11 @@ class Duration:
 
 
 class CelMap:
-    """A map that plain JSON cannot hold: its keys are bool, int, uint or mixed. 1, 1u and 1.0 are one key; true is another."""
+    """A map that plain JSON cannot hold: its keys are anything that is not a string, or mixed.
+
+    A server keeps these maps as Go maps over its values, and so do the slots. Equal numbers of two kinds are two keys, and each is
+    found by the other where there is only one. A list, a map or an optional is the same key only if it is the same object.
+    """
 
     __slots__ = ("entries",)
 
@@ -220,14 +228,55 @@ class CelMap:
 
     @staticmethod
     def slot(key: Value) -> object:
-        """The dictionary key for `key`: it keeps true and 1 apart, and 1 and 1u together."""
-        return ("bool", key) if isinstance(key, bool) else key
+        """The dictionary key for `key`. Raises CelError for a value that Go cannot hash."""
+        kind = key.__class__
+        if kind is str:
+            return key
+        if kind in _GO_UNHASHABLE or isinstance(key, Opaque):
+            return _opaque_slot(key)
+        if kind in _SAME_BY_IDENTITY or isinstance(key, list | dict):
+            return "identity", id(key)
+        # A value that is not a number is a key of its own, which nothing finds.
+        return object() if kind is float and key != key else (kind, key)
+
+    def find(self, key: Value) -> tuple[Value, Value] | None:
+        """The entry of a key, or else of the same number of another kind (cel-go common/types/map.go)."""
+        if not self.entries:
+            return None
+        if (entry := self.entries.get(self.slot(key))) is not None:
+            return entry
+        kinds = _OTHER_NUMBERS.get(key.__class__, ())
+        if not kinds or (kinds is _WHOLE and not key.is_integer()):
+            return None
+        found = (self.entries.get((kind, int(key))) for kind in kinds)
+        return next((each for each in found if each is not None), None)
 
     def __iter__(self) -> Iterator[Value]:
         return (key for key, _ in self.entries.values())
 
     def __len__(self) -> int:
         return len(self.entries)
+
+
+_WHOLE = (int, UInt)
+_OTHER_NUMBERS: dict[type, tuple[type, ...]] = {int: (UInt,), UInt: (int,), float: _WHOLE}
+# Byte strings are slices in Go, which it cannot hash.
+_GO_UNHASHABLE = {bytes: "types.Bytes"}
+_SAME_BY_IDENTITY = frozenset((CelMap, Optional))
+
+
+def unhashable(go_type: str) -> CelError:
+    """The error of a key that Go cannot hash; cel-go catches the panic (cel/program.go)."""
+    return CelError(f"internal error: runtime error: hash of unhashable type {go_type}")
+
+
+def _opaque_slot(key: Value) -> object:
+    kind = key.__class__
+    go_type = _GO_UNHASHABLE.get(kind) or kind.go_unhashable
+    if go_type:
+        raise unhashable(go_type)
+    # Parsed values are cached here, and a server makes each anew.
+    return object() if kind.is_pointer else (kind, key)
 
 
 class SparseMap(dict[str, Value]):

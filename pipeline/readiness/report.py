@@ -16,7 +16,7 @@ MODEL_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class RecordedPolicy:
-    """The outcomes that the cluster itself recorded of one (policy, binding) in the window."""
+    """The outcomes that a cluster itself recorded of one (policy, binding) in the window; a cluster has its own."""
 
     policy: str
     binding: str
@@ -26,6 +26,7 @@ class RecordedPolicy:
     users: int
     first_ts: datetime
     last_ts: datetime
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)

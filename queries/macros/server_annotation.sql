@@ -1,10 +1,11 @@
--- whether an audit annotation is one that kube-apiserver itself or a built-in plugin writes
+-- whether an audit annotation is one that kube-apiserver itself, a built-in plugin or Hindcast's own ingest writes
 -- key: annotation key
 --
 -- The table of keys is that of Kubernetes 1.36. A policy cannot be distinguished from these keys by its name alone. So an
 -- annotation of a policy with such a key counts as the server's.
 CREATE MACRO server_annotation(key) AS
-    split_part(key, '/', 1) IN (
+    key IN ('hindcast/redacted', 'hindcast/translated') -- ingest/redaction/redact.py, ingest/sources/gke.py
+    OR split_part(key, '/', 1) IN (
         'apiserver.k8s.io', -- unsafe-delete-ignore-read-error; kubernetes/apiserver pkg/endpoints/handlers/delete.go
         'apiserver.latency.k8s.io', -- durations of slow requests; pkg/endpoints/filters/audit.go
         'audit.k8s.io', -- truncated; plugin/pkg/audit/truncate/truncate.go

@@ -7,7 +7,7 @@
 -- enforced: whether the binding would deny such a request
 -- admitted: whether the request still went through; null while no answer is recorded
 -- user_name: effective user: the impersonated one where the request impersonated
--- workload: `Kind/name` of the controlling owner where a recorded body names one, else `resource/name`; reads bodies, so it is slow
+-- workload: `Kind/name` of the controlling owner where a recorded body names one, else of the object; reads bodies, so it is slow
 --
 -- Up to Kubernetes 1.36 the server records only the FIRST failure of a request, and in no reproducible order. A missing row does
 -- not mean that a policy passed. Bindings without the action Audit, and configuration errors, leave no row at all. A long-running
@@ -44,5 +44,5 @@ SELECT
     coalesce(impersonated_user ->> '$.username', user_name) AS user_name,
     CASE WHEN impersonated_user IS NOT NULL THEN user_name END AS impersonator,
     user_agent, code, level, stage, flags,
-    workload(resource, name, recorded_object(response_object, request_object)) AS workload
+    workload(api_group, resource, name, recorded_object(response_object, request_object)) AS workload
 FROM failures

@@ -69,7 +69,12 @@ class Constants:
             if entry.optional or not (key_found and value_found):
                 return False, None
             pairs.append((key, value))
-        return True, dict(pairs) if all(key.__class__ is str for key, _ in pairs) else CelMap(pairs)
+        if all(key.__class__ is str for key, _ in pairs):
+            return True, dict(pairs)
+        try:
+            return True, CelMap(pairs)
+        except CelError:
+            return False, None
 
     def _convert(self, node: ast.Call, value: Value) -> Value:
         if isinstance(value, Optional):

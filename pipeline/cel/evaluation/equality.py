@@ -130,14 +130,9 @@ def entries(mapping: Value) -> list[tuple[Value, Value]]:
 
 
 def find(mapping: Value, key: Value) -> tuple[bool, Value]:
-    """Whether a map has a key, and its value. 1, 1u and 1.0 are one key; plain JSON maps have only string keys."""
+    """Whether a map has a key, and its value. 1 finds 1u and 1.0 finds both; plain JSON maps have only string keys."""
     if mapping.__class__ is CelMap:
-        if key.__class__ is float and not key.is_integer():
-            return False, None
-        try:
-            entry = mapping.entries.get(CelMap.slot(key))
-        except TypeError:
-            return False, None
+        entry = mapping.find(key)
         return (False, None) if entry is None else (True, entry[1])
     if key.__class__ is str and key in mapping:
         return True, mapping[key]

@@ -18,6 +18,7 @@ from .frames import FIRST_SLOT, Run
 from .steps import (
     all_of,
     alternative,
+    another,
     any_of,
     conditional,
     has_of,
@@ -62,7 +63,7 @@ class Planner:
             case ast.ListLiteral(elements=elements, optional=optional):
                 return list_of([(self.plan(element), at in optional) for at, element in enumerate(elements)])
             case ast.MapLiteral(entries=entries):
-                return map_of([(self.plan(each.key), self.plan(each.value), each.optional) for each in entries])
+                return map_of([(self.key(each.key), self.plan(each.value), each.optional) for each in entries])
             case ast.Struct(name=name, entries=entries):
                 return struct_of(name, [(str(each.key.value), self.plan(each.value), each.optional) for each in entries])  # type: ignore[union-attr]
             case ast.Comprehension():
@@ -71,6 +72,14 @@ class Planner:
                 return self.optional_map(node)
             case _:
                 raise TypeError(f"{node.__class__.__name__} is a constant and was not folded")
+
+    def key(self, node: ast.Expr) -> Run:
+        """The key of a map literal. Loop variables and `variables.x` hold one value; other names are read anew each time."""
+        run = self.plan(node)
+        is_kept = isinstance(node, ast.Ident) and node.name in self.slots
+        if isinstance(node, ast.Select):
+            is_kept = isinstance(node.operand, ast.Ident) and node.operand.name == "variables"
+        return run if is_kept or not isinstance(node, ast.Ident | ast.Select | ast.Index) else another(run)
 
     # -- names and selections from them
 

@@ -166,7 +166,10 @@ def insert(collected: Value, key: Value, value: Value) -> Value:
     for part in (key, value):
         if part.__class__ in FAILED:
             return part
-    slot = CelMap.slot(key)
+    try:
+        slot = CelMap.slot(key)
+    except CelError as problem:
+        return problem.with_traceback(None)
     if slot in collected.entries:
         return CelError(f"insert failed: key {key_text(key)} already exists")
     collected.entries[slot] = (key, value)

@@ -7,6 +7,7 @@ an operator absorbs them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 from ..costs.sizes import printed
 from ..functions import Function
@@ -166,7 +167,6 @@ def list_of(elements: list[tuple[Run, bool]]) -> Run:
 def map_of(entries: list[tuple[Run, Run, bool]]) -> Run:
     def run(frame: Frame) -> Value:
         result = CelMap()
-        plain = True
         for key_of, value_of, optional in entries:
             key = key_of(frame)
             if key.__class__ in FAILED:
@@ -174,18 +174,39 @@ def map_of(entries: list[tuple[Run, Run, bool]]) -> Run:
             value = value_of(frame)
             if value.__class__ in FAILED:
                 return value
-            if optional:
-                if value.__class__ is not Optional:
-                    return CelError(f"cannot initialize optional entry '{key}' from non-optional value {printed(value)}")
-                if not value.has_value:
-                    result.entries.pop(CelMap.slot(key), None)
-                    continue
-                value = value.value
-            plain = plain and key.__class__ is str
-            result.entries[CelMap.slot(key)] = (key, value)
-        return dict(result.entries.values()) if plain else result
+            try:
+                failed = _put(result, key, value, optional)
+            except CelError as problem:
+                return problem.with_traceback(None)
+            if failed is not None:
+                return failed
+        return dict(result.entries.values()) if all(key.__class__ is str for key in result) else result
 
     return run
+
+
+def _put(result: CelMap, key: Value, value: Value, optional: bool) -> CelError | None:
+    """Set an entry, or remove that of an optional without a value. Raises CelError for a key that a server cannot hash."""
+    slot = CelMap.slot(key)
+    if optional:
+        if value.__class__ is not Optional:
+            return CelError(f"cannot initialize optional entry '{key}' from non-optional value {printed(value)}")
+        if not value.has_value:
+            result.entries.pop(slot, None)
+            return None
+        value = value.value
+    result.entries[slot] = (key, value)
+    return None
+
+
+def another(run: Run) -> Run:
+    """A list or map that a server makes anew at each read of the data: as the key of a map it is equal to no other."""
+
+    def copied(frame: Frame) -> Value:
+        value = run(frame)
+        return copy(value) if isinstance(value, list | dict) else value
+
+    return copied
 
 
 def struct_of(name: str, fields: list[tuple[str, Run, bool]]) -> Run:

@@ -134,7 +134,7 @@ class Generator:
         operand = self.code(node.operand)
         if node.optional or operand.optional:
             return Code(f"select_optional({operand.text}, {node.field!r})", optional=True)
-        return Code(f"{operand.text}[{node.field!r}]")
+        return Code(f"{_holder(operand)}[{node.field!r}]")
 
     def index(self, node: ast.Index) -> Code:
         operand = self.code(node.operand)
@@ -142,7 +142,7 @@ class Generator:
             return Code(f"index_optional({operand.text}, {self.code(node.key).text})", optional=True)
         found, key = self.constants.of(node.key)
         if found and key.__class__ is str:
-            return Code(f"{operand.text}[{key!r}]")
+            return Code(f"{_holder(operand)}[{key!r}]")
         if found and key.__class__ is int and key >= 0:
             name = self.fresh()
             return Code(f"({name}[{key}] if ({name} := {operand.text}).__class__ is list else index({name}, {key}))")
@@ -248,6 +248,13 @@ class Generator:
         self.lines += [f"{_INDENT}{inner} = {option}.value", *lines]
         self.emit(f"{_INDENT}{result} = {body if node.flat else f'Optional({body})'}")
         return Code(result, optional=True)
+
+
+def _holder(operand: Code) -> str:
+    """An operand that a text may select from. Python's compiler warns of a literal that has no fields, which is always an error."""
+    if operand.kind not in (None, "map"):
+        raise UnsupportedError(f"a field of a value of type {operand.kind}")
+    return operand.text
 
 
 # Per macro: the initial result, the expression that reads the value from it, and the kind of that value.

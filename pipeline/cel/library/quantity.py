@@ -23,6 +23,7 @@ class Quantity(Opaque):
 
     __slots__ = ("is_computed", "notation", "number")
     cel_type: ClassVar[Type] = opaque("kubernetes.Quantity")
+    is_pointer: ClassVar[bool] = True
 
     def __init__(self, number: Number, notation: str, is_computed: bool = False) -> None:
         self.number = number

@@ -22,6 +22,7 @@ class Semver(Opaque):
 
     __slots__ = ("key", "major", "minor", "patch", "prerelease")
     cel_type: ClassVar[Type] = opaque("kubernetes.Semver")
+    go_unhashable: ClassVar[str] = "cel.Semver"
 
     def __init__(self, major: int, minor: int, patch: int, prerelease: tuple[int | str, ...] = ()) -> None:
         self.major, self.minor, self.patch, self.prerelease = major, minor, patch, prerelease

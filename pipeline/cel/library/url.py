@@ -59,6 +59,7 @@ class URL(Opaque):
         "user",
     )
     cel_type: ClassVar[Type] = opaque("kubernetes.URL")
+    is_pointer: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.scheme = self.opaque = self.host = self.path = self.path_raw = self.query = self.fragment = self.fragment_raw = b""

@@ -26,7 +26,7 @@ SELECT
 FROM denied JOIN folded_requests USING (cluster, audit_id, ts)
 QUALIFY row_number() OVER (
         PARTITION BY denied.policy, denied.binding, cluster, namespace, resource, expression_index,
-            workload(resource, name, recorded_object(response_object, request_object)), CASE WHEN $by_user THEN user_name END
+            workload(api_group, resource, name, recorded_object(response_object, request_object)), CASE WHEN $by_user THEN user_name END
         ORDER BY ts DESC, audit_id
     ) = 1
 ORDER BY ts DESC, audit_id, denied.policy, denied.binding

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -247,3 +249,15 @@ def test_read_sets_name_paths(environment: Environment) -> None:
         "object.labels.k{}",
         "object.list[*].image",
     ]
+
+
+def test_generated_python_says_nothing_on_stderr() -> None:
+    """A warning that is an error would be caught like any other syntax error, so other tests miss it."""
+    fresh = Environment((1, 36), {"object": DYN})
+    texts = [case.values[1]["expression"] for case in cases()]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for text in texts:
+            with suppress(CompileError):
+                fresh.compile(text)
+    assert [str(each.message) for each in found] == []
