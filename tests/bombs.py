@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.admission.policies import compile_set, evaluate_request, parse_policy_set
-from pipeline.admission.policies.compile import refused_expressions
+from pipeline.admission.policies.refusing import refused_expressions
 from pipeline.request import (
     AdmissionRequest,
     Evidence,

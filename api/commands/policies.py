@@ -6,13 +6,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from api import asked_values
 from api.context import Context
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet, parse_policy_set, refused_expressions
+from pipeline.admission.policies import Policy, PolicySet, parse_policy_set, refused_expressions
+from pipeline.admission.policies.compile import CompiledExpression
 from pipeline.manifests.files import text_of, texts_of
 from pipeline.replay import policies_as_of
 from queries import LakeReader, open_lake
@@ -24,6 +26,12 @@ _STDIN_NAME = "standard input"
 _KINDS_SHOWN = 3
 _NAMES_SHOWN = 3
 _PROBLEMS_SHOWN = 20
+_STORED = """
+    SELECT DISTINCT response_object::VARCHAR FROM events
+    WHERE api_group = 'admissionregistration.k8s.io' AND name = ? AND code < 300 AND coalesce(subresource, '') = ''
+        AND (response_object ->> '$.kind') = 'ValidatingAdmissionPolicy'
+    UNION
+    SELECT DISTINCT object::VARCHAR FROM objects WHERE kind = 'ValidatingAdmissionPolicy' AND name = ?"""
 
 
 def chosen_policies(
@@ -38,21 +46,33 @@ def chosen_policies(
 
 
 def chosen_texts(
-    own: Context, texts: Sequence[tuple[str, str]], moment: str | None, cluster: str | None, version: tuple[int, int]
+    own: Context,
+    texts: Sequence[tuple[str, str]],
+    moment: str | None,
+    cluster: str | None,
+    version: tuple[int, int],
+    *,
+    are_stored: bool = False,
 ) -> PolicySet:
-    """The same of named texts."""
+    """The same of named texts. Those that `are_stored` are not written, such as the version before a change."""
     if moment is not None and not texts:
         return _recorded(own, moment, cluster)
-    return checked_policies(own, texts, version, None if moment is None else _recorded(own, moment, cluster))
+    recorded = None if moment is None else _recorded(own, moment, cluster)
+    return checked_policies(own, texts, version, recorded, are_stored=are_stored)
 
 
 def checked_policies(
-    own: Context, texts: Sequence[tuple[str, str]], version: tuple[int, int], recorded: PolicySet | None = None
+    own: Context,
+    texts: Sequence[tuple[str, str]],
+    version: tuple[int, int],
+    recorded: PolicySet | None = None,
+    *,
+    are_stored: bool = False,
 ) -> PolicySet:
     """The policies of named texts, over those of the log. Prints which bindings have no effect. Raises InputError as
     chosen_policies."""
     given = parse_policies(texts, recorded)
-    refuse_uncompilable(given, version)
+    refuse_uncompilable(given, version, own.lake, are_stored=are_stored)
     names = {policy.name for policy in given.policies}
     for binding in given.bindings:
         if binding.policy_name not in names:
@@ -130,7 +150,7 @@ def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
             yield from texts_of(group)
 
 
-def posted_policies(text: str, version: tuple[int, int]) -> PolicySet:
+def posted_policies(text: str, version: tuple[int, int], lake: Path) -> PolicySet:
     """The policies of a posted text. Raises InputError for policies that an API server would reject, and without any policy."""
     check_posted(text)
     found = parse_policy_set([("policies", text)])
@@ -138,18 +158,42 @@ def posted_policies(text: str, version: tuple[int, int]) -> PolicySet:
         raise InputError(
             "policies: found no ValidatingAdmissionPolicy", "send manifests of admissionregistration.k8s.io/v1 as YAML or JSON"
         )
-    refuse_uncompilable(found, version)
+    refuse_uncompilable(found, version, lake)
     return found
 
 
-def refuse_uncompilable(policies: PolicySet, version: tuple[int, int]) -> None:
-    """Raise InputError with file and line of every expression that does not compile: an API server would reject such a policy."""
-    errors = [item for policy in policies.policies for item in refused_expressions(policy, version)]
+def refuse_uncompilable(
+    policies: PolicySet, version: tuple[int, int], lake: Path | None = None, *, are_stored: bool = False
+) -> None:
+    """Raise InputError with file and line of every expression that does not compile: an API server would reject such a policy.
+
+    Expressions that a cluster of the lake has stored in the policy of that name compile with the CEL of stored expressions.
+    """
+    errors: list[CompiledExpression] = []
+    for policy in policies.policies:
+        known = partial(_itself, policy) if are_stored else partial(stored_policies, lake, policy.name)
+        errors += refused_expressions(policy, version, known)
     if errors:
         lines = [f"{item.source}: {item.error}" for item in errors[:_PROBLEMS_SHOWN]]
         if len(errors) > _PROBLEMS_SHOWN:
             lines.append(f"and {len(errors) - _PROBLEMS_SHOWN:,} more expressions that do not compile")
         raise InputError("\n".join(lines))
+
+
+def _itself(policy: Policy) -> tuple[Policy, ...]:
+    return (policy,)
+
+
+def stored_policies(lake: Path | None, name: str) -> tuple[Policy, ...]:
+    """The versions of a policy that answers of API servers or snapshots show; none without a lake."""
+    if lake is None or not (lake / "manifest.sqlite").exists():
+        return ()
+    reader = open_lake(lake)
+    try:
+        bodies = reader.connection.execute(_STORED, [name, name]).fetchall()
+    finally:
+        reader.close()
+    return tuple(policy for (body,) in bodies for policy in parse_policy_set([(name, body)]).policies)
 
 
 def only(policies: PolicySet, names: set[str]) -> PolicySet:

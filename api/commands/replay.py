@@ -180,7 +180,7 @@ def _replay_policies(
     summary = run(own, planned, workers, executor=executor)
     tables = [summary_table(summary), not_evaluated_table(planned, summary)]
     if base.texts or base.moment:
-        before = chosen_texts(own, base.texts, base.moment, base.cluster, asked.kubernetes_version)
+        before = chosen_texts(own, base.texts, base.moment, base.cluster, asked.kubernetes_version, are_stored=True)
         if not base.texts:
             # The other policies of the cluster do not change.
             before = only(before, {policy.name for policy in new.policies})

@@ -219,7 +219,7 @@ def _of_policies(
 
 def _before(own: Context, question: GateQuestion, plan: ReplayPlan, workers: int) -> tuple[ReplayPlan, dict[str, str]]:
     """The plan of the version before over the same requests, and which names changed."""
-    old = checked_policies(own, question.against, question.kubernetes_version)
+    old = checked_policies(own, question.against, question.kubernetes_version, are_stored=True)
     names = {policy.name for policy in old.policies}
     pairs = (pair.partition("=") for pair in question.renamed)
     others = question.other_authorizers

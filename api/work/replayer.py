@@ -117,7 +117,7 @@ def _replay(task: Task) -> None:
         return
     check_posted(order.policies)
     given = given_of([("policies", order.policies)])
-    policies = posted_policies(order.policies, order.kubernetes_version) if given.judges_policies else None
+    policies = posted_policies(order.policies, order.kubernetes_version, lake) if given.judges_policies else None
     with hold_files(lake, time.time()):
         runs: dict[str, str] = {}
         summaries = [_replay_over(lake, policies, task, runs)] if policies is not None else []

@@ -29,8 +29,11 @@ class Environment:
         variables: Mapping[str, Type] | None = None,
         object_types: Sequence[ObjectType] = (),
         functions: Iterable[Function] = (),
+        *,
+        for_new: bool = False,
     ) -> None:
-        self.release = release(version)
+        """`for_new`: the environment of expressions that a write adds or changes, and not that of stored ones."""
+        self.release = release(version, for_new=for_new)
         self.scope = self.release.scope(dict(variables or {}), tuple(object_types), tuple(functions))
         self.names = Names(self.scope.functions, frozenset(self.scope.variables), self.scope.types, self.release.dot_is_root)
         self._programs: dict[str, Program | CompileError] = {}

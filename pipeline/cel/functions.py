@@ -38,17 +38,26 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Functions that come and go together. `removed` is the first version without them (another library replaced them)."""
+    """Functions that come and go together.
+
+    `introduced` and `removed` are versions of environments: the first with this option, and the first without it, because another
+    option replaced it. `since` and `until` are versions of servers: the first with this code, and the first without it.
+    """
 
     name: str
     functions: tuple[Function, ...]
     introduced: Version = (1, 0)
     removed: Version | None = None
     macros: frozenset[str] = field(default_factory=frozenset)
+    since: Version = (1, 0)
+    until: Version | None = None
 
-    def present_in(self, version: Version) -> bool:
-        """Whether a server of this version evaluates stored expressions with this library."""
-        return self.introduced <= version and (self.removed is None or version < self.removed)
+    def present_in(self, version: Version, compatible: Version | None = None) -> bool:
+        """Whether a server of this version has the library in the environment of a version; by default its own, for stored
+        expressions."""
+        options = compatible or version
+        has_option = self.introduced <= options and (self.removed is None or options < self.removed)
+        return has_option and self.since <= version and (self.until is None or version < self.until)
 
 
 def merge(functions: Sequence[Function]) -> Function:

@@ -1,4 +1,8 @@
-"""The CEL of each Kubernetes release: the libraries, macros and syntax with which it evaluates stored expressions.
+"""The CEL of each Kubernetes release: the libraries, macros and syntax with which it compiles stored and new expressions.
+
+A server evaluates stored expressions with all that it knows. An expression that a write adds or changes must also compile on the
+minor before, so that the server can be rolled back (apiserver pkg/cel/environment/environment.go: NewExpressions and
+StoredExpressions).
 
 Libraries state their own first version (`library.LIBRARIES`); this file has everything else that depends on the version. Sources:
 kubernetes/apiserver pkg/cel/environment/base.go, and the cel-go release that each Kubernetes release is built with.
@@ -19,12 +23,12 @@ from .minors import NEWEST, OLDEST
 from .syntax.parse import CORE_MACROS, EXISTS_ONE_ALIAS, OPTIONAL_MACROS, SORT_BY_MACRO, TWO_VARIABLE_MACROS
 from .types import ObjectType, Type
 
-# A release has every row whose version is not above its own.
-MACROS: tuple[tuple[Version, frozenset[str]], ...] = (
-    ((1, 30), CORE_MACROS),
-    ((1, 30), OPTIONAL_MACROS),
+# Macros of cel-go itself: a server has every row whose version is not above its own.
+MACROS: tuple[tuple[Version, frozenset[str]], ...] = (((1, 30), CORE_MACROS), ((1, 33), EXISTS_ONE_ALIAS))
+# Macros of options: an environment has every row whose version is not above its own.
+OPTION_MACROS: tuple[tuple[Version, frozenset[str]], ...] = (
+    ((1, 28), OPTIONAL_MACROS),
     ((1, 32), TWO_VARIABLE_MACROS),
-    ((1, 33), EXISTS_ONE_ALIAS),
     ((1, 34), SORT_BY_MACRO),
 )
 QUOTED_IDENTIFIERS_SINCE: Version = (1, 37)
@@ -32,6 +36,9 @@ QUOTED_IDENTIFIERS_SINCE: Version = (1, 37)
 ESCAPED_SELECTORS_SINCE: Version = (1, 33)
 # `.x` names a variable of the environment even where a macro has an x (cel-go v0.27, checker/env.go resolveSimpleIdent).
 DOT_IS_ROOT_SINCE: Version = (1, 37)
+
+# optMap and optFlatMap copy their target since then. Before, its nodes came twice into one tree (cel-go v0.20, cel/library.go).
+COPIES_TARGETS_SINCE: Version = (1, 31)
 
 
 @dataclass(frozen=True)
@@ -50,19 +57,35 @@ class Release:
     ) -> Scope:
         """The type checker's scope for these declared variables and object types, and further functions."""
         declared = combined((*self.functions.values(), *functions)) if functions else self.functions
-        return Scope.of(variables, declared, object_types, self.dot_is_root)
+        return Scope.of(variables, declared, object_types, self.dot_is_root, self.version < COPIES_TARGETS_SINCE)
 
 
-def release(version: Version) -> Release:
-    """The language of a version such as (1, 36). Versions older than 1.30 count as 1.30, and newer than 1.37 as 1.37."""
-    return _release(min(max(version, OLDEST), NEWEST))
+def release(version: Version, *, for_new: bool = False) -> Release:
+    """The language of a version such as (1, 36), for stored expressions or `for_new` ones.
+
+    Versions older than 1.30 count as 1.30, and newer than 1.37 as 1.37.
+    """
+    known = min(max(version, OLDEST), NEWEST)
+    return _release(known, before(known) if for_new else known)
+
+
+def before(version: Version) -> Version:
+    """The minor whose environment a server of this version has for new expressions."""
+    return version[0], version[1] - 1
+
+
+def differs_for_new(version: Version) -> bool:
+    """Whether some expression compiles if it is stored, and not if it is new."""
+    stored, new = release(version), release(version, for_new=True)
+    return stored.libraries != new.libraries or stored.macros != new.macros
 
 
 @cache
-def _release(version: Version) -> Release:
-    libraries = tuple(each for each in (standard.LIBRARY, *LIBRARIES) if each.present_in(version))
+def _release(version: Version, compatible: Version) -> Release:
+    libraries = tuple(each for each in (standard.LIBRARY, *LIBRARIES) if each.present_in(version, compatible))
     functions = combined(function for library in libraries for function in library.functions)
-    macros = frozenset[str]().union(*(keys for since, keys in MACROS if since <= version))
+    rows = [keys for since, keys in MACROS if since <= version] + [keys for since, keys in OPTION_MACROS if since <= compatible]
+    macros = frozenset[str]().union(*rows)
     return Release(version, libraries, functions, macros, version >= QUOTED_IDENTIFIERS_SINCE, version >= DOT_IS_ROOT_SINCE)
 
 

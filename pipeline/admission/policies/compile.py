@@ -65,14 +65,17 @@ class CompiledValidation:
 class CompiledPolicy:
     """A policy ready for many requests. It computes once everything that does not depend on the request."""
 
-    def __init__(self, policy: Policy, version: Version, defect: str = "") -> None:
-        """`defect` says why a fault of Hindcast kept the expressions from being compiled; the policy then has no programs."""
+    def __init__(self, policy: Policy, version: Version, defect: str = "", *, for_new: bool = False) -> None:
+        """`defect` says why a fault of Hindcast kept the expressions from being compiled; the policy then has no programs.
+
+        `for_new`: with the CEL for expressions that a write adds; only `refused_expressions` asks for it.
+        """
         self.policy = policy
         self.version = version
         self.defect = defect
         if defect:
             policy = replace(policy, variables=(), match_conditions=(), validations=(), audit_annotations=())
-        compiler = _Compiler(policy, version)
+        compiler = Compiler(policy, version, for_new=for_new)
         self.variables = compiler.variables
         self.variable_names = frozenset(self.variables)
         self.match_conditions = tuple(compiler.named(each, MATCH_CONDITION) for each in policy.match_conditions)
@@ -157,22 +160,6 @@ def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy
         return CompiledPolicy(policy, version, defect_of(problem))
 
 
-def refused_expressions(policy: Policy, version: Version) -> tuple[CompiledExpression, ...]:
-    """The expressions that make an API server of this version reject a new policy, because they do not compile.
-
-    For a new policy, the server compiles match conditions without `variables`. For a stored policy, match conditions can use them.
-    """
-    compiled = compile_policy(policy, version)
-    alone = _Compiler(replace(policy, variables=()), version)
-    conditions = (alone.named(each, MATCH_CONDITION) for each in policy.match_conditions)
-    composed = tuple(
-        replace(each, error=f"a match condition has no variables: {each.error}")
-        for each, held in zip(conditions, compiled.match_conditions, strict=True)
-        if each.program is None and held.program is not None
-    )
-    return (*compiled.errors, *composed)
-
-
 def _programs(expressions: Iterable[CompiledExpression]) -> list[Program]:
     return [each.program for each in expressions if each.program is not None]
 
@@ -181,12 +168,13 @@ def _reads(variables: Mapping[str, Program], expressions: Iterable[CompiledExpre
     return reads_of(_programs(expressions), variables)
 
 
-class _Compiler:
+class Compiler:
     """Compiles variables in order: each sees the earlier variables, with the types of their expressions."""
 
-    def __init__(self, policy: Policy, version: Version) -> None:
+    def __init__(self, policy: Policy, version: Version, *, for_new: bool = False) -> None:
         self._policy = policy
         self._version = version
+        self._for_new = for_new
         self._types: dict[str, Type] = {}
         self._environments: dict[bool, Environment] = {}
         self._programs: dict[tuple[str, Sequence[Type] | None, bool], Program | str] = {}
@@ -245,7 +233,11 @@ class _Compiler:
         if found is None:
             has_params = self._policy.param_kind is not None
             found = environment(
-                self._version, has_params=has_params, has_authorizer=has_authorizer, variables=tuple(self._types.items())
+                self._version,
+                has_params=has_params,
+                has_authorizer=has_authorizer,
+                variables=tuple(self._types.items()),
+                for_new=self._for_new,
             )
             self._environments[has_authorizer] = found
         return found

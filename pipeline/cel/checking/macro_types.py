@@ -129,6 +129,8 @@ def optional_map(checker: Checker, node: ast.OptionalMap) -> Type:
     checker.bindings.fresh()
     # The expansion has the target twice. Checking it twice would double the work for each nested target.
     checker.complaints.repeat(before, after)
+    if checker.scope.shares_targets and (twice := _typed_anew(node.target)):
+        checker.complaints.add(twice.offset, "incompatible type already exists for expression")
     value = _apply(checker, node, "value", [target], is_member=True)
     with checker.declared({node.variable: value}):
         body = checker.bindings.resolve(checker.check(node.body))
@@ -136,6 +138,19 @@ def optional_map(checker: Checker, node: ast.OptionalMap) -> Type:
         body = _apply(checker, node, "optional.of", [body])
     nothing = _apply(checker, node, "optional.none", [])
     return _apply(checker, node, CONDITIONAL, [condition, body, nothing])
+
+
+def _typed_anew(node: ast.Expr) -> ast.Expr | None:
+    """The first node whose type has a parameter of its own, which is another one at each check: only these differ in two checks."""
+    match node:
+        case ast.ListLiteral(elements=()) | ast.MapLiteral(entries=()) | ast.OptionalMap() | ast.Call(function="optional.none"):
+            return node
+        case ast.Call(function="none", target=ast.Ident(name="optional")):
+            return node
+        case ast.Comprehension(macro="map" | "filter"):  # it begins with an empty list
+            return node
+        case _:
+            return next((found for each in ast.children(node) if (found := _typed_anew(each))), None)
 
 
 def _apply(checker: Checker, node: ast.Expr, name: str, types: Sequence[Type], is_member: bool = False) -> Type:

@@ -50,7 +50,7 @@ class Scope:
     """The names that an expression may use. `types` are the names that stand for types unless a variable has the name.
 
     `dot_is_root`: `.x` is never a variable of a macro, and a macro's variable hides every dotted name that begins with it. Before
-    the cel-go of Kubernetes 1.37 this was not so.
+    the cel-go of Kubernetes 1.37 this was not so. `shares_targets`: optMap puts its target twice into the tree, as before 1.31.
     """
 
     variables: Mapping[str, Type] = field(default_factory=dict)
@@ -58,6 +58,7 @@ class Scope:
     objects: Mapping[str, ObjectType] = field(default_factory=dict)
     types: Mapping[str, Type] = field(default_factory=dict)
     dot_is_root: bool = True
+    shares_targets: bool = False
 
     @classmethod
     def of(
@@ -66,12 +67,13 @@ class Scope:
         functions: Mapping[str, Function],
         object_types: Iterable[ObjectType] = (),
         dot_is_root: bool = True,
+        shares_targets: bool = False,
     ) -> Scope:
         """The scope of an environment with these declarations."""
         objects = {each.name: each for each in object_types}
         types = TYPE_NAMES | {name: message.type for name, message in MESSAGES.items()}
         types |= {name: Type(name) for name in objects.keys() | OPAQUE_TYPES}
-        return cls(variables, functions, objects, (_SCALAR_NAMES if objects else {}) | types, dot_is_root)
+        return cls(variables, functions, objects, (_SCALAR_NAMES if objects else {}) | types, dot_is_root, shares_targets)
 
     def type_of(self, name: str) -> Type | None:
         """The type that a name has outside of all macros: that of a variable, or of a type."""

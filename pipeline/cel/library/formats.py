@@ -229,5 +229,5 @@ def _functions(known: dict[str, Format]) -> tuple[Function, ...]:
     )
 
 
-LIBRARY_1_31 = Library("format, wording of 1.31", _functions(formats(RULES_1_34)), introduced=(1, 31), removed=(1, 35))
-LIBRARY = Library("format", _functions(formats(RULES)), introduced=(1, 35))
+LIBRARY_1_31 = Library("format, wording of 1.31", _functions(formats(RULES_1_34)), introduced=(1, 31), until=(1, 35))
+LIBRARY = Library("format", _functions(formats(RULES)), introduced=(1, 31), since=(1, 35))

@@ -89,6 +89,10 @@ _MACROS = frozenset(("optMap", "optFlatMap"))
 
 # Kubernetes does not version this library: its newer functions came with the cel-go of 1.33, and that of 1.37 checks `or` and
 # `orValue`. The evaluator itself handles an optional without a value.
-LIBRARY_0 = Library("optional", (*_FUNCTIONS, *_OR), introduced=(1, 28), removed=(1, 33), macros=_MACROS)
-LIBRARY_1 = Library("optional 2", (*_FUNCTIONS, *_OR, *_LIST_FUNCTIONS), introduced=(1, 33), removed=(1, 37), macros=_MACROS)
-LIBRARY = Library("optional 2, checked", (*_FUNCTIONS, *_STRICT_OR, *_LIST_FUNCTIONS), introduced=(1, 37), macros=_MACROS)
+LIBRARY_0 = Library("optional", (*_FUNCTIONS, *_OR), introduced=(1, 28), until=(1, 33), macros=_MACROS)
+LIBRARY_1 = Library(
+    "optional 2", (*_FUNCTIONS, *_OR, *_LIST_FUNCTIONS), introduced=(1, 28), since=(1, 33), until=(1, 37), macros=_MACROS
+)
+LIBRARY = Library(
+    "optional 2, checked", (*_FUNCTIONS, *_STRICT_OR, *_LIST_FUNCTIONS), introduced=(1, 28), since=(1, 37), macros=_MACROS
+)

@@ -132,5 +132,5 @@ def _sums(add_: Callable[[Quantity, Quantity, int], Quantity]) -> tuple[Function
     )
 
 
-LIBRARY_IN_PLACE = Library("quantity, adding in place", (*_FUNCTIONS, *_sums(add_in_place)), introduced=(1, 28), removed=(1, 37))
-LIBRARY = Library("quantity", (*_FUNCTIONS, *_sums(add)), introduced=(1, 37))
+LIBRARY_IN_PLACE = Library("quantity, adding in place", (*_FUNCTIONS, *_sums(add_in_place)), introduced=(1, 28), until=(1, 37))
+LIBRARY = Library("quantity", (*_FUNCTIONS, *_sums(add)), introduced=(1, 28), since=(1, 37))

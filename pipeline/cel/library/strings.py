@@ -206,7 +206,16 @@ _AGES: tuple[tuple[Version, Version | None, Search, tuple[Function, ...]], ...] 
     ((1, 37), None, Search(), (_QUOTE, FORMAT)),
 )
 
+# The environment that brought version 2 of the library; everything else came with a release of cel-go.
+_VERSION_2: Version = (1, 29)
 AGES = tuple(
-    Library(f"strings of {first[0]}.{first[1]}", (*_FUNCTIONS, *_searches(search), *added), first, end)
+    Library(
+        f"strings of {first[0]}.{first[1]}",
+        (*_FUNCTIONS, *_searches(search), *added),
+        introduced=_VERSION_2 if added else (1, 0),
+        removed=None if added else _VERSION_2,
+        since=first,
+        until=end,
+    )
     for first, end, search, added in _AGES
 )

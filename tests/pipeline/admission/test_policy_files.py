@@ -12,6 +12,7 @@ from ingest.errors import InputError
 from pipeline.admission.policies import (
     Action,
     NotFoundAction,
+    Policy,
     load_policy_set,
     parse_policy_set,
     policy_from_object,
@@ -116,6 +117,30 @@ def test_expressions_that_an_api_server_would_not_take() -> None:
         ("p.yaml:12", "must evaluate to bool but got dyn"),
         ("p.yaml:11", "a match condition has no variables: compilation failed"),
     ]
+
+
+NEW = json.loads((Path(__file__).parents[2] / "cases" / "policies_load" / "new_expressions_1_33.json").read_text())
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row["name"]) for row in NEW])
+def test_new_expressions_are_taken_as_a_server_of_1_33_took_them(row: dict[str, Any]) -> None:
+    """The rows are answers of a kube-apiserver 1.33.13 to policies that were new to it."""
+    policies = parse_policy_set([("p.yaml", PLAIN.replace('"true"', json.dumps(row["expression"])))]).policies
+    errors = [each.error.rpartition("\na server of 1.33")[0] or each.error for each in refused_expressions(policies[0], (1, 33))]
+    assert errors == ([row["message"]] if row["code"] == 422 else [])
+
+
+def test_expressions_that_a_cluster_has_stored_compile_with_its_own_cel() -> None:
+    def policy_of(expression: str, text: str = PLAIN) -> Policy:
+        return parse_policy_set([("p.yaml", text.replace('"true"', expression))]).policies[0]
+
+    policy, other = policy_of("isSemver('1.2.3')"), policy_of("isSemver('1.2')")
+    read = policy_of("isSemver('1')", PLAIN.replace("name: plain", "name: plain\n  resourceVersion: '7'"))
+    assert "a server of 1.33 compiles new expressions with the CEL of 1.32" in refused_expressions(policy, (1, 33))[0].error
+    assert refused_expressions(policy, (1, 34)) == refused_expressions(policy, (1, 33), lambda: [policy]) == ()
+    assert refused_expressions(policy, (1, 33), lambda: [other]) != ()
+    assert refused_expressions(read, (1, 33)) == ()
+    assert refused_expressions(read, (1, 33), lambda: [policy]) != ()
 
 
 def test_defaults_are_those_of_the_api() -> None:

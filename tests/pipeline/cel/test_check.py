@@ -34,8 +34,8 @@ VARIABLES = {"d": DYN, "b": BOOL, "person": PERSON.type, "people": list_of(PERSO
 RELEASES = [(1, minor) for minor in range(OLDEST[1], NEWEST[1] + 1)]
 
 
-def environment(version: tuple[int, int] = (1, 36)) -> Environment:
-    return Environment(version, VARIABLES, [PERSON])
+def environment(version: tuple[int, int] = (1, 36), *, for_new: bool = False) -> Environment:
+    return Environment(version, VARIABLES, [PERSON], for_new=for_new)
 
 
 def cases(*names: str) -> list[Any]:
@@ -51,9 +51,9 @@ def version_of(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def outcome(expression: str, version: tuple[int, int]) -> dict[str, Any]:
+def outcome(expression: str, version: tuple[int, int], *, for_new: bool = False) -> dict[str, Any]:
     try:
-        return {"type": str(environment(version).compile(expression).result_type)}
+        return {"type": str(environment(version, for_new=for_new).compile(expression).result_type)}
     except CompileError as refusal:
         return {"issues": [f"{issue.line}:{issue.column + 1} {issue.message}" for issue in refusal.issues]}
 
@@ -68,6 +68,14 @@ def test_case(case: dict[str, Any]) -> None:
 def test_release(case: dict[str, Any]) -> None:
     accepting = [version for version in RELEASES if "type" in outcome(case["expr"], version)]
     wanted = [] if case["since"] == "never" else [version for version in RELEASES if version >= version_of(case["since"])]
+    assert accepting == wanted
+
+
+@pytest.mark.parametrize("case", cases("releases"))
+def test_release_for_new_expressions(case: dict[str, Any]) -> None:
+    accepting = [version for version in RELEASES if "type" in outcome(case["expr"], version, for_new=True)]
+    first = case.get("new", case["since"])
+    wanted = [] if first == "never" else [version for version in RELEASES if version >= version_of(first)]
     assert accepting == wanted
 
 
