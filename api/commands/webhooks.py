@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -150,26 +150,44 @@ class _Replayed:
         if page is not None:
             page.write_text(load_page(found), encoding="utf-8")
             self._own.say(f"page: {page}")
-        return load_tables(found, latency_ms)
+        return load_tables(found, latency_ms, self._words)
 
     def down(self, text: str | None, only: Sequence[str], page: Path | None) -> list[Table]:
         """What an outage breaks."""
         found = loads(self.reader, self._verdicts, self._asked.window)
         since, until = _outage_of(text, found)
-        rules = self._rules_at(found)
+        rules = self._rules_at(found, until)
         _check_names(only, rules)
         broken = outage(self.reader, self._verdicts, rules, since, until, only)
         if page is not None:
             page.write_text(load_page(found, broken), encoding="utf-8")
             self._own.say(f"page: {page}")
         words = f"from {since:%Y-%m-%dT%H:%M:%SZ} until {until:%Y-%m-%dT%H:%M:%SZ}"
-        return [*outage_tables(broken, words), *self._locks(rules, found)]
+        return [*outage_tables(broken, words, [self._words, *self._of_the_end(found, rules, until)]), *self._locks(rules, found)]
 
-    def _rules_at(self, found: Loads) -> tuple[Configuration, ...]:
-        """The given configurations, or those of the log at the end of its window."""
+    @property
+    def _words(self) -> str:
+        """Which webhooks the requests meet."""
+        if isinstance(self._rules, AsRecorded):
+            return "each request meets the webhooks that the log shows in force at its time"
+        return "each request meets the given webhooks, whichever were in force at its time"
+
+    def _of_the_end(self, found: Loads, rules: Sequence[Configuration], until: datetime) -> Iterator[str]:
+        """Which configurations decide how an outage ends, and whose calls are therefore left out."""
+        if not isinstance(self._rules, AsRecorded):
+            return
+        yield f"failurePolicy and timeouts are those in force at the end of the outage, {until:%Y-%m-%dT%H:%M:%SZ}"
+        names = {(each.name, hook.name) for each in rules for hook in each.webhooks}
+        gone = [each for each in found.webhooks if (each.configuration, each.webhook) not in names]
+        if gone:
+            calls = sum(each.calls for each in gone)
+            yield f"left out: {calls:,} calls of {len(gone)} webhooks that were not in force then, such as {gone[0].webhook}"
+
+    def _rules_at(self, found: Loads, until: datetime) -> tuple[Configuration, ...]:
+        """The given configurations, or those of the log at the end of an outage."""
         if not isinstance(self._rules, AsRecorded):
             return self._rules
-        clusters = [(cluster, until) for cluster, (_, until) in found.spans.items()]
+        clusters = [(cluster, min(last, until)) for cluster, (_, last) in found.spans.items()]
         if len(clusters) != 1:
             raise InputError(f"the lake has {len(clusters)} clusters", "give the webhooks with -f")
         return configurations_as_of(self.reader, *clusters[0])
@@ -197,7 +215,7 @@ def _outage_of(text: str | None, found: Loads) -> tuple[datetime, datetime]:
         ends = list(found.spans.values())
         if not ends:
             raise InputError("the lake holds no request", "ingest an audit log first")
-        return min(since for since, _ in ends), max(until for _, until in ends)
+        return min(since for since, _ in ends), max(until for _, until in ends) + timedelta(microseconds=1)
     now = datetime.now(UTC)
     first, separator, last = text.partition("..")
     if not separator:

@@ -115,9 +115,19 @@ OUTCOMES: dict[Status, Outcome] = {
 
 def next_step(entry: PolicyReadiness) -> str:
     """What to do after a verdict."""
-    return (OUTCOMES[entry.status].next) if entry.stage == POLICIES else _NEXT_OF_STAGE[entry.status]
+    if entry.stage == POLICIES:
+        return OUTCOMES[entry.status].next
+    return _NEXT_OF_STAGE[entry.status].replace(_REMEDY, _REMEDIES.get(entry.stage, _REMEDY))
 
 
+_REMEDY = "Give the clients below what they need"
+# Only roles give something to clients; the remedy for other manifests is in the manifests, in objects, or at a server.
+_REMEDIES = {
+    "webhooks": "See that the servers of the webhooks answer, or narrow their rules, selectors or match conditions",
+    "schema": "Relax the definition, or have the clients below send what it allows",
+    "mutating": "Mend the policies, or have the clients below send objects that fit them",
+    "conditions": "Change the conditions, or have the clients below ask with the selectors that they need",
+}
 _NEXT_OF_STAGE = {
     Status.READY: "Put them into force.",
     Status.READY_WITH_EXEMPTIONS: "Put them into force together with the manifests below.",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from api.cli import run
 from tests.recording import Log, take_in
@@ -117,3 +118,61 @@ def test_without_files_the_log_shows_the_webhooks(lake: Path, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["load"] == []
     assert run(["-q", "--lake", str(lake), "webhooks", "down"]) == 3
     assert "the log shows no webhook configuration in force" in capsys.readouterr().err
+
+
+def hooks(**policies: str) -> str:
+    """A configuration with a webhook for each resource, and its failurePolicy."""
+    value = yaml.safe_load(FILE)
+    (one,) = value["webhooks"]
+    rule = one["rules"][0]
+    value["webhooks"] = [
+        {**one, "name": f"{resource}.guard.example.com", "failurePolicy": policy, "rules": [{**rule, "resources": [resource]}]}
+        for resource, policy in policies.items()
+    ]
+    return yaml.safe_dump(value)
+
+
+@pytest.mark.parametrize("limit", [[], ["--limit", "0"], ["--limit", "1"]])
+def test_an_outage_shows_refused_requests_first_and_all_of_them(
+    tmp_path: Path, limit: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Sixty parts of the cluster write unchecked objects, and one user is refused."""
+    log = Log()
+    for number in range(60):
+        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}", "namespace": "kube-system"}}
+        log.write("create", value, user=f"u{number}")
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "uid": "p"}}
+    log.write("create", pod, user="alice")
+    lake, file = take_in(tmp_path / "lake", log.lines), tmp_path / "hooks.yaml"
+    file.write_text(hooks(configmaps="Ignore", pods="Fail"))
+    assert run(["-q", "--lake", str(lake), "webhooks", "down", "-f", str(file), "-o", "json", *limit]) == 0
+    causes = json.loads(capsys.readouterr().out)["causes"]
+    assert len(causes) == (1 if limit[1:] == ["1"] else 61)
+    assert (causes[0]["user"], causes[0]["refused"]) == ("alice", 1)
+
+
+def test_load_and_outage_say_which_webhooks_the_requests_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A webhook is replaced: load counts the calls of both, and an outage those of the later one."""
+    log = Log()
+    log.write("create", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "shop"}})
+    before, after = (yaml.safe_load(hooks(**{name: "Fail"})) for name in ("configmaps", "pods"))
+    for number, each in enumerate((before, after)):
+        each["metadata"] = {"name": "guard", "uid": "guard", "resourceVersion": str(10 + number)}
+    log.write("create", before)
+    log.write("create", config_map("a"))
+    log.write("update", after)
+    log.write("create", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "uid": "p"}})
+    lake = take_in(tmp_path / "lake", log.lines)
+    asked = ["-q", "--lake", str(lake), "webhooks"]
+    assert run([*asked, "load", "-o", "json"]) == 0
+    loaded = json.loads(capsys.readouterr().out)
+    assert {row["webhook"] for row in loaded["load"]} == {"configmaps.guard.example.com", "pods.guard.example.com"}
+    assert "each request meets the webhooks that the log shows in force at its time" in loaded["notes"]
+    assert run([*asked, "down", "-o", "json"]) == 0
+    down = json.loads(capsys.readouterr().out)
+    assert [row["webhook"] for row in down["down"]] == ["pods.guard.example.com"]
+    assert any(note.startswith("failurePolicy and timeouts are those in force at the end of the outage") for note in down["notes"])
+    assert any("1 calls of 1 webhooks that were not in force then" in note for note in down["notes"])
+    during = ["--down", "2026-01-01T00:00:00Z..2026-01-01T02:30:00Z"]
+    assert run([*asked, "down", *during, "-o", "json"]) == 0
+    assert [row["webhook"] for row in json.loads(capsys.readouterr().out)["down"]] == ["configmaps.guard.example.com"]

@@ -97,6 +97,31 @@ def effects(found: dict[str, Any]) -> dict[tuple[str, str], int]:
     return {(each["fact"], each["consequence"]): each["requests"] for each in found["without"]}
 
 
+def make_useless(path: Path) -> None:
+    """A webhook that admits each object, and one that nothing calls."""
+    log = Log(timedelta(minutes=1))
+    log.write("create", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "shop"}})
+    log.write("create", configuration("Validating", 1, guard="configmaps", other="services"))
+    log.write("create", thing("ConfigMap", "free"))
+    take_in(path, log.lines)
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "says"),
+    [
+        (make, GUARD, "it may not go: 2 requests that it ended would be newly allowed, and of 1 requests the outcome is unknown"),
+        (make, LABEL, "not known: nothing is known to be newly allowed or denied, and of 1 requests the outcome is unknown"),
+        (make_useless, GUARD, "it may go: nothing newly allowed, nothing newly denied"),
+        (make_useless, OTHER, "it may go: no recorded request called it"),
+    ],
+)
+def test_the_answer_comes_first(tmp_path: Path, made: Any, name: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = tmp_path / "lake"
+    made(lake)
+    ((key, (answer,)), *_) = [(key, rows) for key, rows in asked(lake, capsys, name).items() if isinstance(rows, list) and rows]
+    assert (key, answer["answer"]) == ("answer", says)
+
+
 def test_a_denial_is_newly_allowed_only_where_no_other_webhook_was_for_it(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     denial = "the webhook denied the request"
     assert effects(asked(lake, capsys, GUARD)) == {

@@ -81,7 +81,7 @@ class Predicted:
             if call.hook.webhook.reinvocation == "IfNeeded":
                 self.unknown[second] = call.why
         elif call.decision is Called.CALLED:
-            self.calls[first] += 1
+            self.calls[first] += call.passes
             if isinstance(call.second, Unknown):
                 self.unknown[second] = call.second.reason
             elif call.second:
@@ -140,9 +140,9 @@ def test_predicted_calls_are_the_received_reviews(shared: Path, webhooks_lake: P
             elif not real[hook] and hook in own.attempts:
                 # The call failed, or its review was counted for another request at the same time.
                 table["agreed: the log shows the attempt"] += 1
-            elif real[hook] > own.calls[hook] > 0 and verbs[audit_id] == "delete":
-                # A store that finds the object changed asks validating webhooks again (apiserver pkg/registry/generic/registry).
-                table["agreed: a delete asked again"] += 1
+            elif real[hook] == own.calls[hook] + 1 > 2 and verbs[audit_id] == "delete":
+                # A store that removes a pod at once asks twice, and once more if its cached copy was old: that leaves no trace.
+                table["agreed: a delete whose store read an old copy"] += 1
             else:
                 table["wrong"] += 1
                 wrong.append((audit_id, verbs.get(audit_id), *hook, f"predicted {own.calls[hook]}, received {real[hook]}"))

@@ -10,12 +10,13 @@ from pipeline.stages.webhooks.load import CAUSES_SHOWN, Loads
 from pipeline.stages.webhooks.needs import Lock, SystemReach
 from pipeline.stages.webhooks.outage import DEADLINE_SECONDS, Outage
 
-_HITS_SHOWN = 50
-_LOWER_BOUND = "a conflict or a delete may ask webhooks again, which leaves no trace: the calls are a lower bound"
+LOWER_BOUND = (
+    "a conflict, or a delete whose store read an old copy, asks webhooks again, which leaves no trace: the calls are a lower bound"
+)
 
 
-def load_tables(found: Loads, latency_ms: float | None) -> list[Table]:
-    """The load of each webhook, then its causes."""
+def load_tables(found: Loads, latency_ms: float | None, words: str) -> list[Table]:
+    """The load of each webhook, then its causes. `words` say which webhooks the requests meet."""
     columns = [
         Column("cluster", wide=True),
         Column("webhook", may_shorten=True),
@@ -48,7 +49,8 @@ def load_tables(found: Loads, latency_ms: float | None) -> list[Table]:
         "calls per second of the clock; a second without a call counts as 0",
         "IN 10 S: the most calls in any 10 seconds",
         "MB: the objects of the calls; an old object counts as large as the new one, and the rest of a review is left out",
-        _LOWER_BOUND,
+        LOWER_BOUND,
+        words,
     ]
     if latency_ms is not None:
         notes.insert(2, f"IN FLIGHT: rate times {latency_ms:g} ms (Little's law); the maximum holds if the busiest second goes on")
@@ -68,8 +70,8 @@ def load_tables(found: Loads, latency_ms: float | None) -> list[Table]:
     ]
 
 
-def outage_tables(found: Outage, words: str) -> list[Table]:
-    """What an outage breaks: by webhook, by cause, and how long requests wait."""
+def outage_tables(found: Outage, words: str, more_notes: Sequence[str]) -> list[Table]:
+    """What an outage breaks: by webhook, by cause, and how long requests wait. Requests that it refuses come first."""
     columns = [
         Column("webhook", may_shorten=True),
         Column("configuration", wide=True),
@@ -87,21 +89,18 @@ def outage_tables(found: Outage, words: str) -> list[Table]:
     notes = [
         f"in all, {found.refused:,} requests would be refused with code 500, and {found.unchecked:,} would pass unchecked",
         f"{found.already:,} requests were refused in the record, and stay refused",
+        *more_notes,
     ]
     hits = [
         Column("system"), Column("resource"), Column("user", may_shorten=True), Column("namespace"),
         Column("refused", number=True), Column("unchecked", number=True), Column("example", "AUDIT ID", wide=True),
     ]  # fmt: skip
-    shown = found.hits[:_HITS_SHOWN]
-    more = len(found.hits) - len(shown)
-    why = [[getattr(each, column.key) for column in hits] for each in shown]
+    why = [[getattr(each, column.key) for column in hits] for each in found.hits]
     waiting = [Column("seconds", number=True), Column("ends"), Column("requests", number=True)]
     waits = [list(each) for each in found.waiting]
     return [
         Table("down", columns, rows, f"Webhooks down {words}", notes),
-        Table(
-            "causes", hits, why, "Whose requests; the cluster's own parts first", (f"{more:,} more causes",) if more > 0 else ()
-        ),
+        Table("causes", hits, why, "Whose requests; refused ones first, and of these the cluster's own parts"),
         Table(
             "waiting", waiting, waits, "If the servers hang instead of refusing: seconds of waiting per request",
             (f"the server gives up after {DEADLINE_SECONDS} s, whatever failurePolicy says",),

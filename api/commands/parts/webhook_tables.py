@@ -10,7 +10,8 @@ from pipeline.stages.webhooks.behaviour import Behaviour, Traced
 from pipeline.stages.webhooks.interception import Intercepted, NotCalled
 from pipeline.stages.webhooks.latency import Latency
 
-_LOWER_BOUND = "a conflict or a delete may ask webhooks again, which leaves no trace: the calls are a lower bound"
+from .webhook_load import LOWER_BOUND
+
 _UNASKED = "each webhook meets the requests as recorded: changes and refusals that other given webhooks would make are not in it"
 
 
@@ -34,7 +35,7 @@ def interception_tables(summary: RunSummary, found: Sequence[Intercepted], not_c
     ]  # fmt: skip
     why = [[getattr(each, column.key) for column in reasons] for each in not_called]
     return [
-        Table("webhooks", columns, rows, title, (_LOWER_BOUND, _UNASKED)),
+        Table("webhooks", columns, rows, title, (LOWER_BOUND, _UNASKED)),
         Table("not_called", reasons, why, "Requests that do not call a webhook, and why"),
     ]
 

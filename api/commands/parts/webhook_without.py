@@ -9,7 +9,7 @@ from api.context import Context
 from api.printing.output import Column, Table
 from pipeline.runs import RunStore
 from pipeline.stages.stage import Asked
-from pipeline.stages.webhooks.without import GivenPolicies, Without, sentences, without
+from pipeline.stages.webhooks.without import GivenPolicies, Without, answer, sentences, without
 from queries import open_lake
 
 from .. import replay
@@ -44,7 +44,10 @@ def _tables(webhook: str, found: Without, has_policies: bool) -> list[Table]:
     rows = [[each.fact, each.consequence, each.requests, each.calls, each.mostly, each.example] for each in found.effects]
     patches = [Column("op"), Column("path"), Column("requests", number=True), Column("example", "AUDIT ID", wide=True)]
     title = f"Recorded requests without webhook {webhook}"
+    sums = ("newly allowed", "newly denied", "still denied", "unknown", "the same")
+    columns = [Column("answer", prose=True), *(Column(each.replace(" ", "_"), each.upper(), number=True) for each in sums)]
     return [
+        Table("answer", columns, [[answer(found), *map(found.requests, sums)]], f"May webhook {webhook} go?"),
         Table("without", effects, rows, title, list(sentences(found, has_policies))),
         Table("patches", patches, [list(each) for each in found.patches], "What it changed and later stages would not have seen"),
     ]

@@ -45,6 +45,7 @@ class Call(NamedTuple):
     `second` says whether the webhook is called again in the second round; None where there is no such round for it. `has_admitted`
     says that a validating webhook of this name was called for the recorded request, and let it pass. Where the log may lack the
     answer, `unanswered` says why. `is_namesake`: another configuration had a webhook of this name then, and this one had not.
+    `passes` says how often the store asked it about one delete, at least; `more_passes` why it may have asked once more.
     """
 
     hook: CompiledWebhook
@@ -59,6 +60,8 @@ class Call(NamedTuple):
     has_admitted: bool = False
     unanswered: str = ""
     is_namesake: bool = False
+    passes: int = 1
+    more_passes: str = ""
 
 
 class Subject(NamedTuple):

@@ -1,7 +1,7 @@
 """The load that webhooks would bring: calls per second with their bursts, their causes and their bytes.
 
-A second without a call counts as a second. The figures are a lower bound: a conflict or a delete may ask webhooks again, and
-neither leaves a trace.
+A second without a call counts as a second. The figures are a lower bound: a conflict, or a delete whose store read an old copy,
+asks webhooks again without a trace.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class _Effects:
             Hit(*place, _system(*place), counts["refused"], counts["unchecked"], self._examples[place])
             for place, counts in self._hits.items()
         ]
-        hits.sort(key=lambda hit: (not hit.system, -hit.refused - hit.unchecked, hit))
+        hits.sort(key=lambda hit: (not hit.refused, not hit.system, -hit.refused, -hit.unchecked, hit))
         waiting = tuple(Waiting(*key, count) for key, count in sorted(self._waiting.items(), reverse=True))
         spans = (Span(start, each["refused"], each["unchecked"], each["waiting"]) for start, each in sorted(self._spans.items()))
         refused, unchecked, already = (self._totals[outcome] for outcome in ("refused", "unchecked", "already"))

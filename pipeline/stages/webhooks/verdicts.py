@@ -100,11 +100,13 @@ def _detail(call: Call, recorded: str | None, was_refused: bool) -> dict[str, An
     if was_refused:
         detail["refused"] = True
     if call.decision is Called.CALLED:
-        detail["calls"] = 2 if second is True else 1
+        detail["calls"] = call.passes + (second is True)
         if recorded is None and call.unanswered:
             detail["unanswered"] = call.unanswered
     if isinstance(second, Unknown):
         detail["second_round"] = f"unknown: {second.reason}"
+    if call.more_passes:
+        detail["second_pass"] = f"unknown: {call.more_passes}"
     if call.conversion is not Conversion.NONE and call.resource is not None:
         detail["sent_as"] = f"{call.resource.resource}.{call.resource.version}.{call.resource.group}".rstrip(".")
     return detail

@@ -23,6 +23,7 @@ from ...admission.policies.model import ParamKind
 from ...admission.policies.verdict import INSUFFICIENT
 from ...authorization import OtherAuthorizers, RecordedRbac
 from ...cel.stack import on_fresh_stack
+from ...history.delete_passes import passes_of_delete, second_pass
 from ...history.event import Event
 from ...history.fitness import unfit_body
 from ...history.in_force import CHANGE_DELAY
@@ -46,6 +47,7 @@ from .calling import Call, Called, Remembered, Subject, calls_of
 from .halted import halted, halted_in_history
 from .model import Chain
 from .recorded import CONFIGURATION_DELAY, KINDS, RecordedChains
+from .repeated import with_passes
 from .sql import statement
 from .trace import Trace, trace_of
 
@@ -137,6 +139,7 @@ class Walk:
                 self._reads_all
                 or any(hook.reads_record(target) for hook in hooks for target in item.targets())
                 or item.verb == "deletecollection"
+                or (item.verb == "delete" and (item.api_group, item.resource) == ("", "pods"))
                 or item.refused
                 or item.api_group not in BUILT_IN_GROUPS
                 or len(self.chains.every) > 1
@@ -223,6 +226,9 @@ class Walk:
             request, trace, reach, event, self._changes_again(request.resource), self._chain_at(event.cluster, event.ts)
         )
         calls = self._of_chains(subject)
+        if request.operation is Operation.DELETE and calls:
+            passes = passes_of_delete(event, request)
+            calls = with_passes(calls, passes, lambda later: self._of_chains(subject._replace(request=later)), second_pass(request))
         why = self._why_elsewhere(event)
         return [Call(call.hook, Called.UNKNOWN, why, INSUFFICIENT) for call in calls] if why else calls
 

@@ -164,6 +164,30 @@ def _joined(found: Iterable[Effect]) -> tuple[Effect, ...]:
     return tuple(by_words.values())
 
 
+def answer(found: Without) -> str:
+    """Whether the webhook may go, as far as the recorded requests decide it."""
+    allowed, denied, unknown = (found.requests(words) for words in ("newly allowed", "newly denied", "unknown"))
+    changed = found.requests("the same outcome, stored without")
+    reasons = [
+        text
+        for count, text in (
+            (allowed, f"{allowed:,} requests that it ended would be newly allowed"),
+            (denied, f"{denied:,} requests would be newly denied"),
+        )
+        if count
+    ]
+    if unknown:
+        reasons.append(f"of {unknown:,} requests the outcome is unknown")
+    if allowed or denied:
+        return f"it may not go: {', and '.join(reasons)}"
+    stored = f", but {changed:,} objects would be stored without its changes" if changed else ""
+    if unknown:
+        return f"not known: nothing is known to be newly allowed or denied{stored}, and {reasons[0]}"
+    if not any(each.calls for each in found.effects):
+        return "it may go: no recorded request called it"
+    return f"it may go: nothing newly allowed, nothing newly denied{stored}"
+
+
 def sentences(found: Without, has_policies: bool) -> Sequence[str]:
     """What the counts say, facts before consequences."""
     calls = sum(each.calls for each in found.effects)

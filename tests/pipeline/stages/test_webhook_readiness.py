@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from api.beside_runs import keep_manifests
 from api.cli import run
 from api.settings import Settings
 from pipeline.readiness.judging import Judgement, judge
+from pipeline.readiness.model import Status
+from pipeline.report.outcomes import next_step
 from tests.querying import QueryClient
 from tests.recording import START, recorded, take_in
 from tests.yaml_text import load_yaml, load_yaml_all
@@ -94,6 +97,15 @@ def test_readiness_says_what_a_change_of_a_webhook_would_refuse(case: dict[str, 
     assert found == tuple(expect[name] for name in ("status", "matched", "denied", "unknown"))
     assert any(expect["reason"] in reason for reason in entry.reasons), entry.reasons
     assert [each.subject for each in entry.exemptions] == expect.get("exemptions", [])
+
+
+@pytest.mark.parametrize("status", [Status.NOT_READY, Status.NEW_DENIALS])
+def test_a_page_says_what_to_do_about_a_server_that_fails(lake: Path, status: Status) -> None:
+    """Clients cannot mend a crashed server."""
+    (entry,) = judged(lake, {"failurePolicy": "Fail"}).report.policies
+    said = next_step(replace(entry, status=status))
+    assert "See that the servers of the webhooks answer" in said
+    assert "clients" not in said
 
 
 def test_printed_exemptions_leave_no_denial(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

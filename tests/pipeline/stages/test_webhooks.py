@@ -94,16 +94,23 @@ def event_of(case: Mapping[str, Any], index: int) -> dict[str, Any]:
     body = object_of(api_version, resource, namespace, name, told.get("labels", {}))
     answer = object_of(api_version, resource, namespace, name, told.get("response_labels", told.get("labels", {})))
     answer["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": str(index + 1)}
+    answer["metadata"] |= told.get("meta", {})
+    for each in (body, answer):
+        each |= {"spec": told["spec"]} if "spec" in told else {}
     if verb == "deletecollection":
         items = [object_of("", resource, namespace, each, {})["metadata"] for each in told["items"]]
-        answer = {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": each} for each in items]}
+        more = {"spec": told["spec"]} if "spec" in told else {}
+        kind = f"{KINDS[resource]}List"
+        answer = {"kind": kind, "apiVersion": "v1", "metadata": {}, "items": [{"metadata": each, **more} for each in items]}
     code = told.get("code", 201 if verb == "create" else 200)
     status = {"metadata": {}, "code": code, **({"message": told["message"]} if "message" in told else {})}
     if "reason" in told:
         status["reason"] = told["reason"]
     has_body = verb in ("create", "update") and subresource not in ("exec",)
     bodies: dict[str, Any] = {"requestObject": body} if has_body else {}
-    if code < 300 and code != 101:
+    if "options" in told:
+        bodies["requestObject"] = {"kind": "DeleteOptions", "apiVersion": "v1", **told["options"]}
+    if code < 300 and code != 101 and not told.get("unanswered"):
         bodies["responseObject"] = answer
     return {
         "kind": "Event",
@@ -177,7 +184,8 @@ def words_of(call: Call) -> str:
         return f"error {call.code}"
     if call.decision is not Called.CALLED:
         return str(call.decision)
-    again = " perhaps twice" if isinstance(call.second, Unknown) else " twice" if call.second else ""
+    again = " twice" if call.second is True or call.passes == 2 else ""
+    again = again or (" perhaps twice" if isinstance(call.second, Unknown) or call.more_passes else "")
     if call.conversion == "none" or call.resource is None:
         return f"called{again}"
     resource = call.resource

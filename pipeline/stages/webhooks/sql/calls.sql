@@ -1,5 +1,5 @@
 -- one row per pass of a request with a call of a webhook in a run: (configuration, webhook, cluster, audit_id, ts, pass)
--- calls: 2 with the second round
+-- calls: 2 with the second round, and 2 for a delete that the store asks about twice
 -- object_bytes: JSON of object and oldObject, as far as recorded; an old object counts as large as the new one
 CREATE OR REPLACE TEMP TABLE webhooks_calls AS
 SELECT
