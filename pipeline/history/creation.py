@@ -154,7 +154,7 @@ def counts_generation(value: Object, old: Object, resource: GroupVersionResource
 def default_parts(value: Object, resource: GroupVersionResource) -> None:
     """Give ports and containers that a patch or webhook added the defaults of the API (kubernetes pkg/apis/core/v1/defaults.go)."""
     if (resource.group, resource.resource) == ("", "services"):
-        for port in (value.get("spec") or {}).get("ports") or ():
+        for port in _objects((value.get("spec") or {}).get("ports")):
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port.get("port"))
     spec: Any = value
@@ -162,8 +162,25 @@ def default_parts(value: Object, resource: GroupVersionResource) -> None:
         spec = spec.get(name) if isinstance(spec, dict) else None
     if isinstance(spec, dict):
         for kind in ("initContainers", "containers", "ephemeralContainers"):
-            for container in spec.get(kind) or ():
+            for container in _objects(spec.get(kind)):
                 _default_container(container)
+
+
+def _objects(value: Any) -> list[Object]:
+    """The objects of a list. A recorded patch of a webhook may leave anything in its place."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _part(value: Object, name: str) -> Object:
+    """A part of an object, which it gets if it has none: Go reads null as an empty struct."""
+    if value.get(name) is None:
+        value[name] = {}
+    part: Object = value[name]
+    return part
+
+
+def _object(value: Any) -> Object:
+    return value if isinstance(value, dict) else {}
 
 
 def _default_container(container: Object) -> None:
@@ -174,7 +191,7 @@ def _default_container(container: Object) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     container.setdefault("resources", {})
-    for port in container.get("ports") or ():
+    for port in _objects(container.get("ports")):
         port.setdefault("protocol", "TCP")
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(probe := container.get(name), dict):
@@ -200,8 +217,8 @@ def leave_out_empty(value: Object, resource: GroupVersionResource) -> None:
 
 
 def _prepare_namespace(value: Object) -> None:
-    finalizers = value.setdefault("spec", {}).setdefault("finalizers", [])
-    if "kubernetes" not in finalizers:
+    finalizers = _part(value, "spec").setdefault("finalizers", [])
+    if isinstance(finalizers, list) and "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
 
 
@@ -220,10 +237,10 @@ def prepare_by_plugins(value: Object, resource: GroupVersionResource) -> None:
 
 def _admit_pod(value: Object) -> None:
     """ServiceAccount and DefaultTolerationSeconds admission."""
-    spec = value.setdefault("spec", {})
+    spec = _part(value, "spec")
     account = spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", account)
-    tolerations = list(spec.get("tolerations") or ())
+    tolerations = _objects(spec.get("tolerations"))
     for key in _TOLERATED:
         if not any(_tolerates(toleration, key) for toleration in tolerations):
             tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
@@ -244,10 +261,9 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 def qos_class(spec: Object) -> str:
     """The quality-of-service class of a pod spec whose requests have been defaulted from limits (core/helper/qos.ComputePodQOS)."""
-    resources = [
-        container.get("resources") or {} for kind in ("initContainers", "containers") for container in spec.get(kind) or ()
-    ]
-    named = [{kind: entry.get(kind) or {} for kind in ("requests", "limits")} for entry in resources]
+    containers = [each for kind in ("initContainers", "containers") for each in _objects(spec.get(kind))]
+    resources = [_object(each.get("resources")) for each in containers]
+    named = [{kind: _object(entry.get(kind)) for kind in ("requests", "limits")} for entry in resources]
     if not any(entry["requests"] or entry["limits"] for entry in named):
         return "BestEffort"
     for entry in named:

@@ -5,44 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from ..request import AdmissionRequest, Object
+from ..request import AdmissionRequest
 from .attributes import Discovery
 from .event import Event, Raw
+from .fit import AnyObject
 from .outcome import Admission
 from .reconstruct import NotReplayed, admission_requests
 from .versions import Versions
 
-
-# A null means that the field is absent, as in Go; clients send many.
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str | UnsetType | None = UNSET
-    namespace: str | UnsetType | None = UNSET
-    generate_name: str | UnsetType | None = UNSET
-    uid: str | UnsetType | None = UNSET
-    resource_version: str | UnsetType | None = UNSET
-    generation: int | UnsetType | None = UNSET
-    creation_timestamp: str | UnsetType | None = UNSET
-    deletion_timestamp: str | UnsetType | None = UNSET
-    labels: dict[str, str | None] | UnsetType | None = UNSET
-    annotations: dict[str, str | None] | UnsetType | None = UNSET
-    finalizers: list[str] | UnsetType | None = UNSET
-    owner_references: list[dict[str, Any]] | UnsetType | None = UNSET
-    managed_fields: list[dict[str, Any]] | UnsetType | None = UNSET
-
-
-class _Object(msgspec.Struct, rename="camel"):
-    kind: str | UnsetType | None = UNSET
-    api_version: str | UnsetType | None = UNSET
-    metadata: _Metadata | UnsetType = UNSET
-    spec: dict[str, Any] | UnsetType | None = UNSET
-    status: dict[str, Any] | str | UnsetType | None = UNSET  # of a Status it is a word
-    items: list[_Object] | UnsetType | None = UNSET
-
-
 _BRACE, _BRACKET = frozenset(("{", b"{")), frozenset(("[", b"["))
-_OBJECT = msgspec.json.Decoder(_Object)
+_OBJECT = msgspec.json.Decoder(AnyObject)
 _OPERATIONS = msgspec.json.Decoder(list[dict[str, Any]])
 
 
@@ -59,15 +32,6 @@ def unfit_body(event: Event) -> str:
         if raw is not None and (problem := _problem(raw, is_patch)):
             return f"{name} is not an object of Kubernetes: {problem}"
     return ""
-
-
-def is_fit(value: Object) -> bool:
-    """Whether an object, or its decoded part, has the types that Kubernetes requires."""
-    try:
-        msgspec.convert(value, _Object)
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 def fit_requests(event: Event, versions: Versions, discovery: Discovery | None = None) -> list[AdmissionRequest] | NotReplayed:

@@ -5,15 +5,19 @@ The content type of a patch is not recorded, so the type follows from the body, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Any
 
 from ..request import GroupVersionResource, Json, Object
+from .fit import is_fit
+from .json_values import copied
 from .kinds import by_kind, by_resource
 from .options import query_of
-from .patch import PatchError, apply_json_patch, apply_merge_patch, copied
+from .patch import PatchError, apply_json_patch, apply_merge_patch
 from .strategic import apply_strategic_merge_patch, has_directives
 
-__all__ = ["PatchError", "PatchType", "apply_patch", "patch_type"]
+__all__ = ["PatchError", "PatchType", "apply_operations", "apply_patch", "patch_type"]
 
 
 class PatchType(StrEnum):
@@ -61,6 +65,20 @@ def apply_patch(kind: PatchType, old: Object, patch: Json) -> Object:
             result = apply_merge_patch(copied(old), patch)
         case _:
             result = apply_strategic_merge_patch(old, patch)
+    return _checked(result, str(kind))
+
+
+def apply_operations(value: Object, operations: Sequence[Any]) -> Object:
+    """An object with the JSON patch of a webhook; the given one stays as it was.
+
+    Raises PatchError for a patch that no API server applies: one that does not fit, or that leaves no object of Kubernetes.
+    """
+    return _checked(apply_json_patch(value, operations), "JSON patch")
+
+
+def _checked(result: Json, kind: str) -> Object:
     if not isinstance(result, dict):
         raise PatchError(f"a {kind} must leave an object, but it left {type(result).__name__}")
+    if not is_fit(result) or not isinstance(result.get("status") or {}, dict):
+        raise PatchError(f"a {kind} must leave an object with the metadata, spec and status of Kubernetes")
     return result

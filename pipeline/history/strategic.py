@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..request import Json, Object
-from .patch import PatchError, copied
+from .json_values import copied
+from .patch import PatchError
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"

@@ -10,11 +10,11 @@ import msgspec
 
 from ..request import Object, Unknown
 from .event import Event, decode_json
-from .patch import apply_json_patch, json_equal
-from .patching import PatchError
+from .json_values import json_equal
+from .patch import PatchError, apply_json_patch
+from .patching import apply_operations
 
-_PARTS = ("metadata", "spec", "status")
-_PATCH_ANNOTATION = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$")
+_PATCH_ANNOTATION = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_([0-9]{1,9})_index_([0-9]{1,9})$")
 
 
 def has_patches(event: Event) -> bool:
@@ -34,9 +34,9 @@ def webhook_patches(annotations: Mapping[str, str]) -> Iterator[list[dict[str, A
     for _, _, value in sorted(found):
         try:
             told = decode_json(value)
-        except (msgspec.DecodeError, ValueError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise PatchError(f"it is not JSON: {error}") from error
-        operations = (told.get("patch") or []) if isinstance(told, dict) else None
+        operations = told.get("patch") if isinstance(told, dict) else None
         if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
             raise PatchError("it is not a list of operations")
         yield operations
@@ -66,9 +66,7 @@ def with_webhook_patches(value: Object, annotations: Mapping[str, str]) -> Objec
     """
     try:
         for operations in webhook_patches(annotations):
-            value = apply_json_patch(value, operations)
-        if not isinstance(value, dict) or not all(isinstance(value.get(part) or {}, dict) for part in _PARTS):
-            raise PatchError("it must leave an object with metadata, spec and status")
+            value = apply_operations(value, operations)
     except PatchError as error:
         return Unknown(f"a recorded patch of a webhook does not fit: {error}")
     return value

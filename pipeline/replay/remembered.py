@@ -13,7 +13,7 @@ from ..admission.policies.verdict import Decision, PolicyVerdict
 from ..authorization import RecordedRbac
 from ..cel.projection import decode
 from ..derived.inputs import NAME
-from ..history.fitness import is_fit
+from ..history.fit import is_fit
 from ..request import Object
 from .alike import Alike, alike_rows, alike_together
 from .collector import Collector

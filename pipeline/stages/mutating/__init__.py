@@ -1,5 +1,5 @@
 """MutatingAdmissionPolicies over recorded requests: what they would have made of each object.
 
-`json_patch` and `merging` apply the two kinds of patches as the API server does. `chain` runs policies over one request in rounds,
+`applying` applies the two kinds of patches as the API server does. `chain` runs policies over one request in rounds,
 and `stage` walks the log.
 """

@@ -13,14 +13,14 @@ from ...admission.policies.inputs import NamespaceNotFoundError
 from ...admission.policies.limits import BUDGET
 from ...cel import CelError
 from ...cel import Unknown as CelUnknown
+from ...history import json_patch
 from ...request import AdmissionRequest, Object
-from . import json_patch
 from .compiled import CompiledMutation
 from .decoding import DecodeError, decode_strictly, defaulted, written
 from .kinds import KnownKind
 from .merging import MergeError, merge
 from .model import PatchType
-from .results import PanicError, ResultError, UnknownResultError, configuration_of, is_part_of, operations_of
+from .results import PanicError, ResultError, UnknownResultError, check_size, configuration_of, is_part_of, operations_of
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,12 @@ def mutate(
         return Undecided(", ".join(sorted(value.attributes)))
     is_data = is_part_of([step.roots[name] for name in step.roots if name != "variables"])
     try:
+        check_size(value)
         if mutation.mutation.patch_type is PatchType.JSON_PATCH:
             changed = _patched(operations_of(value, is_data, mutation.takes_lists), current, kind)
         else:
             changed = _merged(configuration_of(value, is_data), current, kind)
+        check_size(changed)
     except json_patch.TestFailedError:
         changed = current
     except json_patch.JsonPatchError as problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from ...history.patch import json_equal
+from ...history.json_values import json_equal
 from ...request import Json
 
 _ABSENT: Final = object()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from queries import LakeReader
 
-from ...history.patch import PatchError, apply_json_patch
+from ...history.patching import PatchError, apply_operations
 from ...request import Known, Object, Unknown
 from ...runs.window import Window
 from ..in_force import GivenChain
@@ -144,12 +144,11 @@ def _before(met: Met, trace: Trace, place: int | None) -> Object | Unknown:
     return value
 
 
-def _applied(value: Object, operations: list[dict[str, Any]]) -> Object | Unknown:
+def _applied(value: Object, operations: list[Any]) -> Object | Unknown:
     try:
-        result = apply_json_patch(value, operations)
+        return apply_operations(value, operations)
     except PatchError as problem:
         return Unknown(f"a recorded patch does not fit: {problem}")
-    return result if isinstance(result, dict) else Unknown("a recorded patch leaves no object")
 
 
 def _of_webhook(met: Met, trace: Trace, attempt: Any, before: Object) -> Object | Unknown:

@@ -19,6 +19,9 @@ from ...cel.values import Opaque, runtime_type
 from .unconverted import NULL, Unconverted
 
 _JSON_INT_MAX: Final = 2**53 - 1
+# Far more than any object that can be stored: etcd takes 1.5 MiB.
+_RESULT_BYTES_MAX: Final = 16 * 1024 * 1024
+_PARTED: Final = (list, dict, Optional)
 _NOT_JSON: Final = "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "
 
 
@@ -32,6 +35,45 @@ class PanicError(Exception):
 
 class UnknownResultError(Exception):
     """A part of a result is not known, or what the API server makes of it is not. `str()` says which part."""
+
+
+def check_size(result: Value) -> None:
+    """Refuse a result or an object whose JSON would take the memory of the machine. Raises UnknownResultError.
+
+    Lists and maps may occur in a result many times: `[a, a]` of `[b, b]` and so on has few parts, and doubles with each. So each
+    part is measured once.
+    """
+    if _size(result) > _RESULT_BYTES_MAX:
+        raise UnknownResultError(f"its patch has more than {_RESULT_BYTES_MAX >> 20} MiB, for which an API server may lack memory")
+
+
+def _size(result: Value) -> int:
+    """About how many bytes of JSON a result makes. Parts are measured from the innermost outwards, without recursion."""
+    sizes: dict[int, int] = {}
+    waiting = [result]
+    while waiting:
+        part = waiting[-1]
+        if id(part) in sizes or not isinstance(part, _PARTED):
+            waiting.pop()
+            continue
+        inner = _parts(part)
+        missing = [each for each in inner if isinstance(each, _PARTED) and id(each) not in sizes]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        sizes[id(part)] = 2 + sum(sizes[id(each)] if id(each) in sizes else _scalar_size(each) for each in inner)
+    return sizes.get(id(result), 0)
+
+
+def _parts(value: Value) -> list[Value]:
+    if isinstance(value, Optional):
+        return [value.value] if value.has_value else []
+    return [*value] if isinstance(value, list) else [*value, *value.values()]
+
+
+def _scalar_size(value: Value) -> int:
+    return 3 + len(value) if isinstance(value, str | bytes) else 8
 
 
 def operations_of(result: Value, is_data: Callable[[Value], bool], takes_lists: bool = False) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...admission.policies.model import FailurePolicy
@@ -18,7 +19,9 @@ from .orders import Outcomes
 
 STAGE = "mutating"
 ORDER = "the order of the policies decides it, and the API server does not define an order"
-_CHANGES_MAX = 200  # of one row; a longer difference says so
+# Of one row; a longer difference says so.
+_CHANGES_MAX = 200
+_CHANGES_BYTES_MAX = 256 * 1024
 
 
 class MutatingVerdict(NamedTuple):
@@ -232,10 +235,15 @@ def _flags(found: Sequence[Invocation]) -> list[str]:
 def _shown(found: Sequence[Change]) -> dict[str, Any]:
     if not found:
         return {}
-    shown: dict[str, Any] = {"difference": [each.value for each in found[:_CHANGES_MAX]]}
-    if len(found) > _CHANGES_MAX:
-        shown["more_changes"] = len(found) - _CHANGES_MAX
-    return shown
+    values = _first(found)
+    return {"difference": values} | ({"more_changes": len(found) - len(values)} if len(found) > len(values) else {})
+
+
+def _first(found: Sequence[Change]) -> list[dict[str, Any]]:
+    """The first changes as JSON, as many as a row holds."""
+    values = [each.value for each in found[:_CHANGES_MAX]]
+    sizes = accumulate(len(json.dumps(each)) for each in values)
+    return [value for value, size in zip(values, sizes, strict=True) if size <= _CHANGES_BYTES_MAX]
 
 
 def _objects(outcomes: Outcomes) -> list[Evidence[Object | None]]:
@@ -249,7 +257,7 @@ def _objects(outcomes: Outcomes) -> list[Evidence[Object | None]]:
 def _difference(entered: Evidence[Object | None], after: Evidence[Object | None]) -> list[dict[str, Any]]:
     if isinstance(entered, Unknown) or isinstance(after, Unknown):
         return []
-    return [each.value for each in list(changes(entered.value, after.value))[:_CHANGES_MAX]]
+    return _first(list(changes(entered.value, after.value)))
 
 
 def _grade(entered: Evidence[Object | None], found: Sequence[Invocation]) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...history.event import Event, decode_json
-from ...history.patch import apply_json_patch
-from ...history.patching import PatchError, apply_patch, patch_type
+from ...history.patching import PatchError, apply_operations, apply_patch, patch_type
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from .model import Chain, CompiledWebhook, Phase, Place
 from .trace import Trace
@@ -58,6 +57,8 @@ class SoFar:
         if isinstance(sent, Unknown):
             return sent
         value = sent.value
+        if value is None:
+            return Unknown("there is no object")
         shown = {each[:2] for each in self._trace.patches}
         for attempt in self._trace.attempts:
             if attempt.mutated and attempt[:2] not in shown and attempt.round <= round_number:
@@ -72,11 +73,9 @@ class SoFar:
                 if (place or Place(patch.configuration, 0)) >= hook.place:
                     break
             try:
-                value = apply_json_patch(value, patch.operations)
+                value = apply_operations(value, patch.operations)
             except PatchError as error:
                 return Unknown(f"a recorded patch of webhook {patch.webhook} does not fit: {error}")
-        if not isinstance(value, dict):
-            return Unknown("a recorded patch leaves no object")
         return Known(value, f"{sent.source} with patches of webhooks", Grade.PARTIAL)
 
 

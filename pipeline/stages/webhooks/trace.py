@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-_ATTEMPT = re.compile(r"^mutation\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$")
-_PATCH = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$")
+_ATTEMPT = re.compile(r"^mutation\.webhook\.admission\.k8s\.io/round_([0-9]{1,9})_index_([0-9]{1,9})$")
+_PATCH = re.compile(r"^patch\.webhook\.admission\.k8s\.io/round_([0-9]{1,9})_index_([0-9]{1,9})$")
 _FAILED_OPEN = re.compile(r"^failed-open\.(mutation|validating)\.webhook\.admission\.k8s\.io/round_\d+_index_\d+$")
 _DENIED = re.compile(r'^admission webhook "([^"]*)" denied the request')
 _FAILED = re.compile(r'^Internal error occurred: failed calling webhook "([^"]*)"')
@@ -37,13 +37,13 @@ class Attempt(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """A recorded patch that the server applied."""
+    """A recorded patch that the server applied. An entry of `operations` that is not an object fits no document."""
 
     round: int
     place: int
     configuration: str
     webhook: str
-    operations: list[dict[str, Any]]
+    operations: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +115,26 @@ def _named(pattern: re.Pattern[str], message: str) -> str:
 
 def _attempts(annotations: Mapping[str, str]) -> Iterator[Attempt]:
     for found, told in _told(_ATTEMPT, annotations):
-        yield Attempt(*_place(found), *_names(told), told.get("mutated") is True)
+        if told:
+            yield Attempt(*_place(found), *_names(told), told.get("mutated") is True)
 
 
 def _patches(annotations: Mapping[str, str]) -> Iterator[Patch]:
     for found, told in _told(_PATCH, annotations):
         operations = told.get("patch")
-        if isinstance(operations, list):
-            yield Patch(*_place(found), *_names(told), operations)
+        # No API server writes something else than a list: what such a patch did is not known, and it fits no document.
+        yield Patch(*_place(found), *_names(told), operations if isinstance(operations, list) else [None])
 
 
 def _told(pattern: re.Pattern[str], annotations: Mapping[str, str]) -> Iterator[tuple[re.Match[str], dict[str, Any]]]:
+    """The annotations whose keys match, with their values; an empty value for text that is not a JSON object."""
     for key, value in annotations.items():
         if found := pattern.match(key):
             try:
                 told = msgspec.json.decode(value)
-            except msgspec.DecodeError:
-                continue
-            if isinstance(told, dict):
-                yield found, told
+            except (msgspec.DecodeError, RecursionError):
+                told = None
+            yield found, told if isinstance(told, dict) else {}
 
 
 def _place(found: re.Match[str]) -> tuple[int, int]:

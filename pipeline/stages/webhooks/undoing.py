@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...history.patch import PatchError, apply_json_patch, json_equal
+from ...history.json_values import json_equal
+from ...history.patching import PatchError, apply_operations
 from ...request import Evidence, Known, Object, Unknown
 from .trace import Attempt, Patch, Trace
 
@@ -82,7 +83,7 @@ def _asked_about_it(attempts: Sequence[Attempt], first: Attempt, is_own: Sequenc
 
 def _patched(value: Any, patches: Sequence[Patch]) -> Any:
     for patch in patches:
-        value = apply_json_patch(value, patch.operations)
+        value = apply_operations(value, patch.operations)
     return value
 
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.history.patch import PatchError, apply_json_patch, apply_merge_patch, json_equal
+from pipeline.history.json_values import json_equal
+from pipeline.history.patch import PatchError, apply_json_patch, apply_merge_patch
 from pipeline.history.patching import PatchType, apply_patch, patch_type
 from pipeline.history.strategic import apply_strategic_merge_patch, merge_key_of
 from pipeline.request import GroupVersionResource
@@ -51,6 +52,18 @@ def test_json_patch_leads_from_any_object_to_any_other(source: dict[str, Any], t
     removals = [{"op": "remove", "path": pointer(key)} for key in source if key not in target]
     additions = [{"op": "add", "path": pointer(key), "value": value} for key, value in target.items()]
     assert apply_json_patch(source, [*removals, *additions]) == target
+
+
+def test_copies_of_one_patch_are_at_most_three_mebibytes_of_json_together() -> None:
+    """The limit of the API server (JSONPatchMaxCopyBytes). The library counts bytes of JSON as Go writes it: \\u003c for <."""
+    document = {"a": "<" * 1000, "b": []}
+    patch = [{"op": "copy", "from": "/a", "path": "/b/-"}] * 524
+    assert len(apply_json_patch(document, patch)["b"]) == 524
+    with pytest.raises(PatchError, match="accumulated size increase of copy is 3151050, exceeding the limit 3145728"):
+        apply_json_patch(document, [*patch, patch[0]])
+    doubling = [{"op": "copy", "from": "/b", "path": "/b/-"}] * 60
+    with pytest.raises(PatchError, match="exceeding the limit 3145728"):
+        apply_json_patch(document, doubling)
 
 
 def without_nulls(value: Any) -> Any:

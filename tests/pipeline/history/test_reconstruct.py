@@ -79,12 +79,15 @@ def test_a_refused_create_is_its_body_with_the_recorded_patches_in_order(build: 
     ("recorded", "reason"),
     [
         ('{"patch":[{"op":"add","path":"/spec/a/0","value":1}]}', "operation 0 of a JSON patch: add '/spec/a/0' does not apply"),
-        ('{"patch":[{"op":"turn","path":"/spec"}]}', "op is 'turn'"),
+        ('{"patch":[{"op":"turn","path":"/spec"}]}', "Unexpected kind: turn"),
         ('{"patch":[1]}', "it is not a list of operations"),
         ('{"patch":{"op":"add"}}', "it is not a list of operations"),
         ("[]", "it is not a list of operations"),
         ('{"patch":[{"op":"add"', "it is not JSON"),
-        ('{"patch":[{"op":"replace","path":"","value":3}]}', "leave an object"),
+        ('{"patch":[{"op":"replace","path":"","value":3}]}', "must be object or array"),
+        ('{"patch":[{"op":"replace","path":"","value":[]}]}', "leave an object"),
+        ('{"patch":null}', "it is not a list of operations"),
+        ('{"patch":""}', "it is not a list of operations"),
     ],
 )
 def test_recorded_patches_of_webhooks_that_do_not_fit_make_the_object_unknown(

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline import plan_replay, run_replay
 from pipeline.admission.policies import PolicySet
-from pipeline.history.fitness import is_fit
+from pipeline.history.fit import is_fit
 from queries import open_lake
 from tests.yaml_text import load_yaml
 

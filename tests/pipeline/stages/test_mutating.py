@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
+from pipeline.history.json_patch import JsonPatchError, apply
 from pipeline.manifests.files import manifests_of
 from pipeline.request import AdmissionRequest, GroupVersionKind, Known, Object, Unknown
 from pipeline.stages.mutating.afterwards import Later
@@ -20,7 +21,6 @@ from pipeline.stages.mutating.chain import Chain
 from pipeline.stages.mutating.changes import changes
 from pipeline.stages.mutating.decode import rules_of
 from pipeline.stages.mutating.invocation import Outcome, Ran
-from pipeline.stages.mutating.json_patch import JsonPatchError, apply
 from pipeline.stages.mutating.merging import united
 from pipeline.stages.mutating.orders import Outcomes, outcomes_of
 from pipeline.stages.mutating.shapes import built_in_shape
@@ -143,6 +143,38 @@ def test_a_patch_makes_what_the_server_makes_of_it(case: dict[str, Any]) -> None
             assert at(found.object.value, path) == value, path
         for path, names in case.get("names", {}).items():
             assert [each["name"] for each in at(found.object.value, path)] == names
+
+
+SHARED = {"a0": "['x']", **{f"a{at}": f"[variables.a{at - 1}, variables.a{at - 1}]" for at in range(1, 40)}}
+LARGE = "its patch has more than 16 MiB, for which an API server may lack memory"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"patch": "[JSONPatch{op: 'add', path: '/metadata/x', value: variables.a39}]"},
+        {"patch": "[JSONPatch{op: 'add', path: '/metadata/x', value: {'y': [variables.a39]}}]"},
+        {"patch": "[JSONPatch{op: 'add', path: '/metadata/x', value: Object.metadata.x{y: variables.a39}}]"},
+        {"apply": "Object{spec: Object.spec{x: variables.a39}}"},
+        {"apply": "Object{metadata: Object.metadata{labels: {'x': variables.a39}}}"},
+        {"apply": "Object{metadata: Object.metadata{labels: {'x': optional.of(variables.a39)}}}"},
+    ],
+)
+def test_a_value_that_shares_its_parts_is_measured_before_it_is_built(fields: dict[str, str]) -> None:
+    """2^39 texts: an API server that builds them runs out of memory, so nothing tells its answer."""
+    found = of_deployment({**fields, "variables": SHARED}, "Fail")
+    assert found.object == Unknown(f"what policy p made of it: {LARGE}")
+
+
+def test_objects_that_grow_with_each_mutation_are_measured() -> None:
+    """Each patch adds 4 MiB, which would do as a patch."""
+    add = "[JSONPatch{op: 'add', path: '/metadata/annotations/KEY', value: variables.s}]"
+    texts = {"s0": f"'{'x' * 4096}'", **{f"s{at}": f"variables.s{at - 1} + variables.s{at - 1}" for at in range(1, 11)}}
+    case = {"variables": {**texts, "s": "variables.s10"}, "object": {"metadata": {"annotations": {"a": "b"}}}}
+    found = of_deployment({**case, "mutations": [{"patch": add.replace("KEY", f"k{at}")} for at in range(3)]}, "Fail")
+    assert isinstance(found.object, Known)
+    found = of_deployment({**case, "mutations": [{"patch": add.replace("KEY", f"k{at}")} for at in range(9)]}, "Fail")
+    assert found.object == Unknown(f"what policy p made of it: {LARGE}")
 
 
 @pytest.mark.parametrize("case", CHAINS, ids=lambda case: case["name"])
