@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 import re2
 
+from ingest.server.wordings import ANNOTATION as WORDING
+from ingest.server.wordings import wordings_of
+
 from .reach_rules import (
     ASKED_BY_FAILURE,
     AUTHORIZER_REASON,
@@ -57,7 +60,7 @@ EXEMPT_WHY = "policies are never asked about this resource"
 
 
 # The annotations that rules read of any answer; where a message names a webhook, they also read those of mutations.
-_READ = frozenset({DECISION, AUTHORIZER_REASON, FAILURE})
+_READ = frozenset({DECISION, AUTHORIZER_REASON, FAILURE, WORDING})
 
 
 class Answer(StrEnum):
@@ -182,11 +185,6 @@ def _proven(answered: Answered) -> str | None:
     return PROVEN_BY_DECISION if answered.annotations.get(DECISION) == "allow" else None
 
 
-def dotall(pattern: str) -> str:
-    """A pattern of the table in RE2 syntax, which matches across line breaks in a message."""
-    return f"(?s){pattern}"
-
-
 _Applies = Callable[[Answered, str], bool]
 
 
@@ -218,28 +216,10 @@ def _applies(rule: Rule) -> _Applies:
     if rule.authorizer_reason:
         tests.append(lambda answered, way: answered.annotations.get(AUTHORIZER_REASON) == rule.authorizer_reason)
     if rule.says:
-        tests.append(lambda answered, way: rule.says in _said(answered.code, answered.message))
+        tests.append(lambda answered, way: rule.says in wordings_of(answered.message, answered.annotations))
     if rule.by_mutating_webhook:
         tests.append(lambda answered, way: _named_webhook(answered.message) in _called_mutating(answered.annotations))
     return lambda answered, way: all(test(answered, way) for test in tests)
-
-
-@lru_cache(maxsize=256)
-def _said(code: int, message: str) -> frozenset[str]:
-    """The patterns in the rules for a code that a message matches. One search finds all."""
-    patterns, every = _patterns(code)
-    return frozenset(patterns[number] for number in every.Match(message) or ())
-
-
-@lru_cache(maxsize=1024)
-def _patterns(code: int) -> tuple[tuple[str, ...], Any]:
-    """The patterns in the rules for a code, and a search for all of them."""
-    patterns = tuple(dict.fromkeys(rule.says for rule, _ in _rules_for(code) if rule.says))
-    every = re2.Set.SearchSet()
-    for pattern in patterns:
-        every.Add(dotall(pattern))
-    every.Compile()
-    return patterns, every
 
 
 _WEBHOOK = re2.compile(WEBHOOK_NAME)

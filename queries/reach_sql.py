@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .reach import BEFORE, EXEMPT_WHY, NO_ADMISSION, NUMBERS, Answer, dotall
+from ingest.server.wordings import ANNOTATION as WORDING
+from ingest.server.wordings import DENIAL_PREFIX, WORDINGS
+
+from .reach import BEFORE, EXEMPT_WHY, NO_ADMISSION, NUMBERS, Answer
 from .reach_rules import (
     ASKED_BY_FAILURE,
     AUTHORIZER_REASON,
     CONNECT,
     CONNECT_SUBRESOURCES,
     DECISION,
-    DENIAL_PREFIX,
     EMPTY,
     EXEMPT,
     FAILURE,
@@ -41,6 +43,7 @@ def macros() -> dict[str, str]:
         "denied_by_policy": _DENIED_BY_POLICY.format(condition=_sql(next(rule for rule in RULES if rule.outcome == "vap"))),
         "exempt_from_policies": _EXEMPT,
         "request_way": _WAY,
+        "recorded_wording": _RECORDED_WORDING,
         "reach_rule": _RULE.format(cases="\n".join(f"    WHEN {_sql(rule)} THEN {n}" for n, rule in enumerate(RULES, 1))),
         "reach_outcome": _LOOKUP.format(
             name="reach_outcome",
@@ -97,10 +100,15 @@ def _sql(rule: Rule) -> str:
     if rule.authorizer_reason:
         tests.append(f"annotations[{_text(AUTHORIZER_REASON)}] = {_text(rule.authorizer_reason)}")
     if rule.says:
-        tests.append(f"regexp_matches(message, {_text(dotall(rule.says))})")
+        tests.append(f"regexp_matches(wording, {_text(_noted_or_said(rule.says))})")
     if rule.by_mutating_webhook:
         tests.append(_BY_MUTATING_WEBHOOK)
     return " AND ".join(tests)
+
+
+def _noted_or_said(name: str) -> str:
+    """The pattern of a wording over the argument `wording`: its name in a note, or its form in a text."""
+    return f"(?s)^\\x00(?:.*,)?{name}(?:,|\\z)|(?:{WORDINGS[name]})"
 
 
 def _codes(codes: range | tuple[int, ...]) -> str:
@@ -129,8 +137,19 @@ CREATE MACRO denial_prefix() AS {_text(DENIAL_PREFIX)}
 # Its rule is the first of those about refusals. `outcome = 'vap'` says the same, but then DuckDB plans all rules.
 _DENIED_BY_POLICY = """-- whether a ValidatingAdmissionPolicy refused a request; false or null if not
 -- code: HTTP status code, or null
+-- wording: responseStatus.message, in which redaction keeps this wording
+CREATE MACRO denied_by_policy(code, wording) AS {condition}
+"""
+
+# No text of an API server begins with this byte.
+_RECORDED_WORDING = f"""-- the text of an answer; of a redacted one chr(0) and the names of its wordings, with commas between them
 -- message: responseStatus.message
-CREATE MACRO denied_by_policy(code, message) AS {condition}
+-- annotations: of the event
+CREATE MACRO recorded_wording(message, annotations) AS CASE
+    WHEN message IS NULL THEN NULL
+    WHEN annotations[{_text(WORDING)}] IS NULL THEN message
+    ELSE chr(0) || annotations[{_text(WORDING)}]
+END
 """
 
 _EXEMPT = f"""-- whether ValidatingAdmissionPolicies are never asked about a resource, whatever their rules say
@@ -165,9 +184,10 @@ _RULE = f"""-- the number of the rule of queries/reach_rules.py that says how fa
 -- code: HTTP status code, or null
 -- reason: responseStatus.reason
 -- message: responseStatus.message
+-- wording: see `recorded_wording`
 -- annotations: of the event
 -- listed: of a deletecollection `{UNRECORDED}` where its answer shows no list, `{NOTHING}` where that is empty, else null
-CREATE MACRO reach_rule(way, verb, api_group, resource, subresource, code, reason, message, annotations, listed) AS CASE
+CREATE MACRO reach_rule(way, verb, api_group, resource, subresource, code, reason, message, wording, annotations, listed) AS CASE
 {{cases}}
 END
 """

@@ -15,11 +15,14 @@ from urllib.parse import quote
 import msgspec
 
 from ..event import FIELDS, VALIDATION_FAILURE
+from ..server.wordings import ANNOTATION as WORDING
+from ..server.wordings import wording_note
 from ..server.words import REASONS, REDACTED, server_words
 from .credentials import clean_command, clean_text, clean_uri, is_secret_name, may_hold_by_form, uri_needs_a_look
 from .objects import clean_embedded, clean_texts
 from .paths import BodyPath, clean_body, clean_patch
 
+DECISION = "authorization.k8s.io/decision"
 PATCH = "patch.webhook.admission.k8s.io/"
 # kube-apiserver makes the values of these annotations without reading the object; queries/macros/server_annotation.sql cites each.
 _SERVER_ANNOTATIONS = frozenset(
@@ -92,7 +95,7 @@ class EventCleaning:
         """Clean all fields; `annotations` are the event's own, and are changed like the other fields."""
         self._bodies()
         self._annotations(annotations)
-        self._status()
+        self._status(annotations)
         self._uri()
         self._others()
         if self._hides_name:
@@ -204,20 +207,24 @@ class EventCleaning:
         except ValueError:
             return REDACTED
 
-    def _status(self) -> None:
+    def _status(self, annotations: dict[str, str]) -> None:
         raw = bytes(self.fields.get("responseStatus", b"null"))
         if raw == b"null" or not (self._withholds_texts or self._removed or may_hold_by_form(raw)):
             return
         status = _anything.decode(raw)
         if not isinstance(status, dict):
             raise ValueError("responseStatus is not an object")
-        cleaned = self._cleaned_status(status)
+        cleaned = self._cleaned_status(status, annotations.get(DECISION) == "forbid")
         if cleaned != status:
+            if cleaned.get("message") != status.get("message"):
+                # Redacted again, a text no longer has all of its wordings.
+                annotations.setdefault(WORDING, wording_note(str(status["message"])))
             self.fields["responseStatus"] = msgspec.Raw(_encoder.encode(cleaned))
             self.notes.append("responseStatus")
 
-    def _cleaned_status(self, status: dict[str, Any]) -> dict[str, Any]:
-        if not self._may_quote(_encoder.encode(status).decode()):
+    def _cleaned_status(self, status: dict[str, Any], is_unread: bool) -> dict[str, Any]:
+        """`is_unread`: the authorizer refused the request before anything read its body."""
+        if is_unread or not self._may_quote(_encoder.encode(status).decode()):
             return {name: _clean(value) if isinstance(value, str) else value for name, value in status.items()}
         kept = {name: value for name, value in status.items() if name in _KNOWN_STATUS}
         if "message" in kept:

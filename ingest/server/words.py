@@ -11,15 +11,19 @@ import re
 
 REDACTED = "REDACTED"
 
+# The text before a refusal's own words, and the names that stay in it: those of resources, objects, users and groups.
+_PREFIX = re.compile(r'[^ "]++(?: "(?:[^"\\]|\\.)*+")? is (forbidden|invalid): ', re.DOTALL)
+_PLAIN_PREFIX = re.compile(r'[A-Za-z0-9./-]{1,300}+(?: "[\w@.:/+=#~-]{0,300}+")? is (?:forbidden|invalid): ')
 _NAME = r'"[a-z0-9][a-z0-9.:-]{0,252}+"'
+_USER_NAME = r'"(?:[^"\\]|\\.){0,300}+"'
 _KIND = r"[A-Za-z0-9./-]{1,300}+"
 _POLICY = r"'[a-z0-9][a-z0-9.-]{0,252}+'"
-# Every wording that queries/reach_rules.py matches. Each repetition is bounded, or is tried at the beginning alone, so that the
-# search takes linear time.
+# The wordings of ingest/server/wordings.py, with the names in them that readers need. Each repetition is bounded, or is tried at
+# the beginning alone, so that the search takes linear time.
 _WORDS = re.compile(
     "|".join(
         (
-            rf"\A(?:{_KIND} (?:(?:{_NAME}|\"\") )?is )?(?:forbidden|invalid): ",
+            r"\A(?:forbidden|invalid): ",
             rf"\A{_KIND} {_NAME} (?:not found|already exists)",
             rf"\AOperation cannot be fulfilled on {_KIND} {_NAME}: ",
             r"\A(?:pods|nodes|secrets) ",
@@ -30,8 +34,17 @@ _WORDS = re.compile(
             rf"policy {_POLICY} with binding {_POLICY} denied request: ",
             rf"admission webhook {_NAME} denied the request(?:: | without explanation)?+",
             rf"failed calling webhook {_NAME}(?:: )?+",
-            r'User "[\w@.:/+=#-]{0,300}+" cannot [a-z]{1,30}+ resource "[a-z0-9./-]{0,300}+" in API group "[a-z0-9.-]{0,253}+"'
+            rf'\AUser {_USER_NAME} cannot [a-z:-]{{1,60}}+ resource "[\w./*%:~-]{{0,300}}+" in API group "[a-z0-9.-]{{0,253}}+"'
             r'(?: in the namespace "[a-z0-9.-]{0,253}+"| at the cluster scope)?+',
+            rf"\AUser {_USER_NAME} cannot (?:create|impersonate)(?= )",
+            rf"\Auser {_USER_NAME} \(groups=\[[^\]]*+\]\) is attempting to grant RBAC permissions not currently held:",
+            rf"\Auser {_USER_NAME} (?:must have \"get\" permission on all objects of the referenced paramKind"
+            r"|does not have \"get\" permission on the object referenced by paramRef)",
+            r"\Amust have cluster-admin privileges to use the aggregationRule\Z",
+            r'\Anot permitted to do "[a-z-]{1,60}+", reason: ',
+            r'\Auser not permitted to (?:approve|sign|attest) (?:requests with|for) signerName "[A-Za-z0-9./:-]{0,600}+"',
+            r"\Acannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: ",
+            r"\Acannot set an ownerRef on a resource you can't delete: ",
             r"unable to create new content in namespace [a-z0-9-]{1,63}+ because it is being terminated",
             r"the object has been modified; please apply your changes to the latest version and try again",
             r"in the precondition",
@@ -63,6 +76,14 @@ REASONS = frozenset(
 
 def server_words(message: str) -> str:
     """A failure's text without the parts that may come from the object; the same text if the server wrote all of it."""
+    prefix = _PREFIX.match(message)
+    if prefix is not None:
+        kept = prefix[0] if _PLAIN_PREFIX.fullmatch(prefix[0]) else f"{REDACTED} is {prefix[1]}: "
+        return kept + _server_words(message[prefix.end() :])
+    return _server_words(message)
+
+
+def _server_words(message: str) -> str:
     kept: list[str] = []
     end = 0
     for match in _WORDS.finditer(message):

@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ingest.server.wordings import wordings_of
+
 from ..cel.projection import decode
 from ..request import GroupVersionResource, Json, UserInfo
 
@@ -129,6 +131,11 @@ class Event(msgspec.Struct, frozen=True):
     response_raw: Raw | None
     flags: frozenset[str]
     _heads: dict[str, Head] = {}  # filled at the first read
+
+    @property
+    def wordings(self) -> frozenset[str]:
+        """The names of the wordings that the answer's text has, or had before redaction: see ingest/server/wordings.py."""
+        return wordings_of(self.message, self.annotations)
 
     @classmethod
     def from_row(cls, row: Row) -> Event:

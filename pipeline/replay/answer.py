@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 
 from ingest.redaction.redact import is_withheld
-from queries.reach_rules import DENIAL_PREFIX
+from ingest.server.wordings import DENIAL_PREFIX
 
 from ..admission.policies.compile import CompiledPolicy
 from ..admission.policies.evaluate import OUT_OF_BUDGET

@@ -30,7 +30,11 @@ WITH recorded AS (
     WHERE verb BETWEEN 'delete' AND 'deletecollection'
 ),
 on_their_way AS (
-    SELECT *, request_way(verb, resource, subresource, code, listed) AS way FROM recorded
+    SELECT
+        *,
+        request_way(verb, resource, subresource, code, listed) AS way,
+        recorded_wording(status_message, annotations) AS wording
+    FROM recorded
 ),
 found AS (
     SELECT
@@ -38,7 +42,7 @@ found AS (
         -- Filters on what follows from the rule stop at UNNEST. Below it, DuckDB would repeat the whole table of rules in each filter,
         -- and planning such a query took a second.
         unnest([
-            reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, annotations, listed)
+            reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, wording, annotations, listed)
         ]) AS rule
     FROM on_their_way
 ),
@@ -60,7 +64,7 @@ numbered AS (
     FROM found
 )
 SELECT
-    * EXCLUDE (listed, dry_delete, way, rule, operation, is_exempt, passed_number, stopped_number),
+    * EXCLUDE (listed, dry_delete, wording, way, rule, operation, is_exempt, passed_number, stopped_number),
     way, operation,
     reach_outcome(rule) AS outcome,
     regexp_matches(request_uri, '[?&]dryRun=[^&]') OR (operation = 'DELETE' AND dry_delete) AS dry_run,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ingest.schema import EVENTS
+from ingest.server.wordings import ANNOTATION as WORDING
 from queries import LakeReader
 from queries.reach_rules import AUTHORIZER_REASON, DECISION
 
@@ -81,7 +82,7 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
     """A row of `events` for a row of `asked` or a question: the whole one if its bodies decide, else with the columns that do."""
     if (found := bodies.get(asked["own"])) is not None:
         return found
-    decision = {DECISION: asked["decision"]} if asked["decision"] else {}
+    noted = {DECISION: asked["decision"], WORDING: asked["wording"]}
     return {
         **_NO_COLUMNS,
         "cluster": asked["cluster"],
@@ -100,7 +101,7 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
         "subresource": asked["subresource"],
         "code": asked["code"],
         "status_message": asked["message"],
-        "annotations": {**decision, AUTHORIZER_REASON: asked["reason"]},
+        "annotations": {**{name: value for name, value in noted.items() if value}, AUTHORIZER_REASON: asked["reason"]},
         "flags": ["translated"] if asked["is_translated"] else [],
     }
 

@@ -160,9 +160,12 @@ def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthori
             return
         if not decision and refused is None:
             return  # the log has no decision to compare with
+        if need.kind is NeedKind.REQUEST and need.why_unknown:
+            return  # nor does the answer tell who refused
         recorded = Decided.FORBID if refused is need.kind else Decided.ALLOW
         if need.kind is NeedKind.REQUEST:
-            yield _request(need.readings[0][0][0], recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others)
+            found = _request(need.readings[0][0][0], recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others)
+            yield found if decision else found._replace(has_other_reason=False)
         else:
             yield _further(event, need, recorded, at, others)
 

@@ -23,7 +23,7 @@ from ...request import Known, UserInfo
 from ..verdict import Flip
 from .needs import Ask, Met, Need, NeedKind, meet
 from .overlay import NoRbac, Overlay, Proposal
-from .questions import refusal_of
+from .questions import is_unreadable, refusal_of
 
 _ALLOWED = re.compile(
     r'RBAC: allowed by (?P<binding_kind>ClusterRoleBinding|RoleBinding) "(?P<binding>[^"/]*)(?:/(?P<namespace>[^"]*))?" '
@@ -36,12 +36,14 @@ SUPERUSER = "the group system:masters may do everything"
 class Recorded(NamedTuple):
     """What the log has of the authorization of a request.
 
-    `allowed` is None where the log has no decision. `refused` is the permission that was lacking.
+    `allowed` is None where the log has no decision, or does not tell whether a further permission was lacking. `refused` is the
+    permission that was lacking. `is_request_allowed`: the request itself was allowed.
     """
 
     allowed: bool | None
     reason: str = ""
     refused: NeedKind | None = None
+    is_request_allowed: bool | None = None
 
 
 class Judged(NamedTuple):
@@ -99,9 +101,11 @@ def recorded_of(event: Event) -> Recorded:
     decision = event.annotations.get(DECISION, "")
     reason = event.annotations.get(AUTHORIZER_REASON, "")
     refused = refusal_of(event)
+    decided = {"allow": True, "forbid": False}.get(decision)
     if refused is not None:
-        return Recorded(False, reason, refused)
-    return Recorded({"allow": True, "forbid": False}.get(decision), reason)
+        asked = False if refused is NeedKind.REQUEST else True if NeedKind.REQUEST.precedes(refused) else decided
+        return Recorded(False, reason, refused, asked)
+    return Recorded(None if is_unreadable(event) else decided, reason, None, decided)
 
 
 def judge(needs: Sequence[Need], recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Judged:
@@ -135,7 +139,7 @@ def _judged(recorded: Recorded, need: Need, met: Met) -> Judged:
 
 
 def _met(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Met:
-    if need.kind is NeedKind.REQUEST:
+    if need.kind is NeedKind.REQUEST and not need.why_unknown:
         return _request(need, recorded, proposed, others)
     if len(need.readings) > 1 and recorded.refused is not need.kind:
         need = _possible_readings(need, proposed.ground, others)
@@ -149,10 +153,7 @@ def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAut
     ask = need.readings[0][0][0]
     if SUPERUSERS in ask.user.groups:
         return Met(True, SUPERUSER, ask)
-    decision = False if recorded.refused is NeedKind.REQUEST else recorded.allowed
-    if recorded.refused is not None and NeedKind.REQUEST.precedes(recorded.refused):
-        decision = True  # the server asked for more only after it had allowed the request
-    if decision:
+    if recorded.is_request_allowed:
         found = _ALLOWED.match(recorded.reason)
         if found is None:
             return Met(True, BY_OTHERS, ask)
@@ -162,7 +163,7 @@ def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAut
         )
         if not is_touched:
             return Met(True, recorded.reason, ask)
-    if decision is False:
+    if recorded.is_request_allowed is False:
         return _still_refused(ask, recorded, proposed, others)
     opinion = proposed.opinion(ask.user, ask.asked)
     answered = answer_of(opinion, others, ask.user)
@@ -183,7 +184,14 @@ def _still_refused(ask: Ask, recorded: Recorded, proposed: Overlay, others: Othe
         return Met(True, _one_reason(opinion.reason, opinion), ask)
     if not ask.user.is_whole:
         return Met(None, "a group may allow it, and the user's groups were not recorded", ask)
-    return Met(False, recorded.reason, ask)
+    return Met(False, _refusing_reason(opinion, recorded) if proposed.proposal.is_only else recorded.reason, ask)
+
+
+def _refusing_reason(opinion: Opinion, recorded: Recorded) -> str:
+    """The reason of a refusal by the given roles alone. The union of authorizers joins their reasons, one a line, and other
+    authorizers do not look at roles."""
+    others = [line for line in recorded.reason.split("\n") if line and "RBAC: " not in line]
+    return "\n".join((*others, *filter(None, [_one_reason(opinion.reason, opinion)])))
 
 
 def _one_reason(reason: str | None, opinion: Opinion) -> str:

@@ -40,6 +40,7 @@ class NeedKind(StrEnum):
     GRANT = "grant"  # to write a role or a binding
     PARAM = "param"  # to name params in an admission policy or its binding
     SIGNER = "signer"  # to approve or sign a certificate, or to attest a trust bundle
+    OWNER = "owner"  # to name an owner of an object, where OwnerReferencesPermissionEnforcement is on
 
     def precedes(self, other: NeedKind) -> bool:
         """Whether the server asks for this one first."""

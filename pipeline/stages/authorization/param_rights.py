@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import re2
-
 from ...authorization.rbac import quoted
 from ...cel.library.authorizer import Attributes
 from ...history.event import Event
@@ -28,15 +26,11 @@ _POLICIES = {
 }
 _WRITES = ("create", "update", "patch")
 _UNCHANGED = "the log does not tell whether the request changed the params"
-_REFUSED = re2.compile(
-    r'user .* (?:must have "get" permission on all objects of the referenced paramKind'
-    r'|does not have "get" permission on the object referenced by paramRef)'
-)
 
 
 def is_refused(event: Event) -> bool:
     """Whether the answer says that the writer may not read the params."""
-    return event.code in (403, 422) and bool(_REFUSED.search(event.message))
+    return event.code in (403, 422) and "params" in event.wordings
 
 
 def param_need(event: Event, asked: Attributes, versions: Versions) -> Need | None:

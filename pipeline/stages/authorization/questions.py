@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-import re2
-
-from queries.reach_rules import DECISION, DENIAL_PREFIX
+from ingest.server.wordings import WITHHELD
+from queries.reach_rules import DECISION
 
 from ...authorization.attributes import recorded_attributes
-from ...authorization.covering import NO_AGGREGATION
 from ...cel.library.authorizer import Attributes
 from ...history.event import Event, Row, effective_user
 from ...history.versions import Versions
@@ -34,15 +31,16 @@ _UNSAFE_MARK = "apiserver.k8s.io/unsafe-delete-ignore-read-error"
 
 # The server's words for a permission that it asked for and that no rule gave, though the request itself was allowed.
 _REFUSALS = (
-    (NeedKind.GRANT, r'user "(?:[^"\\]|\\.)*" \(groups=\[.*\]\) is attempting to grant RBAC permissions not currently held:'),
-    (NeedKind.GRANT, re.escape(NO_AGGREGATION) + r"\z"),
-    (NeedKind.UNSAFE_DELETE, f'not permitted to do "{_UNSAFE_VERB}", reason: '),
-    (NeedKind.SIGNER, r'user not permitted to (?:approve|sign|attest) .*signerName "'),
-    (NeedKind.CREATE, r'User "(?:[^"\\]|\\.)*" cannot create '),
+    ("grant", NeedKind.GRANT),
+    ("aggregation", NeedKind.GRANT),
+    ("unsafe delete", NeedKind.UNSAFE_DELETE),
+    ("signer", NeedKind.SIGNER),
+    ("creation", NeedKind.CREATE),
+    ("owner", NeedKind.OWNER),
 )
-_REFUSED = tuple((kind, re2.compile(f"(?s){DENIAL_PREFIX}{words}")) for kind, words in _REFUSALS)
-_NOT_IMPERSONATED = re2.compile(f'{DENIAL_PREFIX}User "(?:[^"\\\\]|\\\\.)*" cannot impersonate')
-_NOT_CONNECTED = re2.compile(r'^pods "[^"]*" is forbidden: (?:\z|RBAC: )')
+UNREADABLE = "the request was refused, and the log does not tell by what"
+# Whoever writes these comes after authorization, and says so.
+_LATER = frozenset(("policy", "mutating policy", "webhook", "failed webhook", "pod security", "quota", "not ready", "condition"))
 
 
 class Identity(NamedTuple):
@@ -71,11 +69,26 @@ def refusal_of(event: Event) -> NeedKind | None:
         return NeedKind.PARAM
     if event.code != 403:
         return None
-    if not decision:
-        return NeedKind.IMPERSONATION if _NOT_IMPERSONATED.search(event.message) else None
-    if event.verb == "get" and event.subresource in _CONNECTS and _NOT_CONNECTED.search(event.message):
+    if not decision and "impersonation" in event.wordings:
+        return NeedKind.IMPERSONATION
+    if decision and event.verb == "get" and event.subresource in _CONNECTS and "connection" in event.wordings:
         return NeedKind.CONNECT
-    return next((kind for kind, words in _REFUSED if words.search(event.message)), None)
+    found = next((kind for words, kind in _REFUSALS if words in event.wordings), None)
+    # Some exports drop the annotation of the decision.
+    is_of_request = not decision and "user" in event.wordings and (found is None or event.verb not in ("update", "patch"))
+    return NeedKind.REQUEST if is_of_request else found
+
+
+def is_unreadable(event: Event) -> bool:
+    """Whether a 403 does not show if the authorizers refused: without a decision, or without the words of who refused.
+
+    A refused impersonation leaves no decision, and the refusal of a further permission leaves the decision `allow`.
+    """
+    if event.code != 403 or refusal_of(event) is not None:
+        return False
+    if not event.annotations.get(DECISION):
+        return event.wordings.isdisjoint(_LATER)
+    return WITHHELD in event.wordings
 
 
 def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_version: tuple[int, int]) -> tuple[Need, ...]:
@@ -92,6 +105,8 @@ def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_ve
     if refused is NeedKind.IMPERSONATION:
         why = "the impersonation was refused, and as whom is then not recorded"
         return (Need(NeedKind.IMPERSONATION, why_unknown=why, user=identity.user),)
+    if is_unreadable(event) and not event.annotations.get(DECISION):
+        return (Need(NeedKind.REQUEST, why_unknown=UNREADABLE),)
     needs = []
     if identity.impersonator is not None:
         readings = tuple(
@@ -100,6 +115,10 @@ def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_ve
         )
         needs.append(Need(NeedKind.IMPERSONATION, readings, user=identity.impersonator))
     needs.append(Need(NeedKind.REQUEST, (((Ask(identity.user, asked),),),)))
+    if is_unreadable(event):
+        needs.append(Need(NeedKind.REQUEST, why_unknown=UNREADABLE))
+    if refused is NeedKind.OWNER:
+        needs.append(Need(NeedKind.OWNER, why_unknown="rights on the owners of objects are not replayed", user=identity.user))
     if event.succeeded or event.code == 101 or refused not in (None, NeedKind.REQUEST) or _connects(event, kubernetes_version):
         needs += _further(event, identity.user, asked, versions, kubernetes_version, refused)
     return tuple(needs)

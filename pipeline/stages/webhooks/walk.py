@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from ingest.server.wordings import wordings_of
 from queries import LakeReader
 from queries.reach import Answer, Answered, Reach, reach_of
 from queries.reach_rules import DECISION, FAILURE
@@ -294,7 +295,7 @@ class Walk:
             marks,
         )
         trace = trace_of(marks, question["message"])
-        told, is_settled = halted(reach_of(answered), answered.verb, answered.code, answered.message, trace)
+        told, is_settled = halted(reach_of(answered), answered.verb, answered.code, wordings_of(answered.message, marks), trace)
         reach = told if is_settled else reach_of(answered)
         in_force = self._chain_at(request.cluster, ts)
         return Subject(request, trace, reach, None, self._changes_again(resource), in_force)

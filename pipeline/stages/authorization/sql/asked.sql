@@ -1,5 +1,6 @@
 -- one row per request of a window: (cluster, audit_id, ts), with everything that decides which permissions it needed
 -- uri: without the options that authorizers do not see
+-- wording: the note on a redacted message, see ingest/server/wordings.py
 -- own: names the event whose bodies decide: writes of roles, bindings, admission policies, certificates and trust bundles; or whose
 -- other annotations do: unsafe deletes; else empty
 --
@@ -61,6 +62,7 @@ SELECT
         ELSE 400
     END AS code,
     CASE WHEN code = 403 AND decision <> 'forbid' THEN coalesce(status_message, '') ELSE '' END AS message,
+    CASE WHEN code = 403 AND decision <> 'forbid' THEN coalesce(annotations['hindcast/wording'], '') ELSE '' END AS wording,
     CASE
         WHEN api_group = 'rbac.authorization.k8s.io' AND verb IN ('create', 'update', 'patch')
             OR api_group = 'certificates.k8s.io' AND (subresource IN ('approval', 'status') OR resource = 'clustertrustbundles')
