@@ -2,7 +2,7 @@
 
 Redaction removes parts of a failure's text, and the text alone says who refused. So the wordings of the whole text are noted first,
 in the annotation `hindcast/wording`. Readers ask `wordings_of`, which prefers this note. So a redacted event counts as the whole
-one does. Lakes of earlier versions lack the note; there, a text of which nothing is left has the wording WITHHELD.
+one does. Lakes of earlier versions lack the note; there, a text without any words left has the wording WITHHELD.
 
 The patterns are searches in RE2's syntax, in which a dot also matches a line break. Most are anchored, because names of objects and
 the texts of other deniers may contain them.

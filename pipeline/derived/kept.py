@@ -51,6 +51,7 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "pipeline.cel": ("projection.py", "readset.py", "values.py"),
     "pipeline": ("request.py",),
     "queries": ("reach.py", "reach_rules.py"),
+    "ingest.server": ("wordings.py",),
     "pipeline.derived.sql": ("file_objects.sql", "object_totals.sql"),
     "pipeline.replay": ("earlier.py", "lanes.py", "past.py"),
     "pipeline.replay.sql": ("planned.sql", "past_writes.sql", "history_events.sql", "history_objects.sql"),
