@@ -145,7 +145,7 @@ def _options(
 ) -> None:
     configuration = Configuration.load(os.environ, COMMANDS)
     memory = configuration.memory_bytes_max if memory_bytes_max is None else memory_bytes_max
-    context.obj = Context(lake or configuration.lake or _DEFAULT_LAKE, quiet or configuration.quiet, memory)
+    context.obj = Context(lake or configuration.lake or _DEFAULT_LAKE, quiet or configuration.quiet, memory_bytes_max=memory)
     if (name := context.invoked_subcommand) in COMMANDS:
         command = context.command.get_command(context, name)  # type: ignore[attr-defined]
         context.default_map = {name: configuration.defaults(name, command, os.environ)}

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ingest.owning import telling_waits
-
 if TYPE_CHECKING:  # `hindcast --help` needs no replay
     from pipeline.runs import Defect
 
@@ -27,14 +25,24 @@ class Context:
 
     lake: Path
     quiet: bool = False
+    speaks: bool = True  # a job of the server does not: its answer has the warnings
     memory_bytes_max: int = 0  # for each process of a command that evaluates policies; 0: three quarters of the machine's memory
     # Policies that Hindcast failed to judge, as sentences. The command goes on without them, and its end names them.
     defects: list[str] = field(default_factory=list)
+    # What was given and has no effect, or not the one that it seems to have. Reports have these sentences among their caveats.
+    warnings: list[str] = field(default_factory=list)
 
     def say(self, message: str) -> None:
         """One line to standard error; silent with --quiet."""
         if not self.quiet:
             sys.stderr.write(message + "\n")
+
+    def warn(self, sentence: str) -> None:
+        """One line to standard error, also with --quiet: a job that hides progress must not hide that it tests nothing."""
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
+            if self.speaks:
+                sys.stderr.write(sentence + "\n")
 
     def note_defects(self, defects: Iterable[Defect]) -> None:
         """Make the end of the command name the policies that Hindcast failed to judge."""
@@ -47,11 +55,6 @@ class Context:
     @contextmanager
     def progress(self, title: str) -> Iterator[Step]:
         """A bar on a terminal, plain lines at every tenth elsewhere, nothing with --quiet."""
-        with telling_waits(self.say), self._shown(title) as step:
-            yield step
-
-    @contextmanager
-    def _shown(self, title: str) -> Iterator[Step]:
         if self.quiet:
             yield lambda done, total: None
         elif sys.stderr.isatty():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +23,7 @@ from .errors import LakeError
 from .lake_writer import LakeWriter
 from .manifest import DataFile
 from .quarantine import Quarantined, write_quarantine
+from .refusals import Refusals
 from .schema import EVENT_KEY, EVENTS, REPEATS
 
 # Only files of the same cluster are read, so the cluster need not be compared.
@@ -34,6 +35,7 @@ _CONTENT = tuple(name for name in EVENTS.names if name not in EVENT_KEY and name
 @dataclass(slots=True)
 class Counts:
     """The counts of a unit's events. `conflicting` counts those of `duplicate` whose content differs from the stored event.
+    `refusals` says why records were quarantined.
 
     A log file and a webhook may keep different copies of one event, for example when one of them truncates.
     """
@@ -43,6 +45,12 @@ class Counts:
     duplicate: int = 0
     conflicting: int = 0
     quarantined: int = 0
+    refusals: Refusals = field(default_factory=Refusals, compare=False)
+
+    @property
+    def is_fruitless(self) -> bool:
+        """Whether there were records, and each of them was quarantined."""
+        return 0 < self.read == self.quarantined
 
     def add(self, other: Counts) -> None:
         """The sum, field by field."""
@@ -103,7 +111,7 @@ class EventStore:
         for part in unit:
             decoded = decode_events(part.lines, part.cluster, datetime.fromtimestamp(part.received_ts, UTC), part.source)
             counts.read += len(part.lines)
-            refused += _refused(part, decoded)
+            refused += _refused(part, decoded, counts.refusals)
             tables.setdefault(part.cluster, []).append(decoded.table)
         counts.quarantined = len(refused)
         for cluster, parts in tables.items():
@@ -180,14 +188,11 @@ def _column(table: pa.Table, name: str) -> pa.Array[Any]:
     return column
 
 
-def _refused(part: Lines, decoded: Decoded) -> list[Quarantined]:
-    return [
-        Quarantined(
-            source=part.source,
-            cluster=part.cluster,
-            received_ts=part.received_ts,
-            reason=f"{part.where(item.index)}: {item.reason}" if part.where else item.reason,
-            raw=item.raw,
-        )
-        for item in decoded.rejected
-    ]
+def _refused(part: Lines, decoded: Decoded, refusals: Refusals) -> list[Quarantined]:
+    """The rejected records with their places; `refusals` counts them."""
+    found: list[Quarantined] = []
+    for item in decoded.rejected:
+        reason = f"{part.where(item.index)}: {item.reason}" if part.where else item.reason
+        refusals.note(item.reason, reason)
+        found.append(Quarantined(part.source, part.cluster, part.received_ts, reason, item.raw))
+    return found

@@ -107,7 +107,7 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "records",
         "could not be taken as events",
         "no view and no verdict includes them",
-        "read the reasons with `SELECT * FROM quarantined`; the bytes are kept in quarantine/",
+        "`zstdcat LAKE/quarantine/*.jsonl.zst` shows each record with its reason",
     ),
     "truncated": LossKind(
         Severity.LOST,

@@ -11,7 +11,6 @@ import typer
 
 from api import asked_values
 from api.context import Context
-from api.given import use_until_end
 from api.printing.output import Column, Format, Table, render
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
@@ -102,12 +101,10 @@ def calibrate(
     reader = open_lake(own.lake, files=files)
     try:
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
-        stored = RunStore(own.lake).run(plan.run_id)
-        with own.progress("replaying the bound policies") as step, stored.owned():
+        with own.progress("replaying the bound policies") as step:
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
-            use_until_end(stored)
         own.note_defects(summary.defects)
-        agreements = compare_with_log(reader, stored.verdicts, version)
+        agreements = compare_with_log(reader, RunStore(own.lake).run(summary.run_id).verdicts, version)
         hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)
         rows = tuple(_rows(reader))

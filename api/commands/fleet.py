@@ -91,7 +91,7 @@ def command(
     texts = tuple(read_texts(policies))
     given = given_of(texts)
     if given.left:
-        own.say(given.left)
+        own.warn(given.left)
     question = Question(
         texts,
         Window(*asked_values.parse_window(since, until)),

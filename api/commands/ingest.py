@@ -98,12 +98,13 @@ def command(
 def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
     """Print the result for each file, the content of the lake, and the next command.
 
-    The exit code is 3 where the logs have no event at all, and no earlier ingest read them.
+    The exit code is 3 where the logs have no event at all, and no earlier ingest read them; also where the lake holds none. It is
+    4 where a file gave none, because each of its records was quarantined.
     """
     with closing(open_lake(own.lake)) as reader:
         found, mixed = held_in(reader), mixed_names(reader)
     for sentence in mixed.values():
-        own.say(f"warning: {sentence}; {REMEDY}")
+        own.warn(f"warning: {sentence}; {REMEDY}")
     files = files_table(summary)
     is_empty = not any(file.counts.read or file.known_lines or file.passed_over for file in summary.files)
     if is_empty:
@@ -111,8 +112,10 @@ def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
     render([files, held_table(found)] if found else [files], output)
     if any(file.note for file in summary.files):
         return PARTIAL
-    if is_empty:
+    if is_empty or not found:
         return EvidenceError.exit_code
+    if any(file.counts.is_fruitless and not file.known_lines for file in summary.files):
+        return PARTIAL
     own.say(f"next: hindcast --lake {own.lake} readiness -f POLICIES (a file or folder of ValidatingAdmissionPolicies)")
     return 0
 
@@ -179,7 +182,10 @@ def files_table(summary: IngestSummary) -> Table:
     if passed_over := sum(file.passed_over for file in summary.files):
         notes.append(f"{passed_over:,} entries of exports belong to other logs and were skipped")
     if summary.counts.quarantined:
-        notes.append(f"{summary.counts.quarantined:,} lines are not audit events; quarantine/ keeps them with the reasons")
+        notes.append(
+            f"{summary.counts.quarantined:,} records are not audit events; quarantine/ keeps them with the reasons; "
+            f"{summary.counts.refusals.commonest()}"
+        )
     if summary.counts.conflicting:
         notes.append(f"{summary.counts.conflicting:,} duplicates have other bodies than the events that were stored first")
     return Table("files", columns, rows, "Ingested events", notes)

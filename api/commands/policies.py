@@ -17,6 +17,7 @@ from pipeline.admission.policies import Policy, PolicySet, parse_policy_set, ref
 from pipeline.admission.policies.compile import CompiledExpression
 from pipeline.manifests.files import text_of, texts_of
 from pipeline.replay import policies_as_of
+from pipeline.stages.registry import STAGES
 from queries import LakeReader, open_lake
 
 from ..posted import check_posted
@@ -76,7 +77,7 @@ def checked_policies(
     names = {policy.name for policy in given.policies}
     for binding in given.bindings:
         if binding.policy_name not in names:
-            own.say(f"{binding.source}: {binding.name} binds {binding.policy_name}, which -f does not give: it has no effect")
+            own.warn(f"{binding.source}: {binding.name} binds {binding.policy_name}, which -f does not give: it has no effect")
     return given
 
 
@@ -128,10 +129,19 @@ def parse_policies(texts: Sequence[tuple[str, str]], recorded: PolicySet | None 
         names = [name for name, _ in texts]
         more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
         raise InputError(
-            f"{', '.join(names[:_NAMES_SHOWN])}{more}: found no ValidatingAdmissionPolicy{_in_place(found)}",
-            "policies are admissionregistration.k8s.io/v1 or v1beta1",
+            f"{', '.join(names[:_NAMES_SHOWN])}{more}: found no ValidatingAdmissionPolicy{_in_place(found)}", _instead(found)
         )
     return found
+
+
+def _instead(found: PolicySet) -> str:
+    """What to do with files that have no policy: another command reads them, or none does."""
+    kinds = {(str(given.object.get("apiVersion")).partition("/")[0], given.object.get("kind")) for given in found.objects}
+    others = [stage for stage in STAGES if any((kind.group, kind.kind) in kinds for kind in stage.kinds)]
+    if others:
+        things = " and ".join(stage.readiness.words.things for stage in others)
+        return f"`hindcast replay -f` and `hindcast readiness -f` judge {things}"
+    return f"Hindcast replays {', '.join(sorted({kind.kind for stage in STAGES for kind in stage.kinds}))}"
 
 
 def _in_place(found: PolicySet) -> str:
@@ -173,6 +183,11 @@ def refuse_uncompilable(
     for policy in policies.policies:
         known = partial(_itself, policy) if are_stored else partial(stored_policies, lake, policy.name)
         errors += refused_expressions(policy, version, known)
+    refuse_errors(errors)
+
+
+def refuse_errors(errors: Sequence[CompiledExpression]) -> None:
+    """Raise InputError with file and line of each expression, if there is any."""
     if errors:
         lines = [f"{item.source}: {item.error}" for item in errors[:_PROBLEMS_SHOWN]]
         if len(errors) > _PROBLEMS_SHOWN:

@@ -21,7 +21,7 @@ from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness import flow
 from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.model import Status
-from pipeline.readiness.report import Report, joined
+from pipeline.readiness.report import Report, joined, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import Wanted
 from pipeline.replay import Window
@@ -83,7 +83,7 @@ def command(
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     given = given_of(read_texts(policies))
     if given.left:
-        own.say(given.left)
+        own.warn(given.left)
     window, files = Window(*asked_values.parse_window(since, until)), cluster_files(own, cluster)
     found: list[Report] = []
     if given.judges_policies:
@@ -102,7 +102,7 @@ def command(
             stage_readiness.write_extra(made, extra_roles)
     for report in found if cluster else ():
         keep_cluster(own.lake, report.run_id, cluster)
-    return _finish(own, joined(found), output, report_file, export, limit, exit_code)
+    return _finish(own, with_caveats(joined(found), own.warnings), output, report_file, export, limit, exit_code)
 
 
 def _finish(

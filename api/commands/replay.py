@@ -10,13 +10,14 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+import click
 import typer
 import yaml
 
 from api import asked_values
 from api.beside_runs import keep_policies
 from api.context import Context
-from api.given import Texts, given_of, use_until_end
+from api.given import Texts, given_of
 from api.on_ray import On, connected
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
@@ -110,7 +111,7 @@ def command(
     texts = _texts(own, policies, from_log, stage_of_log, cluster)
     given = given_of(texts)
     if given.left and from_log is None:
-        own.say(given.left)
+        own.warn(given.left)
     old_texts = read_texts(against) if against else []
     base = _Base(old_texts, against_log, cluster)
     replays = []
@@ -121,7 +122,7 @@ def command(
     before = given_of(old_texts) if old_texts else None
     count = workers_or_default(workers)
     if on is not None and given.stages:
-        own.say(f"--on {on} is for policies: this process judges {', '.join(stage.name for stage, _ in given.stages)}")
+        own.warn(f"--on {on} is for policies: this process judges {', '.join(stage.name for stage, _ in given.stages)}")
     for stage, rules in given.stages:
         old = before.rules_of(stage) if before is not None else None
         if against_log is not None and before is None:
@@ -247,12 +248,16 @@ def plan_of(
 def run(
     own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY, executor: Executor | None = None
 ) -> RunSummary:
-    """Walk a plan with progress. The run counts as in use until the command ends."""
+    """Walk a plan with progress. The run counts as in use until the command ends.
+
+    One driver at a time has an executor of another machine walk a run; a second one waits, and finds the run complete.
+    """
     title = "replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying"
-    stored = RunStore(own.lake).run(plan.run_id)
-    with own.progress(title) as step, stored.owned():
+    alone = RunStore(own.lake).alone(plan.run_id) if executor else nullcontext()
+    with own.progress(title) as step, alone:
         summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind, executor)
-        use_until_end(stored)
+    if (command := click.get_current_context(silent=True)) is not None:
+        command.with_resource(RunStore(own.lake).run(summary.run_id).in_use())
     own.note_defects(summary.defects)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary

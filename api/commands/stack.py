@@ -79,7 +79,7 @@ def command(
     objects = model_objects(stack, model)
     unknown = [kind.name for kind in stack.depends_on if not kind.scope]
     if unknown:
-        own.say(f"the scope of {', '.join(unknown)} is unknown: no definition of it is given with -f")
+        own.warn(f"the scope of {', '.join(unknown)} is unknown: no definition of it is given with -f")
     if output is Format.YAML:
         sys.stdout.write(to_yaml(objects, is_compact=True))
         return 0

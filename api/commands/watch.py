@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -22,7 +23,6 @@ from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
 from api.given import Texts, given_of, of_stage, say_mistakes
 from api.printing.targets import check_file
-from ingest.durable import write_whole
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
 from pipeline.history.in_force import CHANGE_DELAY
@@ -110,7 +110,7 @@ def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all:
     """The rules to watch by stage, and a digest of them."""
     given = given_of(texts)
     if given.left:
-        own.say(given.left)
+        own.warn(given.left)
     found: list[tuple[Any, Any]] = []
     policies = checked_policies(own, texts, version) if given.judges_policies else None
     if policies is not None:
@@ -177,7 +177,9 @@ class CursorFile:
         """Keep a cursor. Raises InputError."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.path, cursor.to_json().encode())
+            unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+            unfinished.write_text(cursor.to_json(), encoding="utf-8")
+            unfinished.replace(self.path)
         except OSError as error:
             raise InputError(f"--cursor: {self.path} cannot be written: {error.strerror}", "give another path") from error
 

@@ -12,7 +12,6 @@ import typer
 
 from api import asked_values
 from api.context import Context
-from api.given import use_until_end
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
 from ingest.errors import InputError
@@ -140,11 +139,9 @@ class _Replayed:
             plan = WEBHOOKS.plan(reader, self._rules, asked)
         finally:
             reader.close()
-        stored = RunStore(own.lake).run(plan.run_id)
-        with own.progress("replaying webhooks") as step, stored.owned():
+        with own.progress("replaying webhooks") as step:
             WEBHOOKS.run(plan, own.lake, 1, step, RunKind.REPLAY)
-            use_until_end(stored)
-        self._verdicts = stored.verdicts
+        self._verdicts = RunStore(own.lake).run(plan.run_id).verdicts
         self.reader: LakeReader = open_lake(own.lake, files=plan.files)
 
     def load(self, latency_ms: float | None, page: Path | None) -> list[Table]:

@@ -25,7 +25,7 @@ from pipeline.readiness.explaining.counterexamples import PER_POLICY_MAX, Found,
 from pipeline.readiness.flow import Asked, Walk, make_report
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.redaction import Redaction
-from pipeline.readiness.report import Report, joined
+from pipeline.readiness.report import Report, joined, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import StageWalk, Wanted, make_stage_report, run_stage
 from pipeline.replay import ReplayPlan, Window
@@ -125,7 +125,7 @@ def answer(
     given, before = given_of(question.policies), given_of(question.against) if question.against else None
     for text in (given.left, before.left if before is not None else ""):
         if text:
-            own.say(text)
+            own.warn(text)
     stages = _judged_stages(own, given, before)
     _check_renamed(question.renamed, given, before)
     walked = stage_run or walk(own, question.policies, workers)
@@ -137,13 +137,13 @@ def answer(
         report, spoken = _of_stage(own, question, window, (given, before, stage), walked, begin)
         reports.append(report)
         words.append(spoken)
-    return GateAnswer(joined(reports), words[0], tuple(own.defects))
+    return GateAnswer(with_caveats(joined(reports), own.warnings), words[0], tuple(own.defects))
 
 
 def _judged_stages(own: Context, given: Given, before: Given | None) -> list[Stage[Any, Any]]:
     """The stages with manifests in either version, without that of policies, in the order of the registry."""
     if before is not None and before.has_policies and given.stages and not given.has_policies:
-        own.say("only the version before has policies, so each of their denials is gone")
+        own.warn("only the version before has policies, so each of their denials is gone")
     every = [*given.stages, *(before.stages if before is not None else ())]
     return [stage for stage in STAGES if any(found is stage for found, _ in every)]
 

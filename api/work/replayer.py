@@ -178,7 +178,7 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
     question = GateQuestion.from_json(asked)
     for name, text in (*question.policies, *question.against):
         check_posted(text, name)
-    own = Context(lake, quiet=True)
+    own = Context(lake, quiet=True, speaks=False)
     planned = 0
     told: dict[str, None] = {}  # the runs of the gate; the first one names the job's result
 
@@ -243,8 +243,9 @@ def _run_stage(lake: Path, stage: Stage[Any, Any], plan: StagePlan, output_bytes
 
     Only the requested replay reports how many requests are done; the counts of a calibration or a trial differ.
     """
-    run = RunStore(lake).run(plan.run_id)
-    with run.owned():
+    store = RunStore(lake)
+    with store.alone(plan.run_id):
+        run = store.run(plan.run_id)
         try:
             tells = kind not in (RunKind.CALIBRATION, RunKind.TRIAL)
             return stage.run(plan, lake, 1, _Teller(run, output_bytes_max, tells), kind)

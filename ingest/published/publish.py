@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -171,7 +171,7 @@ def _folder(url: str) -> Path:
 
 def _unfinished(target: Target, url: str) -> str:
     """Where to write: a store shows an object only when it is complete, a disk shows every byte."""
-    return path_of(url) if target.is_bucket else f"{path_of(url)}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    return path_of(url) if target.is_bucket else f"{path_of(url)}.{os.getpid()}-{threading.get_ident()}.tmp"
 
 
 def _sizes(target: Target, kind: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ import xxhash
 
 from ..errors import InputError
 from .compressed import DamagedError, blocks
+from .encodings import utf8
 from .envelopes import RECORD_BYTES_MAX, layout
 
 STDIN = "-"
@@ -93,7 +94,7 @@ class Content:
         self.source = source
         self.damage = ""
         self._handle = source.open()
-        self._blocks = blocks(self._handle)
+        self._blocks = utf8(blocks(self._handle))
         self._pending = b""
 
     def __enter__(self) -> Content:

@@ -107,11 +107,18 @@ def looks_complete(line: bytes) -> bool:
     return last[:1] in _CLOSES  # the beginning of a number is also a number
 
 
+def is_tar(head: bytes) -> bool:
+    """Whether content begins with the header of a tar archive's first file; POSIX and GNU archives have the same magic number."""
+    return head[257:262] == b"ustar"
+
+
 def layout(probe: bytes) -> Layout | None:
     """How the events of a file are laid out, by its beginning; None where it holds none.
 
     One event among the first lines is enough: the other lines then count as damage, and the file as an audit log.
     """
+    if is_tar(probe):
+        return None  # its first line would hide the first event of each file
     start = probe.lstrip()
     first = start.split(b"\n", 1)[0].rstrip()
     # The first line begins a value over many lines if another value must follow where the line ends.
@@ -197,6 +204,8 @@ def what_is(data: bytes) -> str:
     """A few words that describe the beginning of a file."""
     if not data.strip():
         return "nothing"
+    if is_tar(data):
+        return "a tar archive, which can be read from a file alone"
     if b"\0" in data[:1000]:
         return "binary data"
     if data.lstrip()[:1] not in (b"{", b"["):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,7 @@ from ..errors import InputError
 from ..lake import MANIFEST, Lake
 from ..redaction.redact import Redactor
 from ..store import Counts, EventStore
+from .archives import expanded
 from .content import STDIN, Content, Source, file_source
 from .envelopes import layout, not_an_audit_log
 from .logfile import FileSummary, LogFile
@@ -22,6 +24,8 @@ from .object_store import is_url, object_sources
 _LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd)?")
 
 Progress = Callable[[int, int], None]
+_ARTICLES = {"folder": "a folder", "archive": "an archive"}
+_Passed = tuple[str, InputError]  # a file that is not read, and why
 
 
 @dataclass(slots=True)
@@ -57,12 +61,11 @@ def ingest_files(
     note if it is named like a log. An object is checked when its turn comes. Raises LakeError when the lake cannot be written;
     units that were committed before stay.
     """
-    sources, summary = _choose(paths, endpoint)
-    total = sum(source.size_bytes or 0 for source in sources)
-    before = 0
-    with lake.writer() as writer:
-        store = EventStore(writer)
-        try:
+    with ExitStack() as archives:
+        sources, summary = _choose(paths, endpoint, archives)
+        total = sum(source.size_bytes or 0 for source in sources)
+        before = 0
+        with lake.writer() as writer, closing(EventStore(writer)) as store:
             for source in sources:
                 entry = FileSummary(source.name)
                 summary.files.append(entry)
@@ -70,8 +73,6 @@ def ingest_files(
                 _ingest(store, lake, source, log, partial(_advance, progress, before, total))
                 before += source.size_bytes or 0
                 progress(before, total)
-        finally:
-            store.close()
     return summary
 
 
@@ -118,7 +119,7 @@ def _walk(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]
         yield from (path for name in sorted(names) if not name.startswith(".") and (path := Path(place, name)).is_file())
 
 
-def _choose(paths: Sequence[Path | str], endpoint: str) -> tuple[list[Source], IngestSummary]:
+def _choose(paths: Sequence[Path | str], endpoint: str, archives: ExitStack) -> tuple[list[Source], IngestSummary]:
     """The sources to read, and a summary that names the skipped files of folders. Nothing is stored yet."""
     chosen: dict[str, Source] = {}
     summary = IngestSummary()
@@ -126,39 +127,64 @@ def _choose(paths: Sequence[Path | str], endpoint: str) -> tuple[list[Source], I
         if is_url(path):
             chosen |= {source.name: source for source in object_sources(path, endpoint)}
         elif path != STDIN and Path(path).is_dir():
-            found, faults = _sorted_out(Path(path))
-            if not found:
-                raise next((fault for _, fault in faults), None) or InputError(
-                    f"{path}: the folder has no audit log", "give a folder with audit logs, plain or compressed with gzip or zstd"
-                )
-            chosen |= {source.name: source for source in found}
-            summary.files += [FileSummary(str(file), note=f"passed over: {fault.message}") for file, fault in faults]
+            _take_all(path, "folder", *_logs_below(Path(path), archives), chosen, summary)
         else:
             source = file_source(Path(path))
-            if (fault := _fault(source)) is not None:
+            inner = expanded(source, archives)
+            if inner is not None:
+                _take_all(path, "archive", *_logs_among(inner), chosen, summary)
+            elif (fault := _fault(source)) is not None:
                 raise fault
-            chosen[path] = source
+            else:
+                chosen[path] = source
     return list(chosen.values()), summary
 
 
-def _sorted_out(folder: Path) -> tuple[list[Source], list[tuple[Path, InputError]]]:
-    """The logs below a folder, and the files that are only named like a log, with the reason."""
-    found: list[Source] = []
-    faults: list[tuple[Path, InputError]] = []
+def _take_all(
+    path: str, kind: str, found: list[Source], faults: list[_Passed], chosen: dict[str, Source], summary: IngestSummary
+) -> None:
+    """Choose the logs of a folder or archive, and note the files that are only named like logs. Raises InputError without a log."""
+    if not found:
+        raise next((fault for _, fault in faults), None) or InputError(
+            f"{path}: the {kind} has no audit log", f"give {_ARTICLES[kind]} with audit logs, plain or compressed with gzip or zstd"
+        )
+    chosen |= {source.name: source for source in found}
+    summary.files += [FileSummary(name, note=f"passed over: {fault.message}") for name, fault in faults]
+
+
+def _logs_below(folder: Path, archives: ExitStack) -> tuple[list[Source], list[_Passed]]:
+    """The logs below a folder and in its archives, and the files that are only named like a log, with the reason."""
+    sources: list[Source] = []
+    unread: list[_Passed] = []
 
     def unreadable(error: OSError) -> None:
-        faults.append((Path(error.filename), InputError(f"{error.filename}: cannot be read: {error.strerror}")))
+        unread.append((error.filename, InputError(f"{error.filename}: cannot be read: {error.strerror}")))
 
     for path in files_below(folder, unreadable):
+        source = file_source(path)
         try:
-            source = file_source(path)
+            inner = expanded(source, archives)
+            sources += [source] if inner is None else inner
+        except InputError as error:
+            unread.append((str(path), error))
+    found, faults = _logs_among(sources)
+    return found, [*unread, *faults]
+
+
+def _logs_among(sources: Sequence[Source]) -> tuple[list[Source], list[_Passed]]:
+    """The audit logs among files that were found together. A file with another content counts only if it has the name of a log."""
+    found: list[Source] = []
+    faults: list[_Passed] = []
+    for source in sources:
+        is_named = is_log_name(PurePosixPath(source.name).name)
+        try:
             fault = _fault(source)
         except InputError as error:
             fault = error
-        if fault is None and (source.size_bytes or is_log_name(path.name)):
+        if fault is None and (source.size_bytes or is_named):
             found.append(source)
-        elif fault is not None and is_log_name(path.name):
-            faults.append((path, fault))
+        elif fault is not None and is_named:
+            faults.append((source.name, fault))
     return found, faults
 
 

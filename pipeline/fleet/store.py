@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,8 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-
-from ingest.durable import write_whole
 
 from ..runs import RunStore
 from .model import FleetCluster, FleetReport
@@ -94,4 +93,6 @@ class FleetStore:
 
 def _write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, content)
+    unfinished = file.with_suffix(f".{os.getpid()}.tmp")
+    unfinished.write_bytes(content)
+    unfinished.replace(file)

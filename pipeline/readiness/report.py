@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -99,6 +99,11 @@ class Report:
     def all_ready(self) -> bool:
         """Whether every policy of the report may go to Deny."""
         return bool(self.policies) and all(policy.status is Status.READY for policy in self.policies)
+
+
+def with_caveats(report: Report, sentences: Iterable[str]) -> Report:
+    """A report that begins its caveats with these sentences."""
+    return replace(report, caveats=tuple(dict.fromkeys((*sentences, *report.caveats))))
 
 
 def joined(reports: Sequence[Report]) -> Report:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -167,6 +168,24 @@ def test_a_bad_line_costs_only_itself(tmp_path: Path, log_lines: list[bytes], ca
     row = json.loads(capsys.readouterr().out)["files"][0]
     assert (row["read"], row["stored"], row["known_lines"]) == (0, 0, 12)
     assert events(lake) == 10
+
+
+def test_a_log_without_a_single_event_is_never_a_success(
+    tmp_path: Path, log_lines: list[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, whole, bad = tmp_path / "lake", tmp_path / "whole.log", tmp_path / "bad.log"
+    # SIEM rows often lack the zone of a time.
+    zoneless = [re.sub(rb'("(?:stage|requestReceived)Timestamp":"[^"]+)Z"', rb'\1"', line) for line in log_lines[:3]]
+    bad.write_bytes(b"\n".join([*zoneless, b'{"kind":"Pod"}']) + b"\n")
+    whole.write_bytes(b"\n".join(log_lines[:5]) + b"\n")
+    for _ in range(2):  # the second run knows the lines, and still has no event
+        assert run(["--lake", str(lake), "ingest", str(bad)]) == 3
+    assert run(["--lake", str(tmp_path / "other"), "ingest", str(bad)]) == 3
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "4 records are not audit events" in printed
+    assert f"the commonest reason (3 of 4): {bad}:1: the time" in printed
+    assert run(["--lake", str(tmp_path / "both"), "ingest", str(bad), str(whole)]) == 4
+    assert events(tmp_path / "both") == 5
 
 
 @pytest.mark.parametrize("suffix", ["gz", "zst"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 from pathlib import Path
@@ -41,6 +42,22 @@ def test_a_policy_that_would_deny_does_not_pass(gate: list[str], capsys: pytest.
     # Only what the denial depends on is shown.
     assert {json.dumps(sorted(item["object"])) for item in entry["counterexamples"]} == {'["spec"]'}
     assert {json.dumps(sorted(item["object"]["spec"])) for item in entry["counterexamples"]} == {'["externalIPs"]'}
+
+
+@pytest.mark.parametrize("form", ["table", "json", "markdown", "junit", "sarif", "html"])
+@pytest.mark.parametrize("command", ["gate", "readiness"])
+def test_manifests_that_no_stage_reads_are_named_in_each_form_also_with_quiet(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, form: str
+) -> None:
+    other = tmp_path / "kyverno.yaml"
+    other.write_text("apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: x}\nspec: {}\n")
+    start = ["-q", "--lake", str(lake), command, "--no-calibrate", "--workers", "1"]
+    run([*start, "-f", str(POLICY), "-f", str(other), "-o", form])
+    shown = capsys.readouterr()
+    sentence = "no stage reads 1 ClusterPolicy of kyverno.io/v1"
+    assert shown.err.count(sentence) == 1
+    # A table leaves the caveats to its note on them; the sentence stands on the same terminal.
+    assert form == "table" or sentence in html.unescape(shown.out)
 
 
 def test_denied_workloads_and_exemptions_can_be_allowed(

@@ -88,3 +88,31 @@ def test_a_wrong_openapi_document_is_named(
     error = capsys.readouterr().err
     assert problem in error
     assert "kubectl get --raw" in error
+
+
+MUTATING = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: labels}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"a": "b"}}}'}
+"""
+
+
+def test_mutating_policies_are_compiled_and_no_warning_is_promised(
+    tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "mutating.yaml"
+    other.write_text(MUTATING)
+    assert run(["policy", "check", str(other)]) == 0
+    assert "mutating policies that compile: 1; API servers write no type-check warnings for them" in capsys.readouterr().out
+    assert len(checked([policy, other], capsys)["warnings"]) == 1
+    other.write_text(MUTATING.replace("Object{", "Objec{"))
+    assert run(["policy", "check", str(other)]) == 2
+    assert "mutating.yaml:10: compilation failed" in capsys.readouterr().err
+    assert run(["policy", "cost", str(other)]) == 2
+    assert "`hindcast replay -f` and `hindcast readiness -f` judge mutating policies" in capsys.readouterr().err

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from api.context import Context
+from api.given import given_of
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet
+from pipeline.admission.policies import PolicySet, parse_policy_set
 from pipeline.admission.policies.typecheck import CheckedRule, ExpressionWarning, checked_rules, expression_warnings
 from pipeline.manifests.files import text_of
 from pipeline.openapi import Schemas, built_in_documents
+from pipeline.stages.mutating.compiled import compile_mutating
+from pipeline.stages.mutating.model import MutatingPolicy
+from pipeline.stages.registry import MUTATING
 
-from ..policies import checked_policies, read_texts
+from ..policies import checked_policies, read_texts, refuse_errors
 
 _CRD = "CustomResourceDefinition"
 
@@ -33,8 +37,15 @@ class PolicyWarning:
 def check(
     own: Context, paths: list[Path] | None, openapi: Iterable[Path], version: tuple[int, int], form: Format, limit: int | None
 ) -> int:
-    """Print the warnings of the policies in the files, and which kinds they were checked for."""
-    given = checked_policies(own, read_texts(paths), version)
+    """Print the warnings of the policies in the files, and which kinds they were checked for.
+
+    An API server type-checks no mutating policy, so those are only compiled.
+    """
+    texts = read_texts(paths)
+    read = given_of(texts)
+    mutating: Sequence[MutatingPolicy] = read.rules_of(MUTATING).policies
+    refuse_errors([error for each in mutating for error in compile_mutating(each, version).errors])
+    given = checked_policies(own, texts, version) if read.judges_policies else parse_policy_set(texts)
     schemas = schemas_of(given, openapi)
     found = [
         PolicyWarning(policy.name, policy.source, warning)
@@ -42,7 +53,7 @@ def check(
         for warning in expression_warnings(policy, schemas, version)
     ]
     rules = [(policy.name, rule) for policy in given.policies for rule in checked_rules(policy, schemas)]
-    render([warnings_table(found, len(given.policies)), kinds_table(rules)], form, limit=limit)
+    render([warnings_table(found, len(given.policies), len(mutating)), kinds_table(rules)], form, limit=limit)
     return 0
 
 
@@ -66,8 +77,8 @@ def _document(path: Path) -> dict[str, Any]:
     return dict(value)
 
 
-def warnings_table(found: Sequence[PolicyWarning], policies: int) -> Table:
-    """One row per expression with a warning; the text is that of the status."""
+def warnings_table(found: Sequence[PolicyWarning], policies: int, mutating: int = 0) -> Table:
+    """One row per expression with a warning; the text is that of the status. `mutating` policies were compiled alone."""
     columns = [Column("policy"), Column("field_ref", "FIELD"), Column("warning"), Column("where", wide=True)]
     rows = [[each.policy, each.warning.field_ref, each.warning.warning, each.source] for each in found]
     warned = len({each.policy for each in found})
@@ -76,6 +87,8 @@ def warnings_table(found: Sequence[PolicyWarning], policies: int) -> Table:
         "these are the texts of status.typeChecking.expressionWarnings; no API server reads them",
         "an expression with a warning may work for the objects that it meets, for example because it tests the kind first",
     ]
+    if mutating:
+        notes.append(f"mutating policies that compile: {mutating}; API servers write no type-check warnings for them")
     return Table("warnings", columns, rows, "Type-check warnings", notes)
 
 

@@ -1,0 +1,49 @@
+"""Text of other encodings as UTF-8. A byte order mark at the beginning tells the encoding; tools of Windows write one.
+
+A mark in front of the first event would make it no JSON, and so cost that event.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+
+from .compressed import DamagedError
+
+# UTF-32 comes first: its mark begins with that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_MARK_BYTES = 4
+
+
+def utf8(content: Iterator[bytes]) -> Iterator[bytes]:
+    """The content without a byte order mark, in UTF-8. Bytes of UTF-8 stay as they are, valid or not.
+
+    Raises DamagedError where text of another encoding breaks off or is not text.
+    """
+    head = b""
+    for block in content:
+        head += block
+        if len(head) >= _MARK_BYTES:
+            break
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            yield from _decoded(head[len(mark) :], content, encoding)
+            return
+    yield head.removeprefix(codecs.BOM_UTF8)
+    yield from content
+
+
+def _decoded(head: bytes, content: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        yield decoder.decode(head).encode()
+        for block in content:
+            yield decoder.decode(block).encode()
+        yield decoder.decode(b"", final=True).encode()
+    except UnicodeError as error:
+        raise DamagedError(f"the text is not {encoding}: {error}") from error
