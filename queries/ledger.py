@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,6 +74,34 @@ def loss_caveats(losses: pa.Table) -> tuple[str, ...]:
     return tuple(f"{kind.counted(count)}: {kind.means}" for kind, count in found)
 
 
+def loss_answer(found: Iterable[tuple[Severity, str]]) -> str:
+    """What a ledger says on the whole, in one sentence without a full stop: the same on every page and in every command.
+
+    `found` has the severity and the sentence of each row, over all ledgers that the reader was shown. It says that no loss is known
+    only where nothing is lost, perhaps lost or withheld.
+    """
+    of: dict[Severity, list[str]] = {severity: [] for severity in Severity}
+    for severity, sentence in found:
+        of[severity].append(sentence)
+    worst = next((each for each in (Severity.LOST, Severity.POSSIBLE, Severity.WITHHELD) if of[each]), None)
+    if worst is None:
+        return "no loss is known"
+    first, *others = of[worst]
+    parts = [f"{_ANSWERS[worst]}: {first}"]
+    if others:
+        parts.append(f"and {len(others):,} more {'kind' if len(others) == 1 else 'kinds'}")
+    if worst is Severity.LOST and of[Severity.POSSIBLE]:
+        parts.append(f"perhaps lost: {len(of[Severity.POSSIBLE]):,} more {'kind' if len(of[Severity.POSSIBLE]) == 1 else 'kinds'}")
+    if worst is not Severity.WITHHELD and of[Severity.WITHHELD]:
+        parts.append(f"and evidence is withheld: {of[Severity.WITHHELD][0]}")
+    return "; ".join(parts)
+
+
+_ANSWERS = {
+    Severity.LOST: "evidence was lost",
+    Severity.POSSIBLE: "evidence may be lost",
+    Severity.WITHHELD: "no loss is known, but evidence is withheld",
+}
 # Each part has a macro `losses_of_PART`.
 LOSS_PARTS = ("bodies", "sources", "versions", "answers", "clocks", "silences", "deliveries", "batches", "quarantine")
 
@@ -158,6 +186,13 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "were recorded at level Metadata, without bodies",
         "policies that read the object are unknown for them",
         "raise their level to RequestResponse, unless the bodies are credentials: `hindcast init --check`",
+    ),
+    "level_unknown": LossKind(
+        Severity.WITHHELD,
+        "writes",
+        "were recorded without an answer, and without a level that API servers write",
+        "whether a missing body was left out or never sent is unknown; policies that read the object are unknown for them",
+        "see which tool between the API server and Hindcast drops or changes the field `level`",
     ),
     "level_request": LossKind(
         Severity.WITHHELD,

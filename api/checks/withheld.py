@@ -87,8 +87,11 @@ def withheld(reader: LakeReader, needed: AuditPolicy, given: AuditPolicy | None 
     for cluster, group, resource, subresource, verb, level, label, requests in reader.sql(_RECORDED).fetchall():
         attributes = Attributes(verb, group, resource, subresource)
         wanted = needed.level_for(attributes)
-        if LEVELS.index(level) < LEVELS.index(wanted):
-            yield Withheld(cluster, label, verb, requests, level, wanted, _rule(given, attributes))
+        # A level that no API server writes says nothing about the bodies, so it is below every other one.
+        recorded = LEVELS.index(level) if level in LEVELS else 0
+        if recorded < LEVELS.index(wanted):
+            said = level if level in LEVELS else f"unknown ({level!r})"
+            yield Withheld(cluster, label, verb, requests, said, wanted, _rule(given, attributes))
 
 
 def state_known(reader: LakeReader) -> Iterator[StateKnown]:

@@ -31,7 +31,7 @@ from ingest.server.log import PluginFailure, read_server_log
 from ingest.server.metrics import ServerMetrics
 from pipeline.derived.whole import losses_of
 from queries import open_lake, rows_of
-from queries.ledger import Severity
+from queries.ledger import Severity, loss_answer
 from queries.rows import Loss, Source
 
 from .parts import options
@@ -97,16 +97,18 @@ def command(
     tables = [_sources_table(sources), _lake_table(state, datetime.now(UTC)), _findings_table(findings, verify)]
     render(tables, output, limit=limit)
     code = exit_code(findings)
-    own.say(f"doctor: {_ANSWERS[code]}; exit code {code}")
+    own.say(f"doctor: {answer(findings, code)}; exit code {code}")
     return code
 
 
 _STYLES = {"lost": "red", "possible": "yellow"}
-_ANSWERS = {
-    0: "no evidence was lost, as far as the lake and the given metrics show",
-    _GATE: "evidence was lost",
-    _UNDECIDED: "evidence may be lost; --metrics of every API server decides it",
-}
+
+
+def answer(findings: Sequence[Finding], code: int) -> str:
+    """The sentence of `queries.ledger.loss_answer` over all tables, without possible losses that the counters decided."""
+    decided = set() if code == _UNDECIDED else {id(each) for each in _undecided(findings)}
+    said = loss_answer((each.severity, each.found) for each in findings if id(each) not in decided)
+    return f"{said}; --metrics of every API server decides it" if code == _UNDECIDED else said
 
 
 def exit_code(findings: Sequence[Finding]) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ingest.spooling.lag import Lag
+from queries.ledger import loss_answer
 
 from ..ask.asking import Asker
 from ..ask.kept import about_lake, is_behind
@@ -34,6 +35,7 @@ _LEVELS = """
         count(*) FILTER (level = 'RequestResponse') AS request_response,
         count(*) FILTER (level = 'Request') AS request,
         count(*) FILTER (level = 'Metadata') AS metadata,
+        count(*) FILTER (level NOT IN ('Metadata', 'Request', 'RequestResponse')) AS unknown,
         count(*) FILTER (list_contains(flags, 'truncated')) AS truncated,
         count(*) FILTER (list_contains(flags, 'redacted')) AS redacted
     FROM admission_writes
@@ -59,6 +61,11 @@ class EvidenceView:
     tables: Mapping[str, Table[dict[str, Any]] | None]
     is_behind: bool
     lag: Lag | None
+
+    @property
+    def answer(self) -> str:
+        """The sentence over the whole ledger."""
+        return loss_answer((each.severity, each.found) for each in self.findings or ())
 
 
 async def evidence_view(asker: Asker, now: datetime, selection: Selection, asked: Asked) -> EvidenceView:
@@ -123,6 +130,7 @@ _LEVEL_COLUMNS = (
     _field("request_response", "RequestResponse", "n"),
     _field("request", "Request", "n"),
     _field("metadata", "Metadata", "n"),
+    _field("unknown", "Unknown level", "n"),
     _field("truncated", "Truncated", "n"),
     _field("redacted", "Redacted", "n"),
 )

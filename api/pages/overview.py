@@ -14,6 +14,7 @@ from ingest.spooling.lag import Lag
 from pipeline.readiness.assess import rows_of
 from pipeline.readiness.model import DayCount, PolicyReadiness, urgency
 from pipeline.runs import BindingSummary
+from queries.ledger import Severity, loss_answer
 from queries.rows import Loss
 
 from .. import stored_runs
@@ -27,7 +28,7 @@ from ..errors import NotFoundError
 from ..sink.behind import lag_of_lake
 from ..stored_runs import Run
 from .charts import Timeline, timeline
-from .html import KEPT_EVERYWHERE, address, counted, duration
+from .html import KEPT_EVERYWHERE, address, duration
 from .newest import Chosen, newest, unspoken
 from .selected import Counts, Key, counted_days, narrows, selected_days, selected_recorded
 from .selection import Selection
@@ -41,7 +42,6 @@ _REPORTS_SECONDS = 2.0
 # A form waits at most this long for names to propose.
 _PROPOSALS_SECONDS = 0.3
 # Verdicts that need a decision come first.
-_LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +173,8 @@ def extent(source: Source) -> Extent:
 
 def losses(findings: Sequence[Finding]) -> Losses:
     """The ledger in one line."""
-    by_severity = {severity: [item for item in findings if str(item.severity) == severity] for severity in (_LOST, "possible")}
-    lost, possible = by_severity[_LOST], by_severity["possible"]
-    sentence = lost[0].found if lost else "no loss is known"
-    others = len(lost[1:])
-    if others:
-        sentence += f", and {counted(others, 'other loss', 'other losses')}"
-    if possible:
-        sentence += f"; {counted(len(possible), 'possible one', 'possible ones')}"
-    return Losses(len(lost), sentence)
+    lost = sum(each.severity is Severity.LOST for each in findings)
+    return Losses(lost, loss_answer((each.severity, each.found) for each in findings))
 
 
 def findings(source: Source, now: datetime) -> list[Finding]:

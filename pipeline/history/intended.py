@@ -160,7 +160,7 @@ def replace_metadata(value: Object, metadata: Object, resource_version: str) -> 
 
 def why_no_request(event: Event) -> str:
     """Why an event lacks a requestObject, in words for a report."""
-    return why_not_kept(event) if event.level in ("Metadata", "None") else why_no_body(event)
+    return why_not_kept(event) if event.level not in ("Request", "RequestResponse") else why_no_body(event)
 
 
 def _sent(event: Event, raw: Raw, decode: Decode) -> Callable[[], Object] | Unknown:

@@ -18,6 +18,8 @@ from .patching import patch_type
 from .version import Disturbance, Form, ObjectKey, Version, object_key
 from .versions import LogVersions
 
+# Those that an API server writes. Any other one, or none, does not say what was left out.
+LEVELS = ("Metadata", "Request", "RequestResponse")
 # Subresources that create something next to the object and leave it as it was.
 _BESIDE = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
 
@@ -218,6 +220,8 @@ def why_not_kept(event: Event) -> str:
     """Why an event has no bodies, in words for a report."""
     if "objects_expired" in event.flags:
         return "its bodies were dropped when their retention ended"
+    if event.level not in LEVELS:
+        return f"the audit level is unknown: the event says {event.level!r}"
     return f"the audit level was {event.level}"
 
 

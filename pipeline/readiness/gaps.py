@@ -16,6 +16,7 @@ import duckdb
 
 from ..admission.policies import Policy, PolicySet
 from ..history.world import NAMESPACES, LogHistory
+from ..history.writes import LEVELS
 from ..matching import labels_of
 from ..matching.namespaces import NAME_LABEL
 from ..request import Known
@@ -54,6 +55,10 @@ def with_unknown_reasons(entries: Iterable[PolicyReadiness]) -> tuple[PolicyRead
     return tuple(replace(entry, reasons=(*entry.reasons, *_unknown(entry))) for entry in entries)
 
 
+def _level(recorded: str) -> str:
+    return recorded if recorded in LEVELS else f"an unknown ({recorded!r})"
+
+
 def _unknown(entry: PolicyReadiness) -> Iterator[str]:
     for found in most_frequent(entry.unknown_reasons):
         remedy = f"{TO_KNOW_IT}{found.remedy}" if found.remedy else ""
@@ -78,8 +83,8 @@ class _Gaps:
         row = self._levels.get((entry.policy, entry.binding))
         if row is not None and row["requests"] > _LEVEL_SHARE_MIN * entry.exposure.requests_matched:
             yield (
-                f"this log is at {row['level']} level: {row['requests']:,} of {entry.exposure.requests_matched:,} matched requests "
-                "have no object"
+                f"this log is at {_level(row['level'])} level: {row['requests']:,} of "
+                f"{entry.exposure.requests_matched:,} matched requests have no object"
             )
 
     def others(self, entry: PolicyReadiness) -> Iterator[str]:

@@ -6,6 +6,8 @@ WITH writes AS (
         CASE
             WHEN request_object IS NULL AND list_contains(flags, 'redacted') THEN 'redacted'
             WHEN request_object IS NULL AND list_contains(flags, 'truncated') THEN 'truncated'
+            -- An API server writes three levels. Without one of them, a body that is missing was perhaps never sent.
+            WHEN level NOT IN ('Metadata', 'Request', 'RequestResponse') THEN 'level_unknown'
             WHEN request_object IS NULL AND level = 'Metadata' THEN 'level_metadata'
             WHEN level = 'Request' AND NOT list_contains(flags, 'redacted') AND NOT list_contains(flags, 'truncated')
                 THEN 'level_request'

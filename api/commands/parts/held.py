@@ -9,14 +9,14 @@ from datetime import datetime
 from api.printing.output import Column, Table
 from queries import LakeReader
 
-# The levels in the order of audit.k8s.io/v1, the least first; `with_object` counts writes with a body that policies can be asked
-# about.
-LEVELS = ("Metadata", "Request", "RequestResponse")
+# The levels in the order of audit.k8s.io/v1, the least first, and what no API server writes.
+LEVELS = ("Metadata", "Request", "RequestResponse", "unknown level")
 _HELD = """
     SELECT cluster, count(*) AS events, min(ts) AS first_ts, max(ts) AS last_ts,
         count(*) FILTER (level = 'Metadata'), count(*) FILTER (level = 'Request'), count(*) FILTER (level = 'RequestResponse'),
+        count(*) FILTER (level NOT IN ('Metadata', 'Request', 'RequestResponse')),
         count(*) FILTER (verb IN ('create', 'update', 'patch', 'delete')),
-        count(*) FILTER (verb IN ('create', 'update', 'patch', 'delete') AND level <> 'Metadata')
+        count(*) FILTER (verb IN ('create', 'update', 'patch', 'delete') AND level IN ('Request', 'RequestResponse'))
     FROM events
     GROUP BY cluster
     ORDER BY cluster
@@ -25,7 +25,8 @@ _HELD = """
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The events of one cluster; `levels` counts them in the order of LEVELS, `writes_with_bodies` counts those above Metadata."""
+    """The events of one cluster; `levels` counts them in the order of LEVELS, `writes_with_bodies` counts those that are
+    known to be above Metadata."""
 
     cluster: str
     events: int
@@ -44,10 +45,11 @@ class Held:
                 "let the audit policy record writes: `hindcast init` prints one that fits"
             )
         if not self.writes_with_bodies:
+            unknown = " or an unknown one" if self.levels[-1] else ""
             return (
-                f"cluster {self.cluster}: all {self.writes:,} writes are at level Metadata, so no object is known and policies "
-                "that read objects cannot be judged; record writes at level RequestResponse: `hindcast init` prints such an audit "
-                "policy"
+                f"cluster {self.cluster}: all {self.writes:,} writes are at level Metadata{unknown}, so no object is known and "
+                "policies that read objects cannot be judged; record writes at level RequestResponse: `hindcast init` prints "
+                "such an audit policy"
             )
         return ""
 
