@@ -41,6 +41,7 @@ class Program:
         self._exact = planner.plan(tree)
         self._frame_tail: list[Any] = [None] * (planner.slot_count - 1)
         self._fast = generate(tree, names, self._constants)
+        self._parts: dict[int, tuple[Run, int]] = {}  # the plans of parts, by node id
 
     def evaluate(self, activation: Activation) -> Value | CelError | Unknown:
         """The expression's value over these variables, or its error or unknown. Raises nothing.
@@ -143,20 +144,32 @@ class Program:
         bound = self.cost_bound(sizes)
         return bound is None or bound > limit
 
-    def value_of(self, node: ast.Expr, activation: Activation) -> Value | CelError | Unknown:
-        """The value of a part of the expression, which uses no variable of a macro around it. Raises nothing."""
-        planner = Planner(self._names, self._constants)
+    def part_with_cost(self, node: ast.Expr, activation: Activation, meter: Meter) -> Value | CelError | Unknown:
+        """The value of a part of the expression, which uses no variable of a macro around it. Its cost is added to the meter.
+
+        Raises LimitExceededError above the meter's limit, and nothing else.
+        """
         try:
-            run = planner.plan(node)
-            return on_fresh_stack(lambda: run([activation, *[None] * (planner.slot_count - 1)]), Unknown(TOO_DEEP))
+            run, size = self._part(node)
+            return on_fresh_stack(lambda: run([activation, meter, *[None] * (size - 2)]), Unknown(TOO_DEEP))
         except CelError as problem:
             return problem
-        except MemoryError:
+        except (LimitExceededError, MemoryError):
             raise
         except RecursionError:
             return Unknown(TOO_DEEP)
         except TooLargeError:
             return Unknown(TOO_LARGE)
+        except Exception as problem:
+            return Unknown(defect_of(problem))
+
+    def _part(self, node: ast.Expr) -> tuple[Run, int]:
+        found = self._parts.get(node.id)
+        if found is None:
+            planner = CostedPlanner(self._names, self._constants)
+            run = planner.plan(node)
+            found = self._parts[node.id] = run, planner.slot_count
+        return found
 
     def explain(self, activation: Activation) -> list[Finding]:
         """The parts of the expression that decided its value over these variables, with the values they saw."""

@@ -31,7 +31,14 @@ class Assigned:
         counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         places = ", ".join(document.where() for document in self.left[:_NAMES_SHOWN])
         more = f" and {len(self.left) - _NAMES_SHOWN} more" if len(self.left) > _NAMES_SHOWN else ""
-        return f"no stage reads {counted} ({places}{more}), and no given policy takes one as a param: they change nothing"
+        found = f"no stage reads {counted} ({places}{more}), and no given policy takes one as a param: they change nothing"
+        return "; ".join([found, *self._other_groups()])
+
+    def _other_groups(self) -> list[str]:
+        """Where a stage reads the kind in another group, which one; a wrong apiVersion is the likely reason."""
+        left = {kind_of(document).kind for document in self.left}
+        read = sorted(kind for stage in STAGES for kind in stage.kinds if kind.kind in left)
+        return [f"a stage reads {kind.kind} of the group {kind.group}" for kind in dict.fromkeys(read)]
 
 
 def kind_of(document: Document) -> Kind:

@@ -17,7 +17,7 @@ from .logic.translate import Semantics
 from .model import CONDITIONS_MAX, Condition, Decision, Effect, Plain, conditions_map, problem_of
 from .reviews import REVIEW_GROUP, REVIEW_KINDS, review_of
 
-GROUP, KIND = "hindcast", "AuthorizerChain"
+GROUP, VERSION, KIND = "hindcast", "v1alpha1", "AuthorizerChain"
 _LISTS = {"denyConditions": Effect.DENY, "noOpinionConditions": Effect.NO_OPINION, "allowConditions": Effect.ALLOW}
 EXPRESSION_BYTES_MAX, DESCRIPTION_BYTES_MAX = 10_240, 1_024
 
@@ -39,12 +39,14 @@ def chains_of(documents: Iterable[Document], version: tuple[int, int] = (1, 37))
 
 def _chain_of(document: Document) -> Chain | None:
     root = Fields(document)
-    group, separator, _ = root.text("apiVersion", "").partition("/")
+    group, separator, version = root.text("apiVersion", "").partition("/")
     kind = root.text("kind", "")
     if (group if separator else "") == REVIEW_GROUP and kind in REVIEW_KINDS:
         return review_of(root)
     if group != GROUP or kind != KIND:
         return None
+    if version != VERSION:
+        raise root.error(f": found {group}/{version}, wanted {GROUP}/{VERSION}", "apiVersion")
     root.only("apiVersion", "kind", "metadata", "spec")
     metadata, spec = root.object("metadata"), root.object("spec")
     if metadata is None or spec is None:

@@ -26,7 +26,7 @@ from .logic.proof import Prover
 from .logic.solver import Counterexample
 from .logic.suggest import selections_of
 from .rbac import RbacAnswers
-from .selection import Selection, selection_of
+from .selection import Selection
 from .sql import statement
 
 _EXAMPLES_MAX = 5
@@ -121,8 +121,8 @@ class _Comparison:
                 continue
             if not (is_about(self._old.chain, question) and is_about(self._new.chain, question)):
                 continue
-            place = selection_of(info)
-            selection = Selection(namespace=place.namespace, name=place.name)
+            place = self._new.selection(question)
+            selection = Selection(namespace=place.namespace, name=place.name, types=place.types)
             key = (
                 question.cluster,
                 question.user.username,
@@ -141,7 +141,7 @@ class _Comparison:
         question, info = group.question, group.question.info
         assert info is not None
         rbac = self._rbac.answer(question)
-        old, new = (each.bounds(each.asked(question, rbac)) for each in (self._old, self._new))
+        old, new = (each.asked(question, rbac).authorized(group.selection.types) for each in (self._old, self._new))
         if old == new:
             return None
         newly, lost = self._side(group, new, old), self._side(group, old, new)
@@ -175,7 +175,7 @@ class _Comparison:
         if sure == NO or not isinstance(self._prover.solver(negated(sure), is_namespaced).refute(ranges), Counterexample):
             return Side(False, is_unknown=True)
         boxes = alternatives(self._prover, sure, ranges, is_namespaced).boxes
-        selectors = [str(each) for box in boxes for each in selections_of(box, group.selection, (info.group, info.resource))]
+        selectors = [str(each) for box in boxes for each in selections_of(box, group.selection)]
         states = [state for state in self._states(group) if state.until == NEVER and self._holds(sure, state)]
         examples = tuple(_named(state) for state in states[:_EXAMPLES_MAX])
         return Side(False, tuple(dict.fromkeys(selectors)), len(states), examples)

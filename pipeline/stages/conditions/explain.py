@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ingest.errors import InputError
@@ -21,6 +21,7 @@ from ...runs.window import Window
 from .chain import DESIGN, SIMULATED, Builtin, Chain
 from .compiled import Answer, CompiledChain
 from .expressions import request_value
+from .fields import Fields
 from .known import KnownObjects, State
 from .logic.primes import alternatives
 from .logic.proof import Outcome, Proof, Prover, shown_object
@@ -102,6 +103,7 @@ def explain(
     *,
     rbac: bool | None = None,
     states: Sequence[State] = (),
+    fields: Fields | None = None,
     version: tuple[int, int] = (1, 37),
 ) -> Explained:
     """What a chain makes of a list or a watch of a user. `rbac` is what RBAC says of it; None where that is unknown.
@@ -115,10 +117,11 @@ def explain(
     info = info._replace(verb=verb)
     compiled, prover = CompiledChain(chain, version), Prover()
     asked = compiled.asked(request_value(info, UserInfo(user, groups=tuple(groups))), True, _builtin(rbac))
-    bounds, selection = compiled.authorized(asked), selection_of(info)
+    selection = selection_of(info) if fields is None else replace(selection_of(info), types=fields)
+    bounds = asked.authorized(selection.types)
     built_in = by_resource(info.group, info.resource)
     is_namespaced = built_in.namespaced if built_in is not None else None
-    proof = prover.prove(asked, bounds, selection, is_namespaced)
+    proof = prover.proof_of(asked, selection, is_namespaced)
     found = alternatives(prover, bounds.low, {}, is_namespaced)
     model = shown_object(proof.model, selection.namespace) if proof.model is not None else None
     final = asked.on({"object": model}) if model is not None else None

@@ -6,14 +6,16 @@ pkg/authorization/authorizer/interfaces.go, ConditionsData.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from ...authorization.attributes import RequestInfo
-from ...cel import BOOL, DYN, STRING, CelError, Environment, ObjectType, Program, list_of
+from ...cel import BOOL, DYN, STRING, CelError, Environment, ObjectType, list_of
 from ...cel.values import Unknown, Value
 from ...request import UserInfo
 from .logic.evaluate import FALSE, TRUE, Result, Truth
+from .spending import words_of
 
 # Conditions of these types are CEL. Any other type belongs to the authorizer that sent it.
 CEL_TYPES = frozenset({"", "k8s.io/authorization-cel"})
@@ -66,11 +68,15 @@ def request_value(info: RequestInfo, user: UserInfo, dry_run: bool = False) -> d
     }
 
 
-def result_of(program: Program, activation: dict[str, Value]) -> Result:
-    """The result of a condition over these variables."""
-    value = program.evaluate(activation)
+def late_values(request: Mapping[str, Any], known: Mapping[str, Value]) -> dict[str, Value]:
+    """The variables of a condition. Of a read only the object is known: the design says nothing of the others."""
+    return {"request": request, **{name: Unknown(name) for name in ("object", "oldObject", "options")}, **known}
+
+
+def result_of(value: Value | CelError | Unknown) -> Result:
+    """The result of a condition with this value."""
     if isinstance(value, CelError):
         return Result(Truth.ERROR, value.message)
     if isinstance(value, Unknown):
-        return Result(Truth.OPEN, str(value))
+        return Result(Truth.UNKNOWN, words_of(value))
     return TRUE if value is True else FALSE

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -141,9 +142,12 @@ class Judging:
         request = request_value(question.info, question.user)
         return self._compiled.asked(request, question.is_read, {Builtin.RBAC: rbac, Builtin.RECORDED: _recorded(question)})
 
-    def bounds(self, asked: Asked) -> Bounds:
-        """When the chain allows an object."""
-        return self._compiled.authorized(asked)
+    def selection(self, question: Question) -> Selection:
+        """What a list or a watch selects, with all that is known of the fields of its resource."""
+        info = question.info
+        assert info is not None
+        fields = self._known.fields(question.cluster, info.group, info.resource, self._compiled.paths)
+        return replace(selection_of(info), types=fields)
 
     def is_namespaced(self, question: Question) -> bool | None:
         """Whether the objects of a question are in namespaces."""
@@ -163,8 +167,9 @@ class Judging:
     def _read(self, question: Question, asked: Asked) -> Ruling | Timed:
         info = question.info
         assert info is not None
-        selection, bounds = selection_of(info), self.bounds(asked)
-        proof = self._prover.prove(asked, bounds, selection, self.is_namespaced(question))
+        selection = self.selection(question)
+        bounds = asked.authorized(selection.types)
+        proof = self._prover.proof_of(asked, selection, self.is_namespaced(question))
         base = Ruling(None).with_detail(
             selection=str(selection),
             ignored=selection.ignored,
@@ -273,12 +278,16 @@ class Judging:
                 return unknown(_NO_OBJECT)
             found = asked.on({"object": active[-1].object})
             if found is None:
-                return unknown(asked.unknown or "; ".join(self.bounds(asked).problems))
+                return unknown(asked.unknown or "; ".join(asked.authorized().problems) or _over(asked, active[-1]))
             return ruling_of(found, str(Grade.INFERRED)).with_detail(
                 object=_shown(active[-1]) if found.effect is not Effect.ALLOW else ""
             )
 
         return Timed(moments, ruling)
+
+
+def _over(asked: Asked, state: State) -> str:
+    return "; ".join(asked.open_of({"object": state.object}))
 
 
 def _active(states: Sequence[State], moments: Sequence[datetime], span: int) -> list[State]:

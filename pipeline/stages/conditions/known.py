@@ -14,7 +14,8 @@ from queries import LakeReader
 from ...history.event import decode_json
 from ...history.kinds import by_resource
 from ...runs.window import Window
-from .logic.formula import Key, Model
+from .fields import Fields, kind_of, rendered, value_at
+from .logic.formula import Key, Kind, Model
 from .sql import statement
 
 # States of one resource that are looked at; the newest count. Each keeps its metadata and the fields that chains read.
@@ -45,6 +46,8 @@ class KnownObjects:
         self._by_name: dict[tuple[str, str, str], dict[tuple[str, str], list[State]]] = {}
         rows = reader.rows(statement("namespaced"))
         self._resources = {(row["cluster"], row["api_group"], row["resource"]): row for row in rows}
+        self._fields: dict[tuple[str, str, str], Fields] = {}
+        self._defined: dict[str, list[dict[str, Any]]] = {}
 
     def is_namespaced(self, cluster: str, group: str, resource: str) -> bool | None:
         """Whether the objects of a resource are in namespaces; None where neither the API nor the log tells."""
@@ -53,6 +56,32 @@ class KnownObjects:
             return built_in.namespaced
         row = self._resources.get((cluster, group, resource))
         return True if row is not None and row["is_namespaced"] else None
+
+    def fields(self, cluster: str, group: str, resource: str, paths: frozenset[tuple[str, ...]]) -> Fields:
+        """The fields of a resource. Of a custom resource its definition, or else its objects, tell the types at these paths."""
+        place = (cluster, group, resource)
+        found = self._fields.get(place)
+        if found is None:
+            found = Fields(group, resource)
+            if paths and by_resource(group, resource) is None:
+                found = self._custom(place, paths)
+            self._fields[place] = found
+        return found
+
+    def _custom(self, place: tuple[str, str, str], paths: frozenset[tuple[str, ...]]) -> Fields:
+        cluster, group, resource = place
+        if cluster not in self._defined:
+            states = self._read(cluster, "apiextensions.k8s.io", "customresourcedefinitions")
+            self._defined[cluster] = [spec for state in states if isinstance(spec := state.object.get("spec"), dict)]
+        defined = [each for each in self._defined[cluster] if _defines(each, group, resource)]
+        typed: dict[tuple[str, ...], Kind] = {}
+        for path in sorted(paths):
+            kinds = {kind for each in defined for kind in _declared(each, path)}
+            kinds = kinds or {kind_of(found) for state in self.of(*place) if (found := value_at(state.object, path)) is not None}
+            if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+                typed[path] = kind
+        selectable = frozenset(name for each in defined for name in _selectable(each))
+        return Fields(group, resource, tuple(typed.items()), selectable)
 
     def of(self, cluster: str, group: str, resource: str) -> list[State]:
         """Every known state of the objects of a resource."""
@@ -105,21 +134,18 @@ class KnownObjects:
 
 def model_of(obj: Mapping[str, Any], keys: tuple[Key, ...], paths: tuple[tuple[str, ...], ...] = ()) -> Model:
     """An object as formulas see it, with the keys and paths that these formulas read."""
-    values = {key: value for key in keys if isinstance(value := _at(obj, key.path), str)}
-    return Model(values, frozenset(path for path in paths if _at(obj, path) is not None))
+    values = {key: text for key in keys if (text := _text_of(obj, key)) is not None}
+    return Model(values, frozenset(path for path in paths if value_at(obj, path) is not None))
 
 
 def is_plain(obj: Mapping[str, Any], keys: tuple[Key, ...]) -> bool:
-    """Whether the values of these keys are texts or absent, so that formulas see the object as it is."""
-    return all(_at(obj, key.path) is None or isinstance(_at(obj, key.path), str) for key in keys)
+    """Whether the values of these keys have their types or are absent, so that formulas see the object as it is."""
+    return all(value_at(obj, key.path) is None or _text_of(obj, key) is not None for key in keys)
 
 
-def _at(obj: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        if not isinstance(obj, dict) or part not in obj:
-            return None
-        obj = obj[part]
-    return obj
+def _text_of(obj: Mapping[str, Any], key: Key) -> str | None:
+    value = value_at(obj, key.path)
+    return rendered(value) if kind_of(value) is key.kind else None
 
 
 def _rows(reader: LakeReader, parameters: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -133,3 +159,28 @@ def _reduced(obj: dict[str, Any]) -> dict[str, Any]:
     if isinstance(metadata, dict):
         obj["metadata"] = {name: metadata[name] for name in _METADATA if name in metadata}
     return obj
+
+
+def _defines(spec: dict[str, Any], group: str, resource: str) -> bool:
+    return spec.get("group") == group and value_at(spec, ("names", "plural")) == resource
+
+
+def _versions(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    found = spec.get("versions")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _declared(spec: dict[str, Any], path: tuple[str, ...]) -> Iterator[Kind | None]:
+    """The types that the versions of a definition give the field at a path."""
+    inner = tuple(part for name in path for part in ("properties", name))
+    for version in _versions(spec):
+        declared = value_at(version, ("schema", "openAPIV3Schema", *inner, "type"))
+        if declared is not None:
+            yield {"string": Kind.TEXT, "boolean": Kind.BOOLEAN, "integer": Kind.INTEGER}.get(declared)
+
+
+def _selectable(spec: dict[str, Any]) -> Iterator[str]:
+    for version in _versions(spec):
+        for each in version.get("selectableFields") or ():
+            if isinstance(each, dict) and isinstance(each.get("jsonPath"), str):
+                yield each["jsonPath"].lstrip(".")

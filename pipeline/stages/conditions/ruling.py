@@ -13,6 +13,7 @@ from ...request import Grade
 from ..authorization.stage import forbidden
 from ..verdict import Flip, Row
 from .chain import DESIGN, Chain
+from .logic.evaluate import REFUSED_SOMEHOW
 from .model import Effect, Plain
 
 NAME = "conditions"
@@ -68,7 +69,8 @@ def row_of(chain: Chain, ruling: Ruling, info: RequestInfo | None, username: str
     before = {"RBAC": "admit", "other": "admit", "forbid": "deny"}.get(recorded)
     denied = ruling.allowed is False
     decision = "unknown" if ruling.allowed is None else "deny" if denied else "change" if ruling.is_changed else "admit"
-    code = (500 if ruling.error else 403) if denied else None
+    is_code_known = denied and ruling.reason != REFUSED_SOMEHOW.reason
+    code = (500 if ruling.error else 403) if is_code_known else None
     detail: Mapping[str, Any] = {"design": DESIGN, "shape": str(chain.shape), **json.loads(ruling.detail)}
     if ruling.reason:
         detail = {**detail, "reason": ruling.reason}

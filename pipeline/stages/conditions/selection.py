@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...authorization.attributes import RequestInfo
 from ...matching.field_text import FieldTerm, parse_field_selector
 from ...matching.label_text import as_int64, parse_label_selector
 from ...matching.selectors import Requirement, SelectorError
-from .logic.formula import ABSENT, ANYTHING, NAME, NAMESPACE, PRESENT, Key, Values, exactly, field, label
+from .fields import Fields
+from .logic.formula import ABSENT, ANYTHING, NAME, NAMESPACE, PRESENT, Key, Values, exactly, label
 
 _NO_BOUNDS = (-(2**63) - 1, 2**63)
 
@@ -42,6 +43,7 @@ class Selection:
     """The objects that a request asks for. Without terms it asks for all of them.
 
     `ignored` says why a selector has no effect on authorization: the server cannot parse it, and takes it for no restriction.
+    `types` are the fields of the resource, which decide what a term compares.
     """
 
     labels: tuple[Requirement, ...] = ()
@@ -49,14 +51,19 @@ class Selection:
     namespace: str = ""
     name: str = ""
     ignored: str = ""
+    types: Fields = field(default=Fields(), repr=False)
 
     def ranges(self) -> dict[Key, Range]:
-        """The values that it takes, by key; requirements on one key are taken together."""
+        """The values that it takes, by key; requirements on one key are taken together.
+
+        A term on a field that the server computes from several is left out, so that more objects count as selected.
+        """
         found: dict[Key, Range] = {}
         for requirement in self.labels:
             key = label(requirement.key)
             found[key] = _narrowed(found.get(key, Range()), requirement)
-        terms = [(field(term.field), _of_term(term)) for term in self.fields]
+        named = [(self.types.named(term.field), term) for term in self.fields]
+        terms = [(key, _of_term(key, term)) for key, term in named if key is not None]
         terms += [(key, exactly(text)) for key, text in ((NAMESPACE, self.namespace), (NAME, self.name)) if text]
         for key, values in terms:
             before = found.get(key, Range())
@@ -69,7 +76,7 @@ class Selection:
         labels = metadata.get("labels") or {}
         if not all(requirement.holds(labels) for requirement in self.labels):
             return False
-        if not all(term.holds({term.field: field_text(obj, term.field)}) for term in self.fields):
+        if not all(term.holds({term.field: self.types.text(obj, term.field)}) for term in self.fields):
             return False
         place = (self.namespace in ("", metadata.get("namespace", "")), self.name in ("", metadata.get("name", "")))
         return all(place)
@@ -102,19 +109,7 @@ def selection_of(info: RequestInfo) -> Selection:
     # A Namespace is in the namespace of its own name only to authorizers.
     namespace = "" if info.resource == "namespaces" and not info.group else info.namespace
     name = info.name if not any(term.field == "metadata.name" for term in fields) else ""
-    return Selection(labels, fields, namespace, name, "; ".join(ignored))
-
-
-def field_text(obj: Mapping[str, Any], dotted: str) -> str:
-    """The value of a field as a selector compares it; "" for an absent one."""
-    found: Any = obj
-    for part in dotted.split("."):
-        if not isinstance(found, Mapping) or part not in found:
-            return ""
-        found = found[part]
-    if isinstance(found, bool):
-        return str(found).lower()
-    return str(found) if isinstance(found, (str, int)) else ""
+    return Selection(labels, fields, namespace, name, "; ".join(ignored), Fields(info.group, info.resource))
 
 
 def requirement_text(requirement: Requirement) -> str:
@@ -153,7 +148,8 @@ def _narrowed(before: Range, requirement: Requirement) -> Range:
     )
 
 
-def _of_term(term: FieldTerm) -> Values:
-    """A field that an object lacks has the value "" to a selector."""
-    equal = Values(frozenset([term.value]), absent=term.value == "")
+def _of_term(key: Key, term: FieldTerm) -> Values:
+    """A selector compares texts, also where an object lacks the field."""
+    texts = frozenset([term.value]) if key.may_be(term.value) else frozenset[str]()
+    equal = Values(texts, absent=term.value == key.absent)
     return equal.complement() if term.negated else equal

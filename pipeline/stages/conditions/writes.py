@@ -29,6 +29,7 @@ from ...request import AdmissionRequest, Evidence, Grade, Known, Object, worst
 from ...runs.window import Window
 from .compiled import Asked
 from .ruling import Ruling, ruling_of, unknown
+from .spending import LIMITS
 from .sql import statement
 
 _Rulings = list[tuple[int, Ruling]]
@@ -61,6 +62,7 @@ class Writes:
         """Every pass with its ruling, in the order of arrival."""
         earlier = partial(EarlierVersions, self, history=self._history)
         for row, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
+            self._asked[row["number"]].chain.run.grow(1)
             judge: Callable[[], _Rulings] = partial(self._rulings, event, self._asked[row["number"]], versions)
             for number, ruling in on_fresh_stack(judge, _UNREAD):
                 yield Pass(row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling)
@@ -80,10 +82,12 @@ class Writes:
 def ruling_on(asked: Asked, request: AdmissionRequest) -> Ruling:
     """The ruling on one write, from the object that validating admission saw."""
     values = {"object": request.object, "oldObject": request.old_object, "options": request.options}
-    found = asked.on({name: _value(name, each) for name, each in values.items()})
+    activation = {name: _value(name, each) for name, each in values.items()}
+    found = asked.on(activation)
     if found is None:
         lacking = [f"{name}: {each.reason}" for name, each in values.items() if not isinstance(each, Known)]
-        return unknown(asked.unknown or "; ".join(lacking) or "only its authorizer can evaluate a condition")
+        costly = [each for each in asked.open_of(activation) if each in LIMITS]
+        return unknown(asked.unknown or "; ".join([*lacking, *costly]) or "only its authorizer can evaluate a condition")
     grades = [each.grade for name, each in values.items() if isinstance(each, Known) and name != "options"]
     return ruling_of(found, str(worst(*grades, Grade.EXACT)))
 

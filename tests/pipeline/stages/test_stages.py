@@ -168,3 +168,8 @@ def test_a_request_that_another_stage_refused_is_not_newly_denied(tmp_path: Path
     (whole,) = [row for row in pq.read_table(tmp_path / "out.parquet").to_pylist() if row["policy"] is None]
     assert (whole["decision"], whole["recorded"]) == ("deny", "admit")
     assert whole["flip"] == ("newly-denied" if name == "fine" else "still-denied")
+
+
+def test_a_kind_of_another_group_is_told_with_the_group_that_a_stage_reads() -> None:
+    given = assign(manifests_of([("chain.yaml", "{apiVersion: hindcast.io/v1alpha1, kind: AuthorizerChain, metadata: {name: c}}")]))
+    assert given.words_of_left.endswith("; a stage reads AuthorizerChain of the group hindcast")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 from ....matching.label_text import is_label_value
 from ..selection import Range
-from .formula import Key
+from .formula import Key, Kind
 
 OTHER = 0  # the place of "any other value" in a domain; absent is next
 ABSENT = 1
@@ -79,20 +80,24 @@ def _other(key: Key, taken: Range, known: frozenset[str]) -> str | None:
         return next(texts, None)
     if taken.is_numeric:
         return _number(taken, known)
-    number = 0
-    while f"other-{number}" in known or not taken.values.holds(f"other-{number}"):
-        number += 1
-    return f"other-{number}"
+    return next((text for text in _fresh(key) if text not in known and taken.values.holds(text)), None)
+
+
+def _fresh(key: Key) -> Iterator[str]:
+    """Values of the type of a key, without an end but for booleans."""
+    if key.kind is Kind.BOOLEAN:
+        return iter(("false", "true"))
+    return (f"other-{number}" if key.kind is Kind.TEXT else str(number) for number in count())
 
 
 def _number(taken: Range, known: frozenset[str]) -> str | None:
     """An integer between the bounds, with leading zeros where all plain numbers are constants."""
-    count = len(known) + len(taken.values.texts) + 1
+    most = len(known) + len(taken.values.texts) + 1
     numbers = (
-        range(taken.low + 1, min(taken.high, taken.low + 1 + count)) if taken.low >= 0 else range(max(0, taken.low + 1), taken.high)
+        range(taken.low + 1, min(taken.high, taken.low + 1 + most)) if taken.low >= 0 else range(max(0, taken.low + 1), taken.high)
     )
-    for zeros in range(count + 1):
-        for number in numbers[:count]:
+    for zeros in range(most + 1):
+        for number in numbers[:most]:
             text = "0" * zeros + str(number)
             if text not in known and taken.holds(text):
                 return text
@@ -100,4 +105,4 @@ def _number(taken: Range, known: frozenset[str]) -> str | None:
 
 
 def _may_have(key: Key, text: str) -> bool:
-    return not key.is_label or is_label_value(text)
+    return is_label_value(text) if key.is_label else key.may_be(text)

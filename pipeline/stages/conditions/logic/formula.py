@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 LABELS = ("metadata", "labels")
 
 
+class Kind(StrEnum):
+    """The type of a field that selectors can compare."""
+
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+
+
 class Key(NamedTuple):
-    """A value of an object, by its path: the label `env` is at ("metadata", "labels", "env")."""
+    """A value of an object, by its path: the label `env` is at ("metadata", "labels", "env").
+
+    Formulas have its values as texts, as selectors compare them. `absent` is the text that a selector compares where an object
+    lacks the field.
+    """
 
     path: tuple[str, ...]
+    kind: Kind = Kind.TEXT
+    absent: str = ""
 
     @property
     def is_label(self) -> bool:
@@ -24,11 +40,22 @@ class Key(NamedTuple):
         """The path of the map that holds it."""
         return self.path[:-1]
 
+    def may_be(self, text: str) -> bool:
+        """Whether a present value of its type can have this text."""
+        if self.kind is Kind.BOOLEAN:
+            return text in ("true", "false")
+        return self.kind is Kind.TEXT or _INTEGER.fullmatch(text) is not None
+
+    def value(self, text: str) -> str | bool | int:
+        """The value of an object that has this text."""
+        return text if self.kind is Kind.TEXT else text == "true" if self.kind is Kind.BOOLEAN else int(text)
+
     def __str__(self) -> str:
-        """As a selector names it."""
+        """As a path; of a label its name."""
         return self.path[-1] if self.is_label else ".".join(self.path)
 
 
+_INTEGER = re.compile(r"-?[1-9][0-9]{0,18}|0")
 NAME, NAMESPACE = Key(("metadata", "name")), Key(("metadata", "namespace"))
 
 
@@ -37,9 +64,9 @@ def label(name: str) -> Key:
     return Key((*LABELS, name))
 
 
-def field(dotted: str) -> Key:
-    """The key of a field, as field selectors name it."""
-    return Key(tuple(dotted.split(".")))
+def is_ambiguous(text: str) -> bool:
+    """Whether a text may also be that of a boolean or an integer."""
+    return any(Key((), kind).may_be(text) for kind in (Kind.BOOLEAN, Kind.INTEGER))
 
 
 class Values(NamedTuple):
@@ -241,6 +268,16 @@ def atoms(formula: Formula) -> Iterator[In | Has | Same | Text]:
             yield from atoms(of)
         case In() | Has() | Same() | Text():
             yield formula
+
+
+def size_of(formula: Formula) -> int:
+    """The number of its nodes."""
+    match formula:
+        case AllOf(of) | AnyOf(of):
+            return 1 + sum(map(size_of, of))
+        case Not(of):
+            return 1 + size_of(of)
+    return 1
 
 
 def keys_of(formula: Formula) -> frozenset[Key]:

@@ -6,13 +6,13 @@ of values widened, as long as the solver still proves that everything in it is a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..selection import Range
 from .formula import ABSENT, ANYTHING, PRESENT, Formula, In, Key, Model, Values, atoms, every, exactly, is_true, negated, some
 from .proof import Prover
-from .solver import Counterexample
+from .solver import Counterexample, Solver
 
 BOXES_MAX = 64
 
@@ -34,23 +34,38 @@ def alternatives(
     known: Iterable[Model] = (),
 ) -> Alternatives:
     """The alternatives of a formula inside a selection. Known objects are where the first ones start."""
-    search = _Search(prover, allowed, dict(within or {}), is_namespaced)
-    for model in known:
+    models = tuple(known)
+    search = _Search(prover, allowed, dict(within or {}), is_namespaced, models)
+    for model in models:
         if search.is_open(model):
             search.grow(model)
     return search.finish()
 
 
 class _Search:
-    def __init__(self, prover: Prover, allowed: Formula, within: dict[Key, Range], is_namespaced: bool | None) -> None:
+    def __init__(
+        self,
+        prover: Prover,
+        allowed: Formula,
+        within: dict[Key, Range],
+        is_namespaced: bool | None,
+        known: Sequence[Model],
+    ) -> None:
         self._prover = prover
         self._allowed = allowed
         self._within = within
         self._is_namespaced = is_namespaced
         self._solver = prover.solver(allowed, is_namespaced)
+        # Values of texts come from people: from the chain, the request and known objects. The solver would invent them.
+        self._texts = {key: self._texts_of(key, known) for key in self._solver.keys if self._solver.is_text(key)}
         self._boxes: dict[Box, None] = {}
         self._blocked: list[Formula] = []
         self._is_complete = True
+
+    def _texts_of(self, key: Key, known: Iterable[Model]) -> frozenset[str]:
+        taken = self._within.get(key, Range()).values
+        seen = (model.values.get(key) for model in known)
+        return _constants(self._allowed, key) | taken.texts | {text for text in seen if text is not None}
 
     def is_open(self, model: Model) -> bool:
         """Whether a selected object is allowed and in no box yet."""
@@ -62,15 +77,22 @@ class _Search:
 
     def finish(self) -> Alternatives:
         """Look for allowed objects outside of all boxes, until none is left."""
+        limited = dict(self._within)
+        for key, texts in self._texts.items():
+            taken = limited.get(key, Range())
+            limited[key] = taken._replace(values=taken.values.both(Values(texts, absent=True)))
         while len(self._blocked) < BOXES_MAX:
-            outside = self._prover.solver(some([negated(self._allowed), *self._blocked]), self._is_namespaced)
-            found = outside.refute(self._within)
+            found = self._outside().refute(limited)
             if found is None:
-                return Alternatives(tuple(self._boxes), self._is_complete)
+                is_all = not self._texts or self._outside().refute(self._within) is None
+                return Alternatives(tuple(self._boxes), self._is_complete and is_all)
             if not isinstance(found, Counterexample):
                 break
             self.grow(found.model)
         return Alternatives(tuple(self._boxes), False)
+
+    def _outside(self) -> Solver:
+        return self._prover.solver(some([negated(self._allowed), *self._blocked]), self._is_namespaced)
 
     def grow(self, model: Model) -> None:
         """Add the largest box around an object."""
@@ -94,17 +116,20 @@ class _Search:
         """The values that the formula cannot tell from a value."""
         if value is None:
             return ABSENT
-        constants = _constants(self._allowed, key)
-        return exactly(value) if value in constants or self._solver.is_text(key) else Values(constants, True)
+        constants = self._constants(key)
+        return exactly(value) if value in constants else Values(constants, True)
 
     def _widened(self, box: dict[Key, Values], key: Key) -> Values:
         """The most values of a key with which the box is still allowed."""
-        constants = _constants(self._allowed, key)
+        constants = self._constants(key)
         values = box[key]
         for candidate in (PRESENT, *(exactly(text) for text in sorted(constants)), ABSENT):
             if self._is_allowed({**box, key: (wider := _joined(values, candidate, constants))}):
                 values = wider
         return values
+
+    def _constants(self, key: Key) -> frozenset[str]:
+        return self._texts[key] if key in self._texts else _constants(self._allowed, key)
 
     def _is_allowed(self, box: Mapping[Key, Values]) -> bool:
         ranges = dict(self._within)

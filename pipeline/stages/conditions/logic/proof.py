@@ -7,17 +7,20 @@ condition by condition, has to refuse it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import product
 from typing import Any
 
 from ..compiled import Asked, Bounds
 from ..selection import Selection
-from .formula import LABELS, NAME, NO, Formula, Has, Key, Model, atoms, keys_of
+from .formula import LABELS, NAME, NO, Formula, Has, Key, Kind, Model, atoms, is_ambiguous, keys_of
 from .solver import STEPS_MAX, Counterexample, Solver, TooHard
 
 # Solvers and answers that are kept; the oldest go first, so that memory is bounded however many subjects a log has.
 _SOLVERS_MAX, _PROOFS_MAX = 256, 50_000
+# Fields without a known type for which every type is tried.
+_DOUBTFUL_MAX = 2
 UNCONFIRMED = "the solver's counterexample did not stand when it was evaluated"
 
 
@@ -64,6 +67,23 @@ class Prover:
                 self._proofs.popitem(last=False)
         return found
 
+    def proof_of(self, asked: Asked, selection: Selection, is_namespaced: bool | None = None) -> Proof:
+        """As `prove`. Where the type of a field decides and is not known, the answer has to be the same for every type."""
+        bounds = asked.authorized(selection.types)
+        doubtful = sorted(doubtful_paths(bounds, selection))
+        if not doubtful:
+            return self.prove(asked, bounds, selection, is_namespaced)
+        why = f"no evidence tells whether {' and '.join(map('.'.join, doubtful))} is a text, a boolean or an integer"
+        if len(doubtful) > _DOUBTFUL_MAX:
+            return Proof(Outcome.UNKNOWN, why=why)
+        found = []
+        for kinds in product(Kind, repeat=len(doubtful)):
+            types = selection.types.assuming(dict(zip(doubtful, kinds, strict=True)))
+            found.append(self.prove(asked, asked.authorized(types), replace(selection, types=types), is_namespaced))
+        # A type with which nothing can be selected is not the type of a field that clients select by.
+        counted = [each for each in found if not each.is_vacuous] or found
+        return counted[0] if len({each.outcome for each in counted}) == 1 else Proof(Outcome.UNKNOWN, why=why)
+
     def solver(self, formula: Formula, is_namespaced: bool | None) -> Solver:
         """The solver of a formula."""
         key = (formula, is_namespaced)
@@ -100,6 +120,18 @@ class Prover:
         return Proof(Outcome.UNKNOWN, why="; ".join(bounds.problems) or UNCONFIRMED)
 
 
+def doubtful_paths(bounds: Bounds, selection: Selection) -> frozenset[tuple[str, ...]]:
+    """The fields whose types no evidence tells, though the answer about a selection may depend on them."""
+    read = {key.path for key in keys_of(bounds.low) | keys_of(bounds.high)}
+    terms = [(selection.types.named(term.field), term) for term in selection.fields if not term.negated]
+    selected = {
+        key.path
+        for key, term in terms
+        if key is not None and not selection.types.is_typed(key) and is_ambiguous(term.value) and key.path in read
+    }
+    return bounds.doubtful | selected
+
+
 def stands(asked: Asked, selection: Selection, model: Model) -> bool:
     """Whether an object is selected and surely not allowed, when both are evaluated."""
     obj = object_of(model)
@@ -117,7 +149,7 @@ def object_of(model: Model) -> dict[str, Any]:
     for path in sorted(model.maps):
         _place(obj, path, {})
     for key, value in sorted(model.values.items()):
-        _place(obj, key.path, value)
+        _place(obj, key.path, key.value(value))
     return obj
 
 

@@ -1,32 +1,42 @@
-"""A condition read as a selector reads an object, over one whole object.
+"""A condition read as a selector reads an object, over whole objects.
 
-It walks the condition itself and shares nothing with the formulas of translate.py, so that each can check the other.
+It walks the condition itself and shares nothing with the formulas of translate.py, so that each can check the other. The one
+reading of absence: a comparison or function of a label that an object lacks does not hold, and a field that it lacks has the value
+that a selector compares. So a condition has no error for want of data, and a part that was not recorded leaves the result open.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from ....cel import Program, Value, ast
+from ....cel import Value, ast
 from ....cel.values import CelError, Unknown
+from ..fields import Fields
+from ..spending import words_of
 from .evaluate import FALSE, TRUE, Result, Truth
 from .formula import LABELS
-from .translate import is_late, path_of
+from .translate import Path, absent_value, late_nodes, path_of
 
 _ABSENT = object()
+_MAPS = frozenset({("metadata",), LABELS, ("metadata", "annotations")})
+# The variables that hold objects.
+_OBJECTS = ("object", "oldObject")
+_MISFIT = "no such overload"
+_Part: TypeAlias = Callable[[ast.Expr, Mapping[str, Value]], Value]
 
 
-def read_as_selector(program: Program, request: Value, obj: dict[str, Any]) -> Result:
-    """The result of a condition of an object, where an absent label differs from every value and an absent field is "".
+def read_as_selector(part: _Part, tree: ast.Expr, activation: Mapping[str, Value], fields: Fields) -> Result:
+    """The result of a condition of objects with these fields. `part` evaluates a part of the condition over variables.
 
-    Everything other than comparisons of labels and fields is evaluated as CEL.
+    Everything but the absence of labels and fields is as in CEL.
     """
     try:
-        return TRUE if _Reading(program, request, obj).truth(program.ast) else FALSE
+        return TRUE if _Reading(part, activation, fields).truth(tree) else FALSE
     except CelError as problem:
         return Result(Truth.ERROR, problem.message)
     except _OpenError as problem:
-        return Result(Truth.OPEN, str(problem))
+        return Result(Truth.UNKNOWN, str(problem))
 
 
 class _OpenError(Exception):
@@ -34,10 +44,11 @@ class _OpenError(Exception):
 
 
 class _Reading:
-    def __init__(self, program: Program, request: Value, obj: dict[str, Any]) -> None:
-        self._program = program
-        self._activation = {"request": request, "object": obj}
-        self._object = obj
+    def __init__(self, part: _Part, activation: Mapping[str, Value], fields: Fields) -> None:
+        self._part = part
+        self._activation = activation
+        self._fields = fields
+        self._late = late_nodes()
 
     def truth(self, node: ast.Expr) -> bool:
         match node:
@@ -49,91 +60,108 @@ class _Reading:
                 return self.truth(then if self.truth(condition) else otherwise)
             case ast.Call(function="!_", arguments=(operand,)):
                 return not self.truth(operand)
-            case ast.Has(operand=operand, field=name):
-                path = path_of(ast.Select(node.id, node.offset, operand, name))
-                if path is not None:
-                    return self._at(path) is not _ABSENT
-            case ast.Call(function="_==_" | "_!=_" as function, arguments=(left, right)):
-                return self._equal(left, right) is (function == "_==_")
-            case ast.Call(function="@in", arguments=(left, right)) if is_late(node):
-                return self._among(node, left, right)
-            case ast.Call(target=target) if target is not None and self._is_lacking(target):
-                return False
-            case ast.Call(arguments=arguments) if any(self._is_lacking(_measured(each)) for each in arguments):
-                return False
-        return self._plain(node)
+            case ast.Has(operand=operand, field=name) if (there := self._has(operand, name)) is not None:
+                return there
+            case ast.Call(function="_!=_"):
+                return self._holds(node, absent=True)
+            case ast.Call(function="@in", arguments=(left, ast.ListLiteral() as right)) if self._late(right) and not right.optional:
+                return self._any(node, left, right.elements)
+        return self._holds(node)
 
-    def _absorbed(self, terms: tuple[ast.Expr, ...], decisive: bool) -> bool:
-        problem: Exception | None = None
+    def _absorbed(self, terms: Sequence[ast.Expr], decisive: bool) -> bool:
+        """As CEL's operators: what is not known may decide, so that it comes before an error."""
+        problems: list[Exception] = []
         for each in terms:
             try:
                 if self.truth(each) is decisive:
                     return decisive
             except (CelError, _OpenError) as found:
-                problem = problem or found
-        if problem is not None:
-            raise problem
+                problems.append(found)
+        if problems:
+            raise next((each for each in problems if isinstance(each, _OpenError)), problems[0])
         return not decisive
 
-    def _equal(self, left: ast.Expr, right: ast.Expr) -> bool:
-        if any(self._is_lacking(_measured(each)) for each in (left, right)):
-            return False
-        one, other = self._operand(left), self._operand(right)
-        if one is _ABSENT or other is _ABSENT:
-            return False
-        return type(one) is type(other) and one == other
+    def _any(self, node: ast.Expr, left: ast.Expr, elements: Sequence[ast.Expr]) -> bool:
+        """Whether a value is among the elements of a list, of which one that is absent is equal to nothing."""
+        # The parts of an expression are known by their ids, so that each comparison needs one of its own.
+        ids = (-((node.id << 20) + place) for place in range(len(elements)))
+        terms = [ast.Call(id_, node.offset, "_==_", None, (left, each)) for id_, each in zip(ids, elements, strict=True)]
+        return self._absorbed(terms, True)
 
-    def _among(self, node: ast.Expr, left: ast.Expr, right: ast.Expr) -> bool:
-        if path_of(right) == LABELS:
-            return self._operand(left) in (self._at(LABELS) if isinstance(self._at(LABELS), dict) else {})
-        if isinstance(right, ast.ListLiteral) and not right.optional:
-            return any(self._equal(left, each) for each in right.elements)
-        if path_of(left) is None:
-            return self._plain(node)
-        found = self._value(right)
-        return isinstance(found, list) and self._operand(left) in found
+    def _holds(self, test: ast.Expr, absent: bool = False) -> bool:
+        """Whether a test that has no test inside it holds, with what the objects lack in place; `absent` for an absent label."""
+        lacking = self._lacking(test)
+        if any(_is_label(path) for _, path in lacking):
+            return absent
+        value = self._part(test, self._filled(lacking))
+        if isinstance(value, Unknown):
+            raise _OpenError(words_of(value))
+        if isinstance(value, bool):
+            return value
+        if lacking and (not isinstance(value, CelError) or value.message.startswith(_MISFIT)):
+            return absent  # what is absent has no value of the type that the test needs
+        raise value if isinstance(value, CelError) else CelError(_MISFIT)
 
-    def _operand(self, node: ast.Expr) -> Any:
-        path = path_of(node)
-        if path is None:
-            return self._value(node)
-        found = self._at(path)
-        return "" if found is _ABSENT and not _is_label(path) else found
+    def _lacking(self, test: ast.Expr) -> set[tuple[str, Path]]:
+        """The labels and fields that a test reads and that an object is known to lack, but for those whose presence it tests."""
+        read, asked = set[tuple[str, Path]](), set[tuple[str, Path]]()
+        for node in _paths(test):
+            of = ast.Select(node.id, node.offset, node.operand, node.field) if isinstance(node, ast.Has) else node
+            for variable in _OBJECTS:
+                if (path := path_of(of, variable)) is not None:
+                    (asked if isinstance(node, ast.Has) else read).add((variable, path))
+        return {(variable, path) for variable, path in read - asked if self._at(variable, path) is _ABSENT}
 
-    def _is_lacking(self, node: ast.Expr) -> bool:
-        """Whether a node is a label that the object lacks."""
-        path = path_of(node)
-        return path is not None and _is_label(path) and self._at(path) is _ABSENT
+    def _filled(self, lacking: set[tuple[str, Path]]) -> Mapping[str, Value]:
+        found = dict(self._activation)
+        for variable, path in sorted(lacking):
+            if path[:2] != LABELS or len(path) == 2:
+                value: Value = {} if path in _MAPS else absent_value(self._fields.key(path))
+                found[variable] = _with(found[variable], path, value)
+        return found
 
-    def _at(self, path: tuple[str, ...]) -> Any:
-        found: Any = self._object
+    def _has(self, operand: ast.Expr, name: str) -> bool | None:
+        """What `has()` says of a path in an object; None of everything else."""
+        for variable in _OBJECTS:
+            path = path_of(ast.Select(operand.id, operand.offset, operand, name), variable)
+            if path is not None:
+                found = self._at(variable, path)
+                if isinstance(found, Unknown):
+                    raise _OpenError(words_of(found))
+                return found is not _ABSENT
+        return None
+
+    def _at(self, variable: str, path: Path) -> Any:
+        found: Any = self._activation[variable]
         for part in path:
+            if isinstance(found, Unknown):
+                return found
             if not isinstance(found, dict) or part not in found:
                 return _ABSENT
             found = found[part]
         return found
 
-    def _plain(self, node: ast.Expr) -> bool:
-        value = self._value(node)
-        if not isinstance(value, bool):
-            raise CelError("no such overload")
+
+def _with(obj: Any, path: Path, value: Any) -> Any:
+    """A copy of an object with a value at a path."""
+    if not path:
         return value
-
-    def _value(self, node: ast.Expr) -> Value:
-        value = self._program.value_of(node, self._activation)
-        if isinstance(value, CelError):
-            raise value
-        if isinstance(value, Unknown):
-            raise _OpenError(str(value))
-        return value
+    kept = dict(obj) if isinstance(obj, dict) else {}
+    kept[path[0]] = _with(kept.get(path[0]), path[1:], value)
+    return kept
 
 
-def _is_label(path: tuple[str, ...]) -> bool:
+def _paths(node: ast.Expr) -> Iterator[ast.Expr]:
+    """The parts of a test that may be whole paths, and the tests of presence."""
+    if isinstance(node, ast.Has):
+        yield node
+        return
+    if any(path_of(node, variable) is not None for variable in _OBJECTS):
+        yield node
+        return
+    for child in ast.children(node):
+        yield from _paths(child)
+
+
+def _is_label(path: Path) -> bool:
     return len(path) == 3 and path[:2] == LABELS
-
-
-def _measured(node: ast.Expr) -> ast.Expr:
-    """What a node measures, for `size(path)` and `path.size()`; else the node."""
-    if isinstance(node, ast.Call) and node.function == "size":
-        return node.target or (node.arguments[0] if node.arguments else node)
-    return node

@@ -7,13 +7,16 @@ What these formulas cannot express is refused, so that a condition is never read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from types import NoneType
+from typing import NamedTuple, TypeAlias
 
-from ....cel import Program, Value, ast
+from ....cel import Value, ast
 from ....cel.syntax.unparse import unparse
 from ....cel.values import CelError, Unknown
+from ..fields import Fields
+from ..spending import words_of
 from .formula import (
     ABSENT,
     LABELS,
@@ -26,18 +29,21 @@ from .formula import (
     Has,
     In,
     Key,
+    Kind,
     Same,
     Text,
-    Values,
     every,
     exactly,
     label,
     negated,
+    size_of,
     some,
 )
 
 # The variables whose values are known only with the object.
 LATE = frozenset({"object", "oldObject", "options"})
+# Formulas of a `?:` with more nodes are refused.
+SIZE_MAX = 4_000
 _MIRRORED = {"_<_": "_>_", "_>_": "_<_", "_<=_": "_>=_", "_>=_": "_<=_", "_==_": "_==_", "_!=_": "_!=_"}
 
 
@@ -59,17 +65,42 @@ class Both(NamedTuple):
         return Both(self.false, self.true)
 
 
+# Evaluates a part of a condition that does not depend on the object.
+Known: TypeAlias = "Callable[[ast.Expr], Value | CelError | Unknown]"
+Path: TypeAlias = tuple[str, ...]
+
+
+class Translated(NamedTuple):
+    """The formulas of a condition, and the paths that it takes for another type than a text though their type is not known."""
+
+    both: Both
+    doubtful: frozenset[Path] = frozenset()
+
+
 class NotModelledError(Exception):
     """A part of a condition that says more of an object than labels and fields can. The message quotes it."""
 
 
-def is_late(node: ast.Expr) -> bool:
-    """Whether the value of a node depends on the object."""
-    return any(isinstance(each, ast.Ident) and each.name.lstrip(".") in LATE for each in _walk(node))
+class CostlyError(Exception):
+    """A part of a condition that is not evaluated."""
 
 
-def path_of(node: ast.Expr) -> tuple[str, ...] | None:
-    """The path of `object.a["b"].c`; None for every other expression."""
+def late_nodes() -> Callable[[ast.Expr], bool]:
+    """Whether the value of a node depends on the object. Each node of one tree is looked at once."""
+    found: dict[int, bool] = {}
+
+    def is_late(node: ast.Expr) -> bool:
+        late = found.get(id(node))
+        if late is None:
+            own = isinstance(node, ast.Ident) and node.name.lstrip(".") in LATE
+            late = found[id(node)] = own or any(is_late(child) for child in ast.children(node))
+        return late
+
+    return is_late
+
+
+def path_of(node: ast.Expr, variable: str = "object") -> Path | None:
+    """The path of `object.a["b"].c`, or of another variable; None for every other expression."""
     parts: list[str] = []
     while not isinstance(node, ast.Ident):
         if isinstance(node, ast.Select) and not node.optional:
@@ -85,29 +116,48 @@ def path_of(node: ast.Expr) -> tuple[str, ...] | None:
             node = node.operand
         else:
             return None
-    return tuple(reversed(parts)) if node.name.lstrip(".") == "object" and parts else None
+    return tuple(reversed(parts)) if node.name.lstrip(".") == variable and parts else None
 
 
-def translate(program: Program, request: Value, semantics: Semantics) -> Both:
-    """The formulas of a condition, for one request. Raises NotModelledError."""
+def paths_in(tree: ast.Expr) -> Iterator[Path]:
+    """The whole paths that a condition reads of an object."""
+    path = path_of(tree)
+    if path is not None:
+        yield path
+        return
+    for child in ast.children(tree):
+        yield from paths_in(child)
 
-    def known(node: ast.Expr) -> Value | CelError | Unknown:
-        return program.value_of(node, {"request": request})
 
-    return _Translation(known, semantics).of(program.ast)
+def translate(known: Known, tree: ast.Expr, semantics: Semantics, fields: Fields) -> Translated:
+    """The formulas of a condition of objects with these fields. `known` evaluates parts that do not depend on the object.
+
+    Raises NotModelledError, and CostlyError for parts that `known` does not evaluate.
+    """
+
+    def checked(node: ast.Expr) -> Value:
+        value = known(node)
+        if isinstance(value, Unknown):
+            raise CostlyError(words_of(value))
+        return value
+
+    translation = _Translation(checked, semantics, fields)
+    both = translation.of(tree)
+    return Translated(both, frozenset(translation.doubtful))
 
 
 class _Translation:
-    def __init__(self, known: Callable[[ast.Expr], Value | CelError | Unknown], semantics: Semantics) -> None:
+    def __init__(self, known: Known, semantics: Semantics, fields: Fields) -> None:
         self._known = known
         self._is_total = semantics is Semantics.SELECTOR
+        self._fields = fields
+        self._late = late_nodes()
+        self.doubtful: set[Path] = set()
 
     def of(self, node: ast.Expr) -> Both:
-        if not is_late(node):
+        if not self._late(node):
             value = self._known(node)
-            if isinstance(value, Unknown):
-                raise NotModelledError(f"{unparse(node)}: {value}")
-            return Both(YES, NO) if value is True else Both(NO, YES) if value is False else Both(NO, NO)
+            return _constant(value)
         match node:
             case ast.And(terms=terms):
                 parts = [self.of(each) for each in terms]
@@ -116,7 +166,7 @@ class _Translation:
                 parts = [self.of(each) for each in terms]
                 return Both(some(each.true for each in parts), every(each.false for each in parts))
             case ast.Conditional(condition=condition, then=then, otherwise=otherwise):
-                return _chosen(self.of(condition), self.of(then), self.of(otherwise))
+                return self._chosen(self.of(condition), self.of(then), self.of(otherwise))
             case ast.Has(operand=operand, field=name):
                 path = path_of(ast.Select(node.id, node.offset, operand, name))
                 if path is not None:
@@ -129,13 +179,31 @@ class _Translation:
                 return self._membership(node, left, right)
             case ast.Call(function=function, target=ast.Select() | ast.Index() as target, arguments=(argument,)):
                 return self._text(node, function, target, argument)
+            case ast.Select() | ast.Index() if (path := path_of(node)) is not None:
+                return self._flag(self._key(path, is_text=False))
         raise _refused(node)
 
+    def _key(self, path: Path, *, is_text: bool = True) -> Key:
+        """The key at a path. Where its type is not known, a use of it as another type than a text is in doubt."""
+        key = self._fields.key(path)
+        if not is_text and not self._fields.is_typed(key):
+            self.doubtful.add(path)
+        return key
+
+    def _chosen(self, condition: Both, then: Both, otherwise: Both) -> Both:
+        """The condition is in the result four times, so that nested ones would grow without bound."""
+        if sum(size_of(each) for each in (*condition, *then, *otherwise)) > SIZE_MAX:
+            raise NotModelledError("nested ?:, which is too large,")
+        return Both(
+            some([every([condition.true, then.true]), every([condition.false, otherwise.true])]),
+            some([every([condition.true, then.false]), every([condition.false, otherwise.false])]),
+        )
+
     def _comparison(self, node: ast.Expr, function: str, left: ast.Expr, right: ast.Expr) -> Both:
-        if not is_late(left):
+        if not self._late(left):
             left, right, function = right, left, _MIRRORED[function]
         sized = _sized(left)
-        if sized is not None and not is_late(right):
+        if sized is not None and not self._late(right):
             number = self._known(right)
             if isinstance(number, int) and not isinstance(number, bool):
                 return self._of_text(Text(Key(sized), function, number))
@@ -150,55 +218,73 @@ class _Translation:
         if path is None:
             raise _refused(node)
         if other is not None:
-            return self._same(Key(path), Key(other))
-        if is_late(right):
+            return self._same(node, self._key(path), self._key(other))
+        if self._late(right):
             raise _refused(node)
         value = self._known(right)
-        if isinstance(value, str):
-            return self._among(Key(path), exactly(value))
         if isinstance(value, CelError):
             return Both(NO, NO)
-        if Key(path).is_label and not isinstance(value, Unknown):
-            return self._among(Key(path), exactly())
-        raise _refused(node)
+        return self._among(node, path, [value])
 
     def _membership(self, node: ast.Expr, left: ast.Expr, right: ast.Expr) -> Both:
         path, holder = path_of(left), path_of(right)
-        if holder == LABELS and not is_late(left):
+        if isinstance(right, ast.ListLiteral) and not right.elements:
+            return Both(NO, YES)  # decided before anything is read: cel-go folds it
+        if holder == LABELS and not self._late(left):
             name = self._known(left)
             if isinstance(name, str):
                 return self._presence((*LABELS, name))
-        if isinstance(right, ast.ListLiteral) and not right.optional and any(map(is_late, right.elements)):
+        if isinstance(right, ast.ListLiteral) and not right.optional and any(map(self._late, right.elements)):
             parts = [self._comparison(node, "_==_", left, each) for each in right.elements]
             return Both(some(each.true for each in parts), every(each.false for each in parts))
-        if path is None or is_late(right):
+        if path is None or self._late(right):
             raise _refused(node)
         found = self._known(right)
-        if not isinstance(found, list) or not (Key(path).is_label or all(isinstance(each, str) for each in found)):
+        if not isinstance(found, list):
             raise _refused(node)
-        return self._among(Key(path), exactly(*(each for each in found if isinstance(each, str))))
+        return self._among(node, path, found)
 
     def _text(self, node: ast.Expr, function: str, target: ast.Expr, argument: ast.Expr) -> Both:
         path = path_of(target)
-        wanted = None if is_late(argument) else self._known(argument)
+        wanted = None if self._late(argument) else self._known(argument)
         if path is None or function not in TEXT_FUNCTIONS or not isinstance(wanted, str):
             raise _refused(node)
-        return self._of_text(Text(Key(path), function, wanted))
+        return self._of_text(Text(self._key(path), function, wanted))
 
-    def _among(self, key: Key, values: Values) -> Both:
+    def _among(self, node: ast.Expr, path: Path, values: Sequence[Value]) -> Both:
+        """Whether the value at a path is one of some constants. A value of another type is equal to none of them."""
+        key = self._fields.key(path)
+        simple = (str, bool, int, float, list, dict, NoneType) if key.is_label else (str, bool, int, float)
+        if not all(isinstance(each, simple) for each in values):
+            raise _refused(node)
+        key = self._key(path, is_text=all(isinstance(each, str) for each in values))
+        texts = exactly(*(text for each in values if (text := _as_text(key, each)) is not None))
         if not self._is_total:
-            return Both(In(key, values), In(key, values.complement().both(PRESENT)))
-        if not key.is_label:
-            values = values._replace(absent=values.holds(""))
-        return Both(In(key, values), In(key, values.complement()))
+            return Both(In(key, texts), In(key, texts.complement().both(PRESENT)))
+        absent = not key.is_label and any(_equals(absent_value(key), each) for each in values)
+        texts = texts._replace(absent=absent)
+        return Both(In(key, texts), In(key, texts.complement()))
+
+    def _flag(self, key: Key) -> Both:
+        """A value that is itself the condition: every other type than a boolean is an error, and nothing does not hold."""
+        lacking = ABSENT if self._is_total else exactly()
+        if key.kind is not Kind.BOOLEAN:
+            return Both(NO, In(key, lacking))
+        return Both(In(key, exactly("true")), In(key, exactly("false")._replace(absent=lacking.absent)))
 
     def _of_text(self, atom: Text) -> Both:
+        key = atom.key
+        there = In(key, PRESENT) if key.kind is Kind.TEXT else NO  # a function of another type is an error
+        true, false = every([there, atom]), every([there, negated(atom)])
         if not self._is_total:
-            return Both(atom, every([In(atom.key, PRESENT), negated(atom)]))
-        true = some([atom, In(atom.key, ABSENT)]) if not atom.key.is_label and atom.holds("") else atom
-        return Both(true, negated(true))
+            return Both(true, false)
+        holds = not key.is_label and absent_value(key) == "" and atom.holds("")
+        lacking = In(key, ABSENT)
+        return Both(some([true, lacking]), false) if holds else Both(true, some([false, lacking]))
 
-    def _same(self, left: Key, right: Key) -> Both:
+    def _same(self, node: ast.Expr, left: Key, right: Key) -> Both:
+        if left.kind is not Kind.TEXT or right.kind is not Kind.TEXT:
+            raise _refused(node)
         same = Same(left, right)
         if not self._is_total:
             return Both(same, every([In(left, PRESENT), In(right, PRESENT), negated(same)]))
@@ -208,23 +294,42 @@ class _Translation:
         true = some([same, both_empty])
         return Both(true, negated(true))
 
-    def _presence(self, path: tuple[str, ...]) -> Both:
-        key = Key(path)
+    def _presence(self, path: Path) -> Both:
+        key = self._fields.key(path)
         there = In(key, PRESENT) if key.is_label else Has(path)
         if self._is_total:
             return Both(there, negated(there))
         return Both(there, every([negated(there), _has(path[:-1])]))
 
 
+def absent_value(key: Key) -> str | bool | int:
+    """What a field that an object lacks is to a selector: "", or the zero value of a built-in kind."""
+    return key.value(key.absent) if key.absent else ""
+
+
+def _as_text(key: Key, value: Value) -> str | None:
+    """The text of the value of a key that is equal to a constant; None where no value of its type is."""
+    if key.kind is Kind.TEXT:
+        return value if isinstance(value, str) else None
+    if key.kind is Kind.BOOLEAN:
+        return str(value).lower() if isinstance(value, bool) else None
+    if isinstance(value, (bool, str)):
+        return None
+    return str(int(value)) if value == value and abs(value) < 2**63 and value == int(value) else None
+
+
+def _equals(left: str | bool | int, right: Value) -> bool:
+    """Equality of CEL, where a boolean is no number."""
+    kinds = [bool if isinstance(each, bool) else str if isinstance(each, str) else int for each in (left, right)]
+    return kinds[0] is kinds[1] and bool(left == right)
+
+
+def _constant(value: Value) -> Both:
+    return Both(YES, NO) if value is True else Both(NO, YES) if value is False else Both(NO, NO)
+
+
 def _has(path: tuple[str, ...]) -> Formula:
     return YES if path in ((), ("metadata",)) else Has(path)
-
-
-def _chosen(condition: Both, then: Both, otherwise: Both) -> Both:
-    return Both(
-        some([every([condition.true, then.true]), every([condition.false, otherwise.true])]),
-        some([every([condition.true, then.false]), every([condition.false, otherwise.false])]),
-    )
 
 
 def _sized(node: ast.Expr) -> tuple[str, ...] | None:
@@ -238,9 +343,3 @@ def _sized(node: ast.Expr) -> tuple[str, ...] | None:
 
 def _refused(node: ast.Expr) -> NotModelledError:
     return NotModelledError(unparse(node))
-
-
-def _walk(node: ast.Expr) -> Iterator[ast.Expr]:
-    yield node
-    for child in ast.children(node):
-        yield from _walk(child)

@@ -47,7 +47,8 @@ def _values_words(name: str, values: Values) -> str:
     texts = sorted(values.texts)
     shown = (texts[0] or '""') if len(texts) == 1 else f"({', '.join(text or chr(34) * 2 for text in texts)})"
     if not texts:
-        return name if values.negated and not values.absent else f"!{name}" if values.absent and not values.negated else "always"
+        said = {(True, True): "always", (True, False): name, (False, True): f"!{name}", (False, False): "never"}
+        return said[values.negated, values.absent]
     equal = (
         f"{name}{'!' if values.negated else ''}={shown}"
         if len(texts) == 1

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
+from collections import Counter
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pipeline.authorization.attributes import RequestInfo
 from pipeline.manifests.files import manifests_of
@@ -20,7 +18,7 @@ from pipeline.stages.conditions.decode import chains_of
 from pipeline.stages.conditions.expressions import request_value
 from pipeline.stages.conditions.logic.formula import every, negated
 from pipeline.stages.conditions.logic.primes import Alternatives, alternatives
-from pipeline.stages.conditions.logic.proof import Outcome, Prover
+from pipeline.stages.conditions.logic.proof import Prover
 from pipeline.stages.conditions.logic.suggest import suggestions
 from pipeline.stages.conditions.selection import Selection
 from tests import brute_force
@@ -117,19 +115,34 @@ def test_t004_6_a_label_has_to_be_there_where_the_language_is_strict() -> None:
     assert found.only is not None
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 10_000))
-def test_every_suggestion_is_allowed_and_together_they_are_everything(seed: int) -> None:
-    draw = random.Random(seed)
-    made, prover = brute_force.chain(draw), Prover()
-    asked = made.asked(request_value(brute_force.INFO, UserInfo("u")), True, {})
-    bounds = made.authorized(asked)
-    found = suggestions(prover, asked, bounds, Selection(), ("", "x"))
-    allowed = brute_force.allowed_by(asked)
-    covered = 0
-    for each in found.found:
-        assert prover.prove(asked, bounds, each.selection).outcome is Outcome.PROVED
-        bits = sum(1 << place for place, obj in enumerate(brute_force.OBJECTS) if each.selection.selects(obj))
-        assert not bits & ~allowed
-        covered |= bits
-    assert not found.is_complete or covered == allowed
+def test_every_suggestion_is_allowed_and_selects_something_and_together_they_are_what_they_claim() -> None:
+    found = sum((brute_force.check_suggestions(60, seed) for seed in (1, 2, 3)), Counter[str]())
+    assert found["suggested"] > 50
+    assert found["only"] > 20
+    # What is all that the client may see is also said to be it.
+    assert found["complete"] > 0.9 * found["covered"]
+
+
+TEAMS = [
+    {"name": "a", "conditions": [{"id": "t", "effect": "Allow", "condition": 'object.metadata.labels.team.startsWith("sec-")'}]}
+]
+
+
+def test_a_suggestion_has_no_text_that_only_the_solver_knows() -> None:
+    asked, bounds = compiled(TEAMS, "selector")
+    found = suggestions(Prover(), asked, bounds, selection("team in (sec-a,web)"), ("", "secrets"), is_namespaced=True)
+    assert [str(each.selection) for each in found.found] == ["-l team in (sec-a,web),team!=web"]
+    assert found.is_complete
+    nothing = suggestions(Prover(), asked, bounds, selection("env=x"), ("", "secrets"), is_namespaced=True)
+    assert nothing.found == ()
+    assert not nothing.is_complete
+
+
+def test_a_part_that_the_request_leaves_out_is_not_suggested() -> None:
+    """The condition also allows secrets without the label, and the request asks for none of them: one selector is enough."""
+    condition = '!("env" in object.metadata.labels) || object.metadata.labels.env == "dev"'
+    chain = [{"name": "a", "conditions": [{"id": "e", "effect": "Allow", "condition": condition}]}]
+    asked, bounds = compiled(chain, "selector")
+    found = suggestions(Prover(), asked, bounds, selection("env"), ("", "secrets"), is_namespaced=True)
+    assert [str(each.selection) for each in found.found] == ["-l env,env=dev"]
+    assert found.only is not None

@@ -1,0 +1,84 @@
+"""The types of fields of custom resources come from their definitions, and without those from their objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recording import Object, take_in
+
+from .test_stage import event, judged
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+THINGS = "/apis/example.com/v1/namespaces/shop/things"
+CONDITION = "object.spec.flag == true"
+
+
+def defined(flag: str) -> Object:
+    """The creation of the definition, whose field has a type."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"flag": {"type": flag}}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing"},
+        "versions": [{**version, "selectableFields": [{"jsonPath": ".spec.flag"}]}],
+    }
+    body = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com", "uid": "u1", "resourceVersion": "1"},
+        "spec": spec,
+    }
+    reference = {"resource": "customresourcedefinitions", "apiGroup": "apiextensions.k8s.io", "apiVersion": "v1"}
+    return event(
+        1, "create", CRDS, user="root", requestObject=body, responseObject=body,
+        reference={**reference, "name": "things.example.com"}, responseStatus={"metadata": {}, "code": 201},
+    )  # fmt: skip
+
+
+def thing(flag: Any, number: int = 2) -> Object:
+    """The creation of an object."""
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "t", "namespace": "shop", "uid": "u2", "resourceVersion": str(number)},
+        "spec": {"flag": flag},
+    }
+    return event(
+        number, "create", THINGS, user="root", requestObject=body, responseObject=body,
+        reference={"resource": "things", "namespace": "shop", "apiGroup": "example.com", "apiVersion": "v1", "name": "t"},
+        responseStatus={"metadata": {}, "code": 201},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ([defined("boolean")], "proved"),
+        ([defined("string")], "refuted with a hypothetical object"),
+        ([defined("integer"), thing(1)], "proved"),
+        ([thing(flag=True)], "proved"),
+        ([thing("true")], "refuted with a known object"),
+        ([thing(flag=True), thing("other", 3)], "unknown"),
+        ([], "unknown"),
+    ],
+    ids=["boolean", "string", "nothing selects an integer by it", "seen", "seen as text", "seen as both", "unseen"],
+)
+def test_evidence_tells_the_types_of_fields(tmp_path: Path, before: list[Object], says: str) -> None:
+    reference = {"resource": "things", "namespace": "shop", "apiGroup": "example.com"}
+    listed = event(9, "list", f"{THINGS}?fieldSelector=spec.flag%3Dtrue", reference=reference)
+    lake = take_in(tmp_path / "lake", [*before, listed])
+    row = judged(lake, [{"name": "a", "conditions": [{"id": "c", "effect": "Allow", "condition": CONDITION}]}])[1]["id-9"]
+    assert row["proof"] == says
+    if says == "unknown":
+        assert row["why"] == "no evidence tells whether spec.flag is a text, a boolean or an integer"
+
+
+def test_a_definition_also_tells_what_selectors_take(tmp_path: Path) -> None:
+    reference = {"resource": "things", "namespace": "shop", "apiGroup": "example.com"}
+    lake = take_in(tmp_path / "lake", [defined("boolean"), event(9, "list", THINGS, reference=reference)])
+    row = judged(lake, [{"name": "a", "conditions": [{"id": "c", "effect": "Allow", "condition": CONDITION}]}])[1]["id-9"]
+    assert row["suggestions"] == ["-n shop --field-selector spec.flag=true"]
