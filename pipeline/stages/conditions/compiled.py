@@ -178,7 +178,7 @@ class CompiledChain:
         return asked.authorized(fields)
 
     def translated(self, asked: Asked, condition: Condition, how: Semantics, fields: Fields) -> Translated | NotModelledError:
-        """The formulas of one condition, or why there are none."""
+        """The formulas of one condition, or why it has no formulas."""
         if condition.type not in CEL_TYPES:
             return NotModelledError(f"only its authorizer can evaluate conditions of type {condition.type}")
         key = (condition.expression, how, fields)

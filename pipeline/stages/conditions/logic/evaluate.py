@@ -52,7 +52,7 @@ TRUE, FALSE, OPEN = Result(Truth.TRUE), Result(Truth.FALSE), Result(Truth.OPEN)
 Evaluate: TypeAlias = Callable[[Condition], Result]
 Outcomes: TypeAlias = tuple[Plain, ...]
 
-# A request that is refused in each of several ways, and one of which it is also open whether an error makes the answer 500.
+# A request that is refused in each of several ways; and one where it is also open whether an error makes the answer 500.
 REFUSED = Plain(Effect.NO_OPINION, "no authorizer can allow it")
 REFUSED_SOMEHOW = Plain(Effect.NO_OPINION, "no authorizer can allow it, and a condition may err")
 

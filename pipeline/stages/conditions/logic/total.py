@@ -82,7 +82,7 @@ class _Reading:
         return not decisive
 
     def _any(self, node: ast.Expr, left: ast.Expr, elements: Sequence[ast.Expr]) -> bool:
-        """Whether a value is among the elements of a list, of which one that is absent is equal to nothing."""
+        """Whether a value is among the elements of a list. One that is absent is equal to nothing."""
         # The parts of an expression are known by their ids, so that each comparison needs one of its own.
         ids = (-((node.id << 20) + place) for place in range(len(elements)))
         terms = [ast.Call(id_, node.offset, "_==_", None, (left, each)) for id_, each in zip(ids, elements, strict=True)]
