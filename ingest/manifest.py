@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
@@ -65,28 +66,31 @@ class Manifest:
         self._writable = _is_writable(path)
         if create and not self._writable:
             raise LakeError(f"{path.parent}: the lake cannot be written", "fix its owner, or choose another --lake")
-        with ExitStack() as stack:
-            try:
-                self._seen = _state(path)
-                self._opened = _open_to_write(path) if self._writable else _open_to_read(path)
-                stack.callback(self.close)
-                if create:
-                    with self.transaction():
-                        self._make_tables()
-                self._check_version(path)
-                self._place = Place((path.parent, path))
-            except (sqlite3.Error, OSError) as error:
-                raise LakeError(
-                    f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
-                ) from error
-            stack.pop_all()  # it stays open until `close`
+        try:
+            self._seen = _state(path)
+            self._open()
+            if create:
+                with self.transaction():
+                    self._make_tables()
+            self._check_version(path)
+            self._place = Place((path.parent, path))
+        except (sqlite3.Error, OSError) as error:
+            raise LakeError(
+                f"{path}: the lake's manifest cannot be read: {error}", "is this a lake, and is the disk well?"
+            ) from error
+
+    def _open(self) -> None:
+        """Open the database. It is closed by `close`, or at the latest with the last reference to this object."""
+        self._opened = _open_to_write(self._path) if self._writable else _open_to_read(self._path)
+        self._release = weakref.finalize(self, self._opened.close)
 
     @property
     def _connection(self) -> sqlite3.Connection:
         if not self._writable and (state := _state(self._path)) != self._seen:
             # Another process writes; a database opened as immutable would go on showing its old content.
-            self._opened.close()
-            self._seen, self._opened = state, _open_to_read(self._path)
+            self.close()
+            self._seen = state
+            self._open()
         return self._opened
 
     def _make_tables(self) -> None:
@@ -193,7 +197,7 @@ class Manifest:
 
     def close(self) -> None:
         """Release the database."""
-        self._opened.close()
+        self._release()
 
 
 def has_tables(path: Path) -> bool:

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def test_a_folder_without_a_lake(tmp_path: Path) -> None:
 
 def test_a_lake_of_another_version(lake: Lake) -> None:
     lake.close()
-    with sqlite3.connect(lake.path / "manifest.sqlite") as connection:
+    with closing(sqlite3.connect(lake.path / "manifest.sqlite")) as connection, connection:
         connection.execute("UPDATE meta SET value = '99'")
     connection.close()
     with pytest.raises(LakeError, match="the lake has version 99, this program reads 1"):
