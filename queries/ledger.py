@@ -103,7 +103,7 @@ _ANSWERS = {
     Severity.WITHHELD: "no loss is known, but evidence is withheld",
 }
 # Each part has a macro `losses_of_PART`.
-LOSS_PARTS = ("bodies", "sources", "versions", "answers", "clocks", "silences", "deliveries", "batches", "quarantine")
+LOSS_PARTS = ("bodies", "fields", "sources", "versions", "answers", "clocks", "silences", "deliveries", "batches", "quarantine")
 
 LOSS_KINDS: Mapping[str, LossKind] = {
     "never_posted": LossKind(
@@ -207,6 +207,21 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "had their bodies taken out at the door, because they hold credentials",
         "policies that read the object are unknown for them",
         "nothing, or `--redact-resources` where the resource holds no credential",
+    ),
+    "no_uri": LossKind(
+        Severity.WITHHELD,
+        "requests",
+        "were recorded without their URI, as in exports of GKE",
+        "their options, whether they were dry runs, their selectors, and the paths of requests for no resource are unknown; roles "
+        "are judged by the verb and the object",
+        "ingest the audit log of the API server itself, where you can have it",
+    ),
+    "no_groups": LossKind(
+        Severity.WITHHELD,
+        "requests",
+        "were recorded without the groups of their user, as in exports of GKE",
+        "a right or an expression that depends on a group is unknown for them",
+        "ingest the audit log of the API server itself, where you can have it; bind roles to users in manifests that you try",
     ),
     "unended": LossKind(
         Severity.NOTE,

@@ -106,6 +106,12 @@ def _cluster(given: str | None, clusters: Sequence[str]) -> str:
 
 
 def _nothing(privileges: Privileges, subject: str, users: Iterable[tuple[str]]) -> EvidenceError:
+    if privileges.check.unknown:
+        several = f"{privileges.check.unknown:,} of {privileges.requests:,} allowed requests of {subject}"
+        return EvidenceError(
+            f"the log does not show what {several} asked for",
+            "roles need the URI of a request, or its object: ingest a log that has them",
+        )
     if privileges.requests:
         return EvidenceError(
             f"{subject} needs no role: every authenticated user may make its {privileges.requests:,} allowed requests",
@@ -187,6 +193,7 @@ def unused_table(found: Iterable[GrantedRule], subject: str | None) -> Table:
         Column("requests", number=True),
         Column("unused_verbs", prose=True, may_go=2),
         Column("unused_resources", wide=True),
+        Column("possible", "POSSIBLE USES", number=True, may_go=1),
         Column("seen", "RECORDED OF ANYBODY", number=True),
     ]
     rows = [
@@ -199,13 +206,15 @@ def unused_table(found: Iterable[GrantedRule], subject: str | None) -> Table:
             each.requests,
             ", ".join(each.unused_verbs),
             ", ".join(each.unused_resources),
+            each.possible,
             each.seen,
         ]
-        for each in sorted(found, key=lambda each: (each.requests, each.namespace, each.binding, each.role))
+        for each in sorted(found, key=lambda each: (each.requests, each.possible, each.namespace, each.binding, each.role))
     ]
     whose = f" of {subject}" if subject else ""
     notes = (
         "requests: allowed requests of the binding's subjects that the rule allows; another rule may allow them, too",
+        "possible uses: further requests that the log shows without the groups of their users, or without what they asked for",
         "recorded of anybody: 0 may mean that the audit policy does not record such requests",
     )
     return Table("grants", columns, rows, f"Rules in force{whose}, and their use", notes)

@@ -1,10 +1,10 @@
 """Authorization: who may do what, by RBAC and by the other authorizers as far as they are known.
 
-`recorded_attributes` reads the authorization question from the URL of a request. `RecordedRbac` and `GivenRbac` hold roles and
+`attributes_of` reads the authorization question of an audit event. `RecordedRbac` and `GivenRbac` hold roles and
 bindings. `answer` returns the answer of a server.
 """
 
-from .attributes import RequestInfo, recorded_attributes, request_info
+from .attributes import RequestInfo, attributes_of, request_info
 from .authorizer import OtherAuthorizers, RecordedDecisions, answer, others_of
 from .given import GivenRbac
 from .holders import Holders, holders, is_service_account
@@ -25,10 +25,10 @@ __all__ = [
     "Rule",
     "Subject",
     "answer",
+    "attributes_of",
     "authorize",
     "holders",
     "is_service_account",
     "others_of",
-    "recorded_attributes",
     "request_info",
 ]

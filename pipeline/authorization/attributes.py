@@ -1,7 +1,8 @@
-"""The authorization question of a request, read from its URL as the server does.
+"""The authorization question of a request, read from its URL as the server does, or from its objectRef if the URL is missing.
 
-Follows kubernetes/apiserver pkg/endpoints/request/requestinfo.go and pkg/endpoints/filters/authorization.go. objectRef of an audit
-event cannot replace it: the server completes objectRef from bodies, which no authorizer sees. The name of a create is empty here.
+Follows kubernetes/apiserver pkg/endpoints/request/requestinfo.go and pkg/endpoints/filters/authorization.go. The server completes
+objectRef from bodies, which no authorizer sees (pkg/audit/request.go, LogRequestObject). So objectRef says less than a URL does:
+see `info_of`. The name of a create is empty here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from ..cel.library.authorizer import Attributes
+from ..history.event import Event
+from ..history.kinds import by_resource
 from ..matching.field_text import parse_field_selector
 from ..matching.selectors import SelectorError
+from ..request import GroupVersionResource, Unknown
 
 _METHOD_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # The method of a recorded verb. A read may have been HEAD as well, which makes no difference.
@@ -38,7 +42,10 @@ Query = dict[str, list[str]]
 
 
 class RequestInfo(NamedTuple):
-    """A URL as the server parses it. `path` is decoded; everything from `group` on is empty unless the URL names a resource."""
+    """A URL as the server parses it. `path` is decoded; everything from `group` on is empty unless the URL names a resource.
+
+    A selector is None where the log does not show it.
+    """
 
     verb: str
     path: str
@@ -49,8 +56,8 @@ class RequestInfo(NamedTuple):
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    field_selector: str = ""
-    label_selector: str = ""
+    field_selector: str | None = ""
+    label_selector: str | None = ""
 
     @property
     def attributes(self) -> Attributes:
@@ -123,13 +130,80 @@ def _resource_request(method: str, path: str, group: str, version: str, parts: l
     )
 
 
-def recorded_attributes(verb: str, request_uri: str) -> Attributes | None:
-    """The attributes of an audit event; None where the server cannot parse the URL."""
-    info = request_info(METHODS.get(verb, verb.upper()), request_uri)
-    if info is None:
-        return None
-    # The server authorized the recorded verb; the method is only a guess from it.
-    return info.attributes._replace(verb=verb)
+class Recorded(NamedTuple):
+    """What an audit event has of the question: its verb, its URL, its objectRef, and whether an authorizer refused the request.
+
+    `uri` is empty where the log has no requestURI, `resource` where it has no objectRef.
+    """
+
+    verb: str
+    uri: str = ""
+    resource: GroupVersionResource = GroupVersionResource("", "", "")
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    is_forbidden: bool = False
+
+
+def info_of(recorded: Recorded) -> RequestInfo | Unknown:
+    """The request as the server parsed it, or why the log does not tell.
+
+    Without a requestURI, as in every entry of GKE, the verb and objectRef tell it. API group, resource and subresource are exact.
+    Namespace and name are those of the URL, but for a create: there the server completes both from the body. So the name of a
+    create without subresource is left out, and the namespace of one on a resource that has none. Selectors are unknown, and so is
+    the path of a request for no resource.
+    """
+    if recorded.uri:  # a request by a method of no verb, such as OPTIONS, has an empty one
+        info = request_info(METHODS.get(recorded.verb, recorded.verb.upper()), recorded.uri)
+        # The server authorized the recorded verb; the method is only a guess from it.
+        return Unknown("the server cannot parse this URL") if info is None else info._replace(verb=recorded.verb)
+    if not recorded.resource.resource:
+        return Unknown("the log has neither the URI of the request nor its resource")
+    return _referred(recorded) if recorded.verb else Unknown("the log has neither the URI of the request nor its verb")
+
+
+def _referred(recorded: Recorded) -> RequestInfo:
+    """The request that an objectRef names."""
+    group, version, resource = recorded.resource.group, recorded.resource.version, recorded.resource.resource
+    selector = None if recorded.verb in _SELECTING_VERBS else ""
+    info = RequestInfo(
+        recorded.verb,
+        "",
+        True,
+        group,
+        version,
+        resource,
+        recorded.subresource,
+        recorded.namespace,
+        recorded.name,
+        selector,
+        selector,
+    )
+    # The server reads no body of a request that an authorizer refuses, so there objectRef is as the URL was.
+    if recorded.verb != "create" or recorded.is_forbidden:
+        return info
+    kind = by_resource(group, resource)
+    is_global = kind is not None and not kind.namespaced
+    return info._replace(namespace="" if is_global else info.namespace, name=info.name if recorded.subresource else "")
+
+
+def recorded_of_event(event: Event) -> Recorded:
+    """What an audit event has of its question."""
+    return Recorded(
+        event.verb,
+        event.request_uri,
+        event.resource,
+        event.subresource,
+        event.namespace,
+        event.name,
+        event.annotations.get("authorization.k8s.io/decision") == "forbid",
+    )
+
+
+def attributes_of(event: Event) -> Attributes | Unknown:
+    """The attributes about which the server asked its authorizers for an audit event, or why the log does not tell: see info_of."""
+    info = info_of(recorded_of_event(event))
+    return info if isinstance(info, Unknown) else info.attributes
 
 
 def _list_or_watch(query: Query) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ..cel.library.authorizer import Answer, Attributes
 from ..request import UserInfo
-from .rbac import SERVICE_ACCOUNT_PREFIX, Opinion, RbacObjects, authorize
+from .rbac import GROUPS_UNKNOWN, SERVICE_ACCOUNT_PREFIX, Opinion, RbacObjects, authorize
 
 SUPERUSERS = "system:masters"
 NODES = "system:nodes"
@@ -87,8 +87,8 @@ def answer_of(opinion: Opinion, others: OtherAuthorizers, user: UserInfo) -> Ans
         return Answer(True, None if other else opinion.reason)
     if opinion.allowed is None:
         return Answer(None, opinion.why)
-    if not user.is_whole:
-        return Answer(None, "a group may allow it, and the user's groups were not recorded")
+    if not user.is_whole:  # the group of superusers may be one of the missing ones
+        return Answer(None, GROUPS_UNKNOWN)
     if other:
         return Answer(None, f"RBAC does not allow it, and {other} may")
     return Answer(False, opinion.reason)

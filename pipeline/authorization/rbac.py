@@ -22,6 +22,8 @@ SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 # Of this many errors in one scope, every order is a possible reason; of more, the reason is open.
 _ERRORS_MAX = 4
 
+GROUPS_UNKNOWN = "a group may allow it, and the user's groups were not recorded"
+
 T = TypeVar("T")
 # The versions of one object that a request may have met; Known(None) means that it did not exist.
 Versions: TypeAlias = tuple[Evidence[T | None], ...]
@@ -258,8 +260,24 @@ class _Visit:
         return False
 
 
+def may_allow_a_group(objects: RbacObjects, asked: Attributes) -> bool:
+    """Whether some binding to a group allows the request, as far as bindings and roles are known."""
+    scopes = dict.fromkeys(["", asked.namespace])
+    versions = chain.from_iterable(chain.from_iterable(objects.bindings(scope).every()) for scope in scopes)
+    bindings = (each.value for each in versions if isinstance(each, Known) and each.value is not None)
+    return any(
+        isinstance(rules, Known) and any(rule.allows(asked) for rule in rules.value or ())
+        for binding in bindings
+        if any(kind == "Group" for kind, _ in binding.subject_keys())
+        for rules in objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
+    )
+
+
 def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinion:
-    """RBAC's opinion for a user who asks for something: ClusterRoleBindings first, then the RoleBindings of the namespace."""
+    """RBAC's opinion for a user who asks for something: ClusterRoleBindings first, then the RoleBindings of the namespace.
+
+    A user whose groups were not recorded may be in any group.
+    """
     visit = _Visit(objects, user, asked)
     if visit.scope("") or (asked.namespace and visit.scope(asked.namespace)):
         return Opinion(True, frozenset([*visit.reasons, *([None] if visit.doubts else [])]))
@@ -269,4 +287,6 @@ def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinio
         return Opinion(
             None, why="a role or binding that allows it was changed just before, and either version may have been in force"
         )
+    if not user.is_whole and may_allow_a_group(objects, asked):
+        return Opinion(None, why=GROUPS_UNKNOWN)
     return Opinion(False, visit.no_opinion())

@@ -7,7 +7,7 @@ from .event import Decode, Event, head_of
 from .evidence import LazyKnown
 from .intended import why_no_request
 from .old_object import Met
-from .options import delete_options, query_of
+from .options import NO_URI, delete_options, query_of
 from .version import Form
 from .writes import keeps_bodies
 
@@ -19,6 +19,8 @@ def delete_options_of(event: Event, old: Evidence[Object | None], decode: Decode
     """
     if event.request_raw is None and not keeps_bodies(event):
         return Unknown(f"options of a delete come in its body, and no body was recorded: {why_no_request(event)}")
+    if event.request_raw is None and not event.request_uri:
+        return NO_URI
     body = decode(event.request_raw) if event.request_raw is not None else None
     sent = delete_options(query_of(event.request_uri), body)
     source = "requestObject" if body is not None else "requestURI"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -204,13 +204,20 @@ def effective_user(row: Row) -> UserInfo:
     """The user that policies see: the impersonated user if the request impersonated, else the authenticated one."""
     if row["impersonated_user"]:
         user = decode_json(row["impersonated_user"])
-        return UserInfo(
-            user.get("username") or "", user.get("uid") or "", tuple(user.get("groups") or ()), _extra(user.get("extra"))
-        )
+        name, groups = user.get("username") or "", tuple(user.get("groups") or ())
+        return UserInfo(name, user.get("uid") or "", groups, _extra(user.get("extra")), are_all_known(name, groups))
     extra = _extra(decode_json(row["user_extra"])) if row["user_extra"] else {}
-    # Entries of GKE name the user and say nothing more (ingest/sources/gke.py); every request that admission sees has a user.
-    is_whole = bool(row["user_name"]) and "translated" not in (row.get("flags") or ())
-    return UserInfo(row["user_name"] or "", row["user_uid"] or "", tuple(row["user_groups"]), extra, is_whole)
+    name, groups = row["user_name"] or "", tuple(row["user_groups"])
+    return UserInfo(name, row["user_uid"] or "", groups, extra, are_all_known(name, groups))
+
+
+def are_all_known(username: str, groups: Sequence[str]) -> bool:
+    """Whether a record of a user holds more than the name. Entries of GKE, and trimmed logs, have only that.
+
+    A server gives every user a group: system:authenticated or system:unauthenticated, and the superusers theirs
+    (kubernetes/apiserver pkg/authentication/group). And every request that authorizers see has a user.
+    """
+    return bool(username and groups)
 
 
 def _extra(told: Mapping[str, Any] | None) -> dict[str, Any]:

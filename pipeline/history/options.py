@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from ..request import GroupVersionKind, Object, Operation
+from ..request import GroupVersionKind, Object, Operation, Unknown
 from .event import Event
 
 OPTIONS_API_VERSION = "meta.k8s.io/v1"
@@ -47,6 +47,10 @@ _CONNECT_FIELDS: dict[str, tuple[tuple[str, _Type], ...]] = {
     "NodeProxyOptions": (("path", "string"),),
 }
 _NOT_OMITTED = {("PodExecOptions", "command")}
+
+
+# GKE's entries and trimmed logs lack it.
+NO_URI = Unknown("the URI of the request was not recorded")
 
 
 def query_of(uri: str) -> _Query:

@@ -20,7 +20,7 @@ from .evidence import LazyKnown
 from .intended import created_object, is_apply, patched_object, updated_object
 from .kinds import kind_of, subresource_kind
 from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met, was_absent
-from .options import connect_object, query_of, write_options
+from .options import NO_URI, connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
 from .pruned import may_be_pruned, with_pruned
 from .version import Version, object_key
@@ -148,7 +148,7 @@ class _Reconstruction:
         kind = kind_of(event.resource, event.subresource)
         if kind is None:
             return NotReplayed(f"the options of {event.resource.resource}/{event.subresource} are not known", Admission.UNKNOWN)
-        options = Known(connect_object(kind, event), "requestURI")
+        options = Known(connect_object(kind, event), "requestURI") if event.request_uri else NO_URI
         return [self._request(Operation.CONNECT, options, NO_STORED_OBJECT, _NO_OPTIONS)]
 
     def _create(self) -> AdmissionRequest:
@@ -273,7 +273,14 @@ class _Reconstruction:
         return Grade.PARTIAL if "redacted" in self.event.flags else grade
 
     def _write_options(self, operation: Operation) -> Evidence[Object | None]:
-        return Known(write_options(operation, query_of(self.event.request_uri)), "requestURI")
+        uri = self.event.request_uri
+        return Known(write_options(operation, query_of(uri)), "requestURI") if uri else NO_URI
+
+    def _dry_run(self, options: Evidence[Object | None]) -> bool | Unknown:
+        if isinstance(options, Unknown):
+            return options
+        is_told = self.event.request_uri or self.event.request_raw is not None
+        return asks_for_dry_run(self.event) if is_told else NO_URI
 
     def _request(
         self,
@@ -297,7 +304,7 @@ class _Reconstruction:
             namespace=namespace_of_request(event),
             name=name or name_of_request(event),
             user=event.user,
-            dry_run=options if isinstance(options, Unknown) else asks_for_dry_run(event),
+            dry_run=self._dry_run(options),
             options=options,
             object=new,
             old_object=old,

@@ -17,7 +17,7 @@ from ..cel.projection import decode, decoder
 from ..cel.readset import Reads, ReadSet
 from ..history.event import effective_user
 from ..history.kinds import kind_of
-from ..history.options import is_dry_run, query_of, write_options
+from ..history.options import NO_URI, is_dry_run, query_of, write_options
 from ..history.reconstruct import as_created
 from ..matching import Target
 from ..request import (
@@ -128,7 +128,8 @@ class Lane:
         """The admission request, with only the fields that policies read. `row` has the columns of `planned.sql` without bodies."""
         is_created = self.name.verb == "create" or row["code"] == 201
         operation = Operation.CREATE if is_created else Operation.UPDATE
-        query = query_of(row["request_uri"] or "")
+        uri = row["request_uri"]
+        query = query_of(uri or "")
         if is_created:
             value = as_created(value)
         kind = self._kind or GroupVersionKind(self._resource.group, self._resource.version, value["kind"])
@@ -145,8 +146,8 @@ class Lane:
             namespace=row["namespace"] or "",
             name=Known(name, "objectRef" if row["name"] else "responseObject") if name and self._names_object else _NAME_NOT_READ,
             user=effective_user(row),
-            dry_run=is_dry_run(query),
-            options=Known(write_options(operation, query), "requestURI"),
+            dry_run=NO_URI if uri is None else is_dry_run(query),
+            options=NO_URI if uri is None else Known(write_options(operation, query), "requestURI"),
             object=Known(value, "responseObject", Grade.EXACT),
             old_object=_NO_OLD if is_created else _OLD_NOT_LOOKED_UP,
         )

@@ -11,6 +11,8 @@
 FROM (
     FROM losses_of_bodies()
     UNION ALL
+    FROM losses_of_fields()
+    UNION ALL
     FROM losses_of_sources()
     UNION ALL
     FROM losses_of_versions()

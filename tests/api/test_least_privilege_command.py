@@ -156,3 +156,60 @@ def test_least_roles_take_the_place_of_cluster_admin(demo_lake: Path, tmp_path: 
         denied[path] = entry["denials"]["requests"]
     assert denied[both] == 0
     assert denied[removed] == 371  # all but the discovery that every authenticated user may do
+
+
+# A log without URIs has the verb and the object. A create has the name of the body; a request for no resource has nothing.
+NO_URI = {"requestURI": None, "user": {"username": ROBOT}}
+CREATED = {"resource": "replicasets", "namespace": "shop", "name": "web-1", "apiGroup": "apps", "apiVersion": "v1"}
+READ = {"resource": "nodes", "name": "n1", "apiVersion": "v1"}
+
+
+def referring(number: int, verb: str, reference: Object | None, **more: Any) -> Object:
+    return {**event(number, ROBOT, verb, "/"), **NO_URI, "objectRef": reference, **more}
+
+
+def test_roles_come_from_objects_where_the_log_has_no_uri(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = take_in(tmp_path / "lake", [referring(1, "create", CREATED), referring(2, "get", READ), referring(3, "get", None)])
+    assert run(["--lake", str(lake), "least-privilege", "--subject", ROBOT]) == 0
+    captured = capsys.readouterr()
+    rules = [(each["metadata"].get("namespace"), rule) for each in load_yaml_all(captured.out) for rule in each.get("rules", ())]
+    assert rules == [
+        (None, {"apiGroups": [""], "resources": ["nodes"], "resourceNames": ["n1"], "verbs": ["get"]}),
+        ("shop", {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["create"]}),
+    ]
+    assert "2 of 3 requests allowed, 0 refused, 1 unknown" in captured.err
+
+
+def test_a_request_that_the_log_does_not_describe_gives_no_role(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = take_in(tmp_path / "lake", [referring(1, "get", None)])
+    assert run(["--lake", str(lake), "least-privilege", "--subject", ROBOT]) != 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"the log does not show what 1 of 1 allowed requests of {ROBOT} asked for" in captured.err
+
+
+def test_a_rule_in_use_is_not_unused_where_the_log_has_neither_uri_nor_groups(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The rule of the user's own binding is used, and the one of a group may be."""
+    written = []
+    for number, (name, subject) in enumerate(
+        [("own", {"kind": "User", "name": ROBOT}), ("team", {"kind": "Group", "name": "team"})]
+    ):
+        role = {"rules": [{"verbs": ["create"], "apiGroups": ["apps"], "resources": ["replicasets"]}]}
+        binding = {"roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name}, "subjects": [subject]}
+        for place, (kind, content) in enumerate([("ClusterRole", role), ("ClusterRoleBinding", binding)]):
+            body = {
+                "apiVersion": f"{RBAC}/v1",
+                "kind": kind,
+                "metadata": {"name": name, "uid": name + kind, "resourceVersion": "1"},
+            }
+            whole = {"level": "RequestResponse", "responseObject": {**body, **content}, "requestObject": {**body, **content}}
+            plural = f"{kind.lower()}s"
+            reference = {"resource": plural, "name": name, "apiGroup": RBAC, "apiVersion": "v1"}
+            uri = f"/apis/{RBAC}/v1/{plural}"
+            written.append(event(2 * number + place, "root", "create", uri, code=201, objectRef=reference, **whole))
+    lake = take_in(tmp_path / "lake", [*written, referring(9, "create", CREATED)])
+    assert run(["--lake", str(lake), "least-privilege", "--unused", "-o", "json"]) == 0
+    rows = {row["binding"]: row for row in json.loads(capsys.readouterr().out)["grants"]}
+    assert [(rows[name]["requests"], rows[name]["possible"]) for name in ("own", "team")] == [(1, 0), (0, 1)]

@@ -28,14 +28,15 @@ from pipeline.authorization import (
     RecordedRbac,
     answer,
     authorize,
-    recorded_attributes,
 )
+from pipeline.authorization.attributes import Recorded as RecordedQuestion
+from pipeline.authorization.attributes import RequestInfo, info_of
 from pipeline.authorization.recorded import CHANGE_DELAY
 from pipeline.cel.library.authorizer import Answer, Attributes
 from pipeline.history.event import effective_user
 from pipeline.replay import Window, plan_replay_from_log, run_replay
 from pipeline.replay.past import load_history
-from pipeline.request import UserInfo
+from pipeline.request import GroupVersionResource, UserInfo
 from pipeline.runs import RunStore
 from queries import open_lake
 from tests.recorded_files import rows_of as recorded_rows
@@ -48,7 +49,8 @@ DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason
 RESULTS = ("agreed", "one of several reasons", "reason open", "unknown", "listed", "disagreed")
 COLUMNS = """
     cluster, audit_id, stage, ts, verb, request_uri, user_name, user_uid, user_groups, user_extra, impersonated_user,
-    coalesce(api_group, '') AS api_group, coalesce(resource, '') AS resource, coalesce(subresource, '') AS subresource,
+    coalesce(api_group, '') AS api_group, coalesce(api_version, '') AS api_version,
+    coalesce(resource, '') AS resource, coalesce(subresource, '') AS subresource,
     coalesce(namespace, '') AS namespace, coalesce(name, '') AS name, annotations
 """
 
@@ -58,6 +60,15 @@ def rows_of(lake: Path) -> list[dict[str, Any]]:
     rows = reader.arrow(f"SELECT {COLUMNS} FROM events ORDER BY ts, stage").to_pylist()
     reader.close()
     return rows
+
+
+def asked_by(row: dict[str, Any], has_uri: bool = True) -> Attributes:
+    """The question of an event; without its URI, from its objectRef."""
+    resource = GroupVersionResource(row["api_group"], row["api_version"], row["resource"])
+    place = resource, row["subresource"], row["namespace"], row["name"], dict(row["annotations"]).get(DECISION) == "forbid"
+    info = info_of(RecordedQuestion(row["verb"], row["request_uri"] if has_uri else "", *place))
+    assert isinstance(info, RequestInfo)
+    return info.attributes
 
 
 def kind_of(user: UserInfo, is_impersonated: bool) -> str:
@@ -87,8 +98,8 @@ class Recorded(NamedTuple):
     def all(cls, lake: Path) -> Iterator[Recorded]:
         for row in rows_of(lake):
             notes = dict(row["annotations"])
-            asked, user = recorded_attributes(row["verb"], row["request_uri"]), effective_user(row)
-            if DECISION in notes and asked is not None:
+            asked, user = asked_by(row), effective_user(row)
+            if DECISION in notes:
                 kind = kind_of(user, row["impersonated_user"] is not None)
                 yield cls(row["audit_id"], row["ts"], user, kind, asked, notes[DECISION], notes[REASON])
 
@@ -226,8 +237,7 @@ def test_attributes_are_what_the_server_recorded(recorded_lake: Path) -> None:
     """objectRef is filled from the URL; only its name and namespace may come from a body."""
     named_later = 0
     for row in rows_of(recorded_lake):
-        asked = recorded_attributes(row["verb"], row["request_uri"])
-        assert asked is not None
+        asked = asked_by(row)
         assert (asked.group, asked.resource, asked.subresource) == (row["api_group"], row["resource"], row["subresource"])
         assert asked.verb == row["verb"]
         assert asked.namespace in (row["namespace"], "")
@@ -239,20 +249,25 @@ def test_attributes_are_what_the_server_recorded(recorded_lake: Path) -> None:
 
 
 def test_the_questions_of_the_story_are_those_that_the_server_asked(story_lake: Path, shared: Path) -> None:
-    """The user and the attributes of each request, from its event alone."""
+    """The user and the attributes of each request, from its event alone; those on resources without the URI, too."""
     source = shared / "data" / "rbac-a"
     questions = {row["id"]: question(row["spec"]) for row in recorded_rows(source / "tuples.jsonl.zst")}
     primary = {row["auditID"]: row["primary"] for row in recorded_rows(source / "events.jsonl.zst") if row["primary"] is not None}
-    seen = set()
+    seen, referring = set(), set()
     for row in rows_of(story_lake):
         if row["audit_id"] in primary and DECISION in dict(row["annotations"]):
             theirs, wanted = questions[primary[row["audit_id"]]]
-            asked, user = recorded_attributes(row["verb"], row["request_uri"]), effective_user(row)
-            assert asked is not None
+            asked, user = asked_by(row), effective_user(row)
             assert (user.username, {*user.groups}) == (theirs.username, {*theirs.groups})
             assert asked._replace(field_selector="", label_selector="") == wanted
             seen.add(row["audit_id"])
+            if row["resource"]:
+                referred = asked_by(row, has_uri=False)
+                assert referred._replace(field_selector="", label_selector="") == wanted
+                assert (referred.field_selector is None) is (row["verb"] in ("list", "watch", "deletecollection"))
+                referring.add(row["audit_id"])
     assert len(seen) > 3_300
+    assert len(referring) > 3_000
 
 
 def test_the_log_tells_that_there_were_no_other_authorizers(recorded_lake: Path) -> None:
@@ -333,7 +348,6 @@ def test_old_events_without_decisions_are_read(shared: Path, tmp_path: Path) -> 
     rbac = RecordedRbac(load_history(reader, (), Window()))
     reader.close()
     for row in rows:
-        asked, user = recorded_attributes(row["verb"], row["request_uri"]), effective_user(row)
-        assert asked is not None
+        asked, user = asked_by(row), effective_user(row)
         found = rbac.authorize("old", row["ts"], user, asked)
         assert found.allowed is (True if "system:masters" in user.groups else None)

@@ -16,11 +16,12 @@ from typing import NamedTuple
 import pytest
 import zstandard
 
-from pipeline.authorization import OtherAuthorizers, RecordedRbac, recorded_attributes
+from pipeline.authorization import OtherAuthorizers, RecordedRbac, attributes_of
 from pipeline.authorization.covering import atoms
 from pipeline.authorization.documents import rules_from_object
 from pipeline.authorization.rbac import Rule
 from pipeline.authorization.recorded import RbacAt
+from pipeline.cel.library.authorizer import Attributes
 from pipeline.history.event import Event
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
@@ -134,8 +135,8 @@ def test_the_least_roles_are_those_of_the_recording(story_lake: Path, shared: Pa
     reader = open_lake(story_lake)
     for subject in subjects:
         found = [each for each in asked_questions(reader, user=subject) if each.identity.user.username == subject]
-        used = [recorded_attributes(each.event.verb, each.event.request_uri) for each in found if was_allowed(each)]
-        ours = least_rules((asked for asked in used if asked is not None), options)
+        used = [attributes_of(each.event) for each in found if was_allowed(each)]
+        ours = least_rules((asked for asked in used if isinstance(asked, Attributes)), options)
         theirs = [
             (item["metadata"].get("namespace", ""), rules_from_object(item))
             for item in items

@@ -27,7 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "verb": "create",
     "request_uri": "/api/v1/namespaces/n/pods",
     "user_name": "alice",
-    "user_groups": [],
+    "user_groups": ["system:authenticated"],
     "source_ips": [],
     "api_group": "",
     "api_version": "v1",

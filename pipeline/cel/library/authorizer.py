@@ -24,7 +24,8 @@ class Attributes(NamedTuple):
     """The question: may the user do `verb` to a path, or to a resource?
 
     `service_account` is (namespace, name) if the question is about a service account and not about the user of the request.
-    Selectors are as the expression spells them; a server ignores a selector that it cannot parse.
+    Selectors are as the expression spells them; a server ignores a selector that it cannot parse. Those of a recorded request are
+    None where the log does not show them.
     """
 
     verb: str
@@ -34,8 +35,8 @@ class Attributes(NamedTuple):
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    field_selector: str = ""
-    label_selector: str = ""
+    field_selector: str | None = ""
+    label_selector: str | None = ""
     service_account: tuple[str, str] | None = None
 
     @property

@@ -97,12 +97,15 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
         "user_extra": asked["user_extra"] or None,
         "impersonated_user": asked["impersonated_user"] or None,
         "api_group": asked["api_group"],
+        "api_version": asked["version"],
         "resource": asked["resource"],
         "subresource": asked["subresource"],
+        "namespace": asked["namespace"],
+        "name": asked["name"],
         "code": asked["code"],
         "status_message": asked["message"],
         "annotations": {**{name: value for name, value in noted.items() if value}, AUTHORIZER_REASON: asked["reason"]},
-        "flags": ["translated"] if asked["is_translated"] else [],
+        "flags": [],
     }
 
 

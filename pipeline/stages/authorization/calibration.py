@@ -160,11 +160,11 @@ def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthori
             return
         if not decision and refused is None:
             return  # the log has no decision to compare with
-        if need.kind is NeedKind.REQUEST and need.why_unknown:
+        if need.kind is NeedKind.REQUEST and need.why_unknown and need.user is None:
             return  # nor does the answer tell who refused
         recorded = Decided.FORBID if refused is need.kind else Decided.ALLOW
-        if need.kind is NeedKind.REQUEST:
-            found = _request(need.readings[0][0][0], recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others)
+        if need.kind is NeedKind.REQUEST and need.ask is not None:
+            found = _request(need.ask, recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others)
             yield found if decision else found._replace(has_other_reason=False)
         else:
             yield _further(event, need, recorded, at, others)

@@ -111,7 +111,7 @@ def recorded_of(event: Event) -> Recorded:
 def judge(needs: Sequence[Need], recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Judged:
     """The outcome of a request under proposed roles. One refused permission decides, even if others are unknown."""
     if not needs:
-        return Judged(Flip.UNKNOWN, recorded, None, NeedKind.REQUEST, "the server cannot parse this URL")
+        return Judged(Flip.UNKNOWN, recorded, None, NeedKind.REQUEST, "the log does not show which permissions it needed")
     unknown: tuple[Need, Met] | None = None
     decided = needs[-1], Met(True)
     for need in needs:
@@ -139,7 +139,7 @@ def _judged(recorded: Recorded, need: Need, met: Met) -> Judged:
 
 
 def _met(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Met:
-    if need.kind is NeedKind.REQUEST and not need.why_unknown:
+    if need.kind is NeedKind.REQUEST:
         return _request(need, recorded, proposed, others)
     if len(need.readings) > 1 and recorded.refused is not need.kind:
         need = _possible_readings(need, proposed.ground, others)
@@ -150,7 +150,10 @@ def _met(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAuthori
 
 
 def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAuthorizers) -> Met:
-    ask = need.readings[0][0][0]
+    ask = need.ask
+    if ask is None:
+        is_superuser = need.user is not None and SUPERUSERS in need.user.groups
+        return Met(True, SUPERUSER) if is_superuser else Met(None, need.why_unknown)
     if SUPERUSERS in ask.user.groups:
         return Met(True, SUPERUSER, ask)
     if recorded.is_request_allowed:
@@ -182,8 +185,6 @@ def _still_refused(ask: Ask, recorded: Recorded, proposed: Overlay, others: Othe
         return Met(None, opinion.why, ask)
     if opinion.allowed:
         return Met(True, _one_reason(opinion.reason, opinion), ask)
-    if not ask.user.is_whole:
-        return Met(None, "a group may allow it, and the user's groups were not recorded", ask)
     return Met(False, _refusing_reason(opinion, recorded) if proposed.proposal.is_only else recorded.reason, ask)
 
 
@@ -244,6 +245,8 @@ def _unchanged(need: Need, met: Met, user: UserInfo, recorded: Recorded, propose
     references = [grant.role_ref for grant in need.grants if grant.role_ref is not None]
     if recorded.refused is not None and recorded.refused.precedes(need.kind):
         return met
+    if not user.is_whole and recorded.refused is need.kind:
+        return met  # groups that the log does not show may have the right now
     if any(proposed.touches_role(each.kind, each.namespace, each.name) for each in references):
         return met
     is_refused, namespaces = recorded.refused is need.kind, proposed.namespaces()
@@ -258,12 +261,15 @@ def _unchanged(need: Need, met: Met, user: UserInfo, recorded: Recorded, propose
 
 
 def _view(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo) -> list[Any]:
-    """Everything that can be known of a user's rights: the bindings that may be for the user, and their roles."""
+    """Everything that can be known of a user's rights: the bindings that may be for the user, and their roles.
+
+    A binding to a group may be for a user whose groups are not recorded.
+    """
     keys = keys_of(user)
     found: list[Any] = []
     for namespace in ("", *namespaces):
         bindings = objects.bindings(namespace)
-        for versions in bindings.of(keys):
+        for versions in bindings.of(keys) if user.is_whole else bindings.every():
             known = [version.value for version in versions if isinstance(version, Known) and version.value is not None]
             roles = [objects.role(each.namespace if each.role_kind == "Role" else "", each.role_name) for each in known]
             found.append((namespace, versions, roles))
@@ -273,6 +279,8 @@ def _view(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo) -> li
 
 def _rights(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo, kind: NeedKind) -> frozenset[tuple[str, Rule]] | None:
     """The rules that a user has, each with its namespace; None where they are not all known."""
+    if not user.is_whole:
+        return None
     found: set[tuple[str, Rule]] = set()
     for namespace in ("", *namespaces):
         held = held_rules(objects, user, namespace)

@@ -79,7 +79,7 @@ class Need:
     which questions the server asked. Where no way is allowed, the grants may be: all of them have to hold. `why_unknown` says why
     the log does not show what the server asked; empty if it does. `why_readings_differ` says it where several readings are left.
     `refusal` is the server's message if the permission is missing; without it, the authorizer's reason is.
-    `user` is the user whom the questions are about; only the request's own permission has none.
+    `user` is the user whom the questions are about; the request's own permission has one only where its question is unknown.
     """
 
     kind: NeedKind
@@ -89,6 +89,11 @@ class Need:
     user: UserInfo | None = None
     refusal: str = ""
     why_readings_differ: str = "the log does not tell which groups the request asked for"
+
+    @property
+    def ask(self) -> Ask | None:
+        """The only question of a permission with one way; the first of others. None where it is unknown."""
+        return next((ask for ways in self.readings for way in ways for ask in way), None)
 
 
 class Met(NamedTuple):

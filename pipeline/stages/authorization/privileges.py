@@ -11,7 +11,7 @@ from typing import NamedTuple
 from queries import LakeReader
 
 from ...authorization import OtherAuthorizers, RecordedRbac
-from ...authorization.attributes import recorded_attributes
+from ...authorization.attributes import attributes_of
 from ...authorization.authorizer import SUPERUSERS
 from ...cel.library.authorizer import Attributes
 from ...history.versions import LogVersions
@@ -108,7 +108,7 @@ def least_privilege(
         cluster=cluster,
         subject=subject,
         requests=sum(each.requests for each, _ in allowed),
-        by_default=sum(each.requests for (each, _), own_used in zip(allowed, used, strict=True) if not own_used),
+        by_default=sum(each.requests for (each, needs), own in zip(allowed, used, strict=True) if not own and _are_known(needs)),
         by_others=sum(each.requests for each, _ in allowed if _is_by_others(each)),
         granted=sum(isinstance(each, Grant) for several in used for each in several),
         reads=sum(each.requests for each, _ in own if each.event.verb in _READS),
@@ -137,6 +137,11 @@ def _own_needs(question: Question, subject: str, versions: LogVersions, kubernet
                 yield need
         elif question.identity.user.username == subject:
             yield need
+
+
+def _are_known(needs: Iterable[Need]) -> bool:
+    """Whether the log shows what a request asked for."""
+    return not any(need.why_unknown for need in needs)
 
 
 def _is_by_others(question: Question) -> bool:
@@ -171,8 +176,8 @@ def _rights(used: Iterable[tuple[Question, Attributes]]) -> Iterator[Right]:
 
 
 def _refused(questions: Iterable[Question]) -> Iterator[Right]:
-    asked = ((each, recorded_attributes(each.event.verb, each.event.request_uri)) for each in questions)
-    return _rights((each, attributes) for each, attributes in asked if attributes is not None)
+    asked = ((each, attributes_of(each.event)) for each in questions)
+    return _rights((each, attributes) for each, attributes in asked if isinstance(attributes, Attributes))
 
 
 def unused_grants(
@@ -207,5 +212,7 @@ def _uses(questions: Iterable[Question], versions: LogVersions, kubernetes_versi
         if not was_allowed(question):
             continue
         for need in needs_of(question.event, question.identity, versions, kubernetes_version):
+            if need.why_unknown and need.user is not None:
+                yield Use(need.user, None, question.requests)
             for way in need.readings[0][:1]:
                 yield from (Use(ask.user, ask.asked, question.requests) for ask in way)

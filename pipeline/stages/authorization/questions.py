@@ -9,11 +9,11 @@ from typing import NamedTuple
 from ingest.server.wordings import WITHHELD
 from queries.reach_rules import DECISION
 
-from ...authorization.attributes import recorded_attributes
+from ...authorization.attributes import attributes_of
 from ...cel.library.authorizer import Attributes
 from ...history.event import Event, Row, effective_user
 from ...history.versions import Versions
-from ...request import UserInfo
+from ...request import Unknown, UserInfo
 from .grants import grant_need, is_grant
 from .impersonation import impersonation_ways, wanted_users
 from .needs import Ask, Need, NeedKind
@@ -41,6 +41,7 @@ _REFUSALS = (
 UNREADABLE = "the request was refused, and the log does not tell by what"
 # Whoever writes these comes after authorization, and says so.
 _LATER = frozenset(("policy", "mutating policy", "webhook", "failed webhook", "pod security", "quota", "not ready", "condition"))
+_NO_GROUPS = "the groups of the user as whom it acted were not recorded"
 
 
 class Identity(NamedTuple):
@@ -92,14 +93,11 @@ def is_unreadable(event: Event) -> bool:
 
 
 def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_version: tuple[int, int]) -> tuple[Need, ...]:
-    """The permissions that a request needed, as far as it came, in the server's order. Empty if its URL cannot be parsed.
+    """The permissions that a request needed, as far as it came, in the server's order.
 
     A request that failed for a reason of its own may not have come as far as its later questions, so these are left out.
     """
-    asked = recorded_attributes(event.verb, event.request_uri)
-    if asked is None:
-        return ()
-    refused = refusal_of(event)
+    asked, refused = attributes_of(event), refusal_of(event)
     if refused is NeedKind.AUTHENTICATION:
         return (Need(NeedKind.AUTHENTICATION),)
     if refused is NeedKind.IMPERSONATION:
@@ -107,8 +105,12 @@ def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_ve
         return (Need(NeedKind.IMPERSONATION, why_unknown=why, user=identity.user),)
     if is_unreadable(event) and not event.annotations.get(DECISION):
         return (Need(NeedKind.REQUEST, why_unknown=UNREADABLE),)
+    if isinstance(asked, Unknown):
+        return (Need(NeedKind.REQUEST, why_unknown=asked.reason, user=identity.user),)
     needs = []
-    if identity.impersonator is not None:
+    if identity.impersonator is not None and not identity.user.is_whole:
+        needs.append(Need(NeedKind.IMPERSONATION, why_unknown=_NO_GROUPS, user=identity.impersonator))
+    elif identity.impersonator is not None:
         readings = tuple(
             tuple(impersonation_ways(identity.impersonator, wanted, asked, kubernetes_version))
             for wanted in wanted_users(identity.user)

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from ingest.errors import InputError
 
-from ...authorization.attributes import recorded_attributes
+from ...authorization.attributes import attributes_of
 from ...authorization.given import GivenRbac
 from ...authorization.rbac import SERVICE_ACCOUNT_PREFIX, authorize
 from ...cel.library.authorizer import Attributes
-from ...request import Object
+from ...request import Object, Unknown
 from .asked import Question
 from .judging import recorded_of
 from .least import was_allowed
@@ -207,8 +207,8 @@ def isolation(questions: Iterable[Question], stack: Stack) -> Iterator[Isolated]
     for question in questions:
         if question.identity.user.username != stack.user:
             continue
-        asked = recorded_attributes(question.event.verb, question.event.request_uri)
-        if asked is None:
+        asked = attributes_of(question.event)
+        if isinstance(asked, Unknown):
             continue
         place = _place(asked, question, stack)
         severity = _severity(asked) if place in (Place.BREACH, Place.ATTEMPT) else None
@@ -244,8 +244,8 @@ def used_rights(questions: Iterable[Question], stack: Stack, model: Iterable[Obj
     """What a stack was allowed to do, and whether the roles of a model would allow it: those that would not break it."""
     roles = GivenRbac(model)
     for question in questions:
-        asked = recorded_attributes(question.event.verb, question.event.request_uri)
-        if asked is None or question.identity.user.username != stack.user or not was_allowed(question):
+        asked = attributes_of(question.event)
+        if isinstance(asked, Unknown) or question.identity.user.username != stack.user or not was_allowed(question):
             continue
         if (asked.group, asked.resource) in _EXEMPT or not asked.is_resource_request:
             continue

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from queries import LakeReader
 
 from ...authorization import OtherAuthorizers, RecordedRbac
-from ...authorization.attributes import recorded_attributes
+from ...authorization.attributes import attributes_of
 from ...authorization.documents import BINDINGS, ROLES
 from ...authorization.rbac import quoted
 from ...authorization.recorded import GROUP
@@ -22,7 +22,7 @@ from ...history.world import LogHistory
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...replay.past import load_history
-from ...request import Grade
+from ...request import Grade, Unknown
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from ..stage import Asked, Kind
 from ..verdict import Flip, Verdict
@@ -181,10 +181,10 @@ class _Judging:
         needs = needs_of(event, identity_of(row), self._versions, self._version)
         others = self._others.get(event.cluster, OtherAuthorizers.ANY)
         judged = judge(needs, recorded_of(event), self._overlay(event.cluster, question["epoch"]), others)
-        asked = recorded_attributes(event.verb, event.request_uri)
-        if asked is not None and question["is_nameless"]:
-            asked = asked._replace(name="")
-        return (AuthorizationVerdict(judged, str(asked or event.request_uri)),)
+        asked = attributes_of(event)
+        if isinstance(asked, Unknown):
+            return (AuthorizationVerdict(judged, f"{event.verb} {event.request_uri}".strip()),)
+        return (AuthorizationVerdict(judged, str(asked._replace(name="") if question["is_nameless"] else asked)),)
 
     def _overlay(self, cluster: str, epoch: int) -> Overlay:
         """The proposal over the roles and bindings after a number of changes. A negative number: these do not matter."""

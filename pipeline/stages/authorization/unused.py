@@ -8,7 +8,7 @@ none, such requests may not be recorded at all.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...authorization.rbac import Binding, RbacObjects, Rule, Versions, keys_of
@@ -17,17 +17,18 @@ from ...request import Known, UserInfo
 
 
 class Use(NamedTuple):
-    """A question that the authorizers allowed, and how many requests asked it."""
+    """A question that the authorizers allowed, and how many requests asked it. `asked` is None where the log does not show it."""
 
     user: UserInfo
-    asked: Attributes
+    asked: Attributes | None
     requests: int
 
 
 class GrantedRule(NamedTuple):
     """One rule of one binding: who has it, how many requests used it, and which parts of it none used.
 
-    `seen` counts recorded requests of anybody that the rule would allow to everybody.
+    `seen` counts recorded requests of anybody that the rule would allow to everybody. `possible` counts requests that may have used
+    it: the log lacks the groups of their users, or what they asked for.
     """
 
     namespace: str  # of the binding; empty for the whole cluster
@@ -40,6 +41,7 @@ class GrantedRule(NamedTuple):
     unused_verbs: tuple[str, ...]
     unused_resources: tuple[str, ...]
     seen: int
+    possible: int = 0
 
 
 class _Used:
@@ -64,9 +66,12 @@ def granted_rules(
 
     `subject` counts only the requests of that user.
     """
+    uses = list(uses)
     by_user: dict[tuple[str, frozenset[tuple[str, str]]], dict[Attributes, int]] = defaultdict(lambda: defaultdict(int))
     every: dict[Attributes, int] = defaultdict(int)
     for use in uses:
+        if use.asked is None:
+            continue
         asked = use.asked._replace(field_selector="", label_selector="")
         if subject is None or use.user.username == subject:
             by_user[use.user.username, keys_of(use.user)][asked] += use.requests
@@ -76,9 +81,10 @@ def granted_rules(
         for key in keys:
             users[key].append(asked_by_user)
     seen: dict[Rule, int] = {}
+    unsure = [use for use in uses if (use.asked is None or not use.user.is_whole) and subject in (None, use.user.username)]
     for namespace in dict.fromkeys(["", *sorted(namespaces)]):
         for binding in sorted(_known(objects.bindings(namespace).every()), key=lambda binding: binding.name):
-            yield from _rules(objects, binding, users, every, seen)
+            yield from _rules(objects, binding, users, every, seen, unsure)
 
 
 def _rules(
@@ -87,6 +93,7 @@ def _rules(
     users: Mapping[tuple[str, str], list[Mapping[Attributes, int]]],
     every: Mapping[Attributes, int],
     seen: dict[Rule, int],
+    unsure: Sequence[Use],
 ) -> Iterator[GrantedRule]:
     of_role = objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
     rules = next((version.value for version in of_role if isinstance(version, Known) and version.value is not None), ())
@@ -112,7 +119,18 @@ def _rules(
             tuple(verb for verb in rule.verbs if verb not in used.verbs),
             tuple(part for part in (rule.urls or rule.resources) if part not in used.resources),
             seen[rule],
+            sum(use.requests for use in unsure if _may_use(use, binding, rule)),
         )
+
+
+def _may_use(use: Use, binding: Binding, rule: Rule) -> bool:
+    """Whether a request may have used a rule of a binding, where the log lacks the groups of its user, or what it asked for."""
+    is_of_user = binding.subject_of(keys_of(use.user)) is not None
+    is_of_group = not use.user.is_whole and any(kind == "Group" for kind, _ in binding.subject_keys())
+    if use.asked is None:
+        return is_of_user or is_of_group
+    is_allowed = binding.namespace in ("", use.asked.namespace) and rule.allows(use.asked)
+    return is_allowed and is_of_group and not is_of_user
 
 
 def _chained(several: Iterable[Mapping[Attributes, int]]) -> Iterator[tuple[Attributes, int]]:

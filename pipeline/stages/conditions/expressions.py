@@ -63,7 +63,7 @@ def request_value(info: RequestInfo, user: UserInfo, dry_run: bool = False) -> d
         "dryRun": dry_run,
         "userInfo": {
             "username": user.username,
-            "groups": list(user.groups),
+            "groups": list(user.groups) if user.is_whole else Unknown("request.userInfo.groups: only the user's name was recorded"),
         },
     }
 

@@ -13,9 +13,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ...authorization.attributes import METHODS, RequestInfo, request_info
+from ...authorization.attributes import Recorded, RequestInfo, info_of
 from ...authorization.authorizer import SUPERUSERS
-from ...request import Grade, UserInfo
+from ...history.event import are_all_known
+from ...request import Grade, GroupVersionResource, Unknown, UserInfo
 from .chain import Builtin, Chain, Reads
 from .compiled import Answer, Asked, Bounds, CompiledChain
 from .expressions import request_value
@@ -41,11 +42,13 @@ _NOT_ONE_SELECTOR = "not expressible as one selector"
 _REFUSED = "the conditions do not hold of every object that the request selects"
 _SUPERUSER = "the group system:masters may do everything"
 _NO_OBJECT = "the object at that time is not known"
+_NO_SELECTORS = "the log has no URI of the request, and so not its selectors"
+_NO_GROUPS = "the groups of the user were not recorded, and system:masters may be one of them"
 _SUBRESOURCE = "conditions are about the object itself, and the request reads a subresource of it"
 
 
 class Question(NamedTuple):
-    """Requests that a chain cannot tell apart."""
+    """Requests that a chain cannot tell apart. `info` is None where the log does not show what was asked, and `why` says why."""
 
     cluster: str
     verb: str
@@ -54,6 +57,7 @@ class Question(NamedTuple):
     user: UserInfo
     recorded: str
     info: RequestInfo | None
+    why: str = ""
 
     @property
     def is_read(self) -> bool:
@@ -84,11 +88,27 @@ RbacOpinion = Callable[[Question], Answer]
 def question_of(row: Mapping[str, Any]) -> Question:
     """The question of a row of `conditions_questions`."""
     asked = row["question"]
-    info = request_info(METHODS.get(asked["verb"], asked["verb"].upper()), asked["uri"])
-    if info is not None:
-        info = info._replace(verb=asked["verb"])
-    user = UserInfo(asked["user_name"], groups=tuple(asked["user_groups"]))
-    return Question(asked["cluster"], asked["verb"], asked["operation"], asked["uri"], user, asked["recorded"], info)
+    groups = tuple(asked["user_groups"])
+    user = UserInfo(asked["user_name"], groups=groups, is_whole=are_all_known(asked["user_name"], groups))
+    found = info_of(_recorded_of(asked))
+    info, why = (None, found.reason) if isinstance(found, Unknown) else (found, "")
+    return Question(asked["cluster"], asked["verb"], asked["operation"], asked["uri"], user, asked["recorded"], info, why)
+
+
+def _recorded_of(asked: Mapping[str, Any]) -> Recorded:
+    """What the log has of a question."""
+    found, is_forbidden = asked["referred"], asked["recorded"] == "forbid"
+    if found is None:
+        return Recorded(asked["verb"], asked["uri"], is_forbidden=is_forbidden)
+    resource = GroupVersionResource(found["group"], found["version"], found["resource"])
+    return Recorded(asked["verb"], "", resource, found["subresource"], found["namespace"], found["name"], is_forbidden)
+
+
+def known_to(question: Question, ruling: Ruling) -> Ruling:
+    """The ruling on a user, as far as its groups are known: superusers are never refused, and their group may be missing."""
+    if ruling.allowed is not False or question.user.is_whole or question.recorded in ("RBAC", "forbid"):
+        return ruling
+    return unknown(_NO_GROUPS)
 
 
 def is_about(chain: Chain, question: Question) -> bool:
@@ -103,6 +123,8 @@ def is_about(chain: Chain, question: Question) -> bool:
     mine = (about.group, about.resource, about.subresource, about.namespace, about.name)
     if mine != (info.group, info.resource, info.subresource, info.namespace, info.name):
         return False
+    if info.field_selector is None:
+        return about.labels is None and about.fields is None
     selection = selection_of(info)
     return about.labels in (None, frozenset(selection.labels)) and about.fields in (None, frozenset(selection.fields))
 
@@ -121,7 +143,7 @@ class Judging:
         """The answer to a question. `rbac` gives what RBAC says of it, and is asked only where that matters."""
         info = question.info
         if info is None:
-            return unknown("the server cannot parse this URL")
+            return unknown(question.why)
         if SUPERUSERS in question.user.groups:
             return Ruling(True, _SUPERUSER)
         asked = self.asked(question, rbac(question))
@@ -179,6 +201,8 @@ class Judging:
         if proof.outcome is Outcome.PROVED:
             found = Ruling(True, detail=base.detail)
             return found.with_detail(proof=str(Finding.PROVED), vacuous=proof.is_vacuous or None)
+        if info.field_selector is None:  # the proof was about all objects, and the request may have selected some
+            return unknown(_NO_SELECTORS).with_detail(**json.loads(base.detail), proof=str(Finding.UNKNOWN))
         if proof.outcome is Outcome.UNKNOWN:
             return unknown(proof.why).with_detail(**json.loads(base.detail), proof=str(Finding.UNKNOWN))
         return self._refuted(question, asked, bounds, selection, proof, base)

@@ -92,16 +92,19 @@ class Selection:
 
 
 def selection_of(info: RequestInfo) -> Selection:
-    """What a list, a watch or a deletecollection selects. The old /watch/ URLs have no selectors."""
+    """What a list, a watch or a deletecollection selects, at most: selectors that the log does not show are left out.
+
+    The old /watch/ URLs have no selectors.
+    """
     ignored = []
     labels: tuple[Requirement, ...] = ()
     fields: tuple[FieldTerm, ...] = ()
     try:
-        labels = parse_label_selector(info.label_selector).requirements
+        labels = parse_label_selector(info.label_selector or "").requirements
     except SelectorError as problem:
         ignored.append(f"the label selector cannot be parsed: {problem}")
     try:
-        fields = parse_field_selector(info.field_selector)
+        fields = parse_field_selector(info.field_selector or "")
     except SelectorError as problem:
         ignored.append(f"the field selector cannot be parsed: {problem}")
     fields = tuple(dict.fromkeys(fields))

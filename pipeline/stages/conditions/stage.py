@@ -19,7 +19,7 @@ from .chain import Chain
 from .compiled import Asked as AskedChain
 from .compiled import CompiledChain
 from .decode import GROUP, KIND, chains_of
-from .judging import Judging, Question, Timed, is_about, question_of
+from .judging import Judging, Question, Timed, is_about, known_to, question_of
 from .known import KnownObjects
 from .logic.proof import Prover
 from .logic.solver import require_z3
@@ -109,7 +109,7 @@ class _Answers:
 
     def number(self, chain: Chain, ruling: Ruling, question: Question) -> int:
         """The number of the verdict with this ruling."""
-        row = row_of(chain, ruling, question.info, question.user.username, question.recorded)
+        row = row_of(chain, known_to(question, ruling), question.info, question.user.username, question.recorded)
         number = self._numbers.setdefault(repr(row), len(self._verdicts))
         if number == len(self._verdicts):
             self._verdicts.append(ChainVerdict(row))

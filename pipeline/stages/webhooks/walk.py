@@ -28,6 +28,7 @@ from ...history.delete_passes import passes_of_delete, second_pass
 from ...history.event import Event
 from ...history.fitness import unfit_body
 from ...history.in_force import CHANGE_DELAY
+from ...history.options import NO_URI
 from ...history.outcome import Admission, reach_of_event
 from ...history.reconstruct import NotReplayed, attempted_requests
 from ...history.versions import LogVersions
@@ -279,7 +280,7 @@ class Walk:
             namespace=question["namespace"],
             name=_NOT_READ,
             user=UserInfo(),
-            dry_run=question["dry_run"],
+            dry_run=NO_URI if question["dry_run"] is None else question["dry_run"],
             options=_NOT_READ,
             object=_NOT_READ,
             old_object=_NOT_READ,

@@ -20,13 +20,13 @@ from pipeline.authorization import (
     answer,
     authorize,
     others_of,
-    recorded_attributes,
     request_info,
 )
+from pipeline.authorization.attributes import Recorded, info_of
 from pipeline.authorization.documents import rules_from_object
 from pipeline.cel.library.authorizer import Answer, Attributes
 from pipeline.history.world import LogHistory
-from pipeline.request import UserInfo
+from pipeline.request import GroupVersionResource, Unknown, UserInfo
 from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "authorization"
@@ -60,7 +60,20 @@ def test_attributes(case: dict[str, Any]) -> None:
     selectors = (case.get("field_selector", ""), case.get("label_selector", ""))
     assert (str(info.attributes), info.field_selector, info.label_selector) == (case["asks"], *selectors)
     # The same from an audit event, which has the verb and not the method.
-    assert recorded_attributes(info.verb, uri) == info.attributes
+    assert info_of(Recorded(info.verb, uri)) == info
+
+
+@pytest.mark.parametrize("case", read("referred"), ids=lambda case: str(case.get("asks", case.get("why"))))
+def test_the_question_without_a_url(case: dict[str, Any]) -> None:
+    reference = {"group": "", "resource": "", "subresource": "", "namespace": "", "name": "", **case.get("reference", {})}
+    resource = GroupVersionResource(reference["group"], "v1", reference["resource"])
+    place = reference["subresource"], reference["namespace"], reference["name"]
+    info = info_of(Recorded(case["verb"], "", resource, *place, case.get("forbidden", False)))
+    if isinstance(info, Unknown):
+        assert info.reason == case["why"]
+        return
+    assert str(info.attributes) == case["asks"]
+    assert ((info.field_selector, info.label_selector) == (None, None)) is ("selectors" in case)
 
 
 def test_a_url_tells_the_version_too() -> None:

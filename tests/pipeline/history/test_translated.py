@@ -8,7 +8,7 @@ from pathlib import Path
 from ingest.decode import decode_events
 from ingest.sources.envelopes import expand
 from pipeline.admission.policies.inputs import request_value
-from pipeline.authorization import GivenRbac, OtherAuthorizers, recorded_attributes
+from pipeline.authorization import GivenRbac, OtherAuthorizers, request_info
 from pipeline.authorization.authorizer import answer
 from pipeline.cel import DYN, Environment, Unknown
 from pipeline.history.event import Event
@@ -44,8 +44,8 @@ def test_a_policy_on_the_groups_of_such_a_user_is_unknown() -> None:
 
 
 def test_what_no_binding_to_such_a_user_allows_a_group_may() -> None:
-    asked = recorded_attributes("get", "/api/v1/namespaces/n/pods/p")
-    found = [
-        answer(GivenRbac([]), OtherAuthorizers.NONE, UserInfo("ann", is_whole=whole), asked).allowed for whole in (True, False)
-    ]
+    info = request_info("GET", "/api/v1/namespaces/n/pods/p")
+    assert info is not None
+    users = [UserInfo("ann", is_whole=is_whole) for is_whole in (True, False)]
+    found = [answer(GivenRbac([]), OtherAuthorizers.NONE, user, info.attributes).allowed for user in users]
     assert found == [False, None]

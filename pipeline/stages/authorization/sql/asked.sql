@@ -1,5 +1,6 @@
 -- one row per request of a window: (cluster, audit_id, ts), with everything that decides which permissions it needed
--- uri: without the options that authorizers do not see
+-- uri: without the options that authorizers do not see; empty where the log has none
+-- version, namespace, name: as in objectRef; null where the URL says more
 -- wording: the note on a redacted message, see ingest/server/wordings.py
 -- own: names the event whose bodies decide: writes of roles, bindings, admission policies, certificates and trust bundles; or whose
 -- other annotations do: unsafe deletes; else empty
@@ -32,25 +33,28 @@ chosen AS (
 SELECT
     cluster, audit_id, ts, stage_ts, coalesce(verb, '') AS verb,
     CASE
+        WHEN coalesce(request_uri, '') = '' THEN ''
         WHEN NOT contains(request_uri, 'fieldSelector=') THEN split_part(request_uri, '?', 1)
         WHEN regexp_matches(request_uri, '[?&](limit|timeoutSeconds)=[0-9]*[^0-9&]') THEN request_uri
         ELSE split_part(request_uri, '?', 1) || '?fieldSelector=' || regexp_extract(request_uri, '[?&]fieldSelector=([^&]*)', 1)
     END AS uri,
+    CASE WHEN coalesce(request_uri, '') = '' THEN api_version END AS version,
+    CASE WHEN coalesce(request_uri, '') = '' THEN namespace END AS namespace,
+    CASE WHEN coalesce(request_uri, '') = '' THEN name END AS name,
     coalesce(user_name, '') AS user_name,
     coalesce(user_groups, []) AS user_groups,
     coalesce(impersonated_user, '') AS impersonated_user,
     CASE WHEN impersonated_user IS NULL THEN '' ELSE coalesce(user_extra, '') END AS user_extra,
     CASE WHEN impersonated_user IS NULL THEN '' ELSE coalesce(extra ->> '$.authenticationMetadata.impersonationConstraint', '') END
         AS impersonation_constraint,
-    list_contains(flags, 'translated') AS is_translated,
     coalesce(api_group, '') AS api_group, coalesce(resource, '') AS resource, coalesce(subresource, '') AS subresource,
     -- The same question about no name in particular, where the URL has one; authorizers do not see the version. A Namespace is in the
     -- namespace of its own name.
     CASE
-        WHEN coalesce(name, '') <> '' AND list_position(['get', 'update', 'patch', 'delete'], verb) > 0
-            AND coalesce(resource, 'namespaces') <> 'namespaces' AND NOT list_contains(flags, 'translated')
+        WHEN coalesce(chosen.name, '') <> '' AND list_position(['get', 'update', 'patch', 'delete'], verb) > 0
+            AND coalesce(resource, 'namespaces') <> 'namespaces' AND request_uri <> ''
         THEN CASE WHEN coalesce(api_group, '') = '' THEN '/api/v1' ELSE '/apis/' || api_group || '/v1' END
-            || CASE WHEN coalesce(namespace, '') = '' THEN '' ELSE '/namespaces/' || namespace END
+            || CASE WHEN coalesce(chosen.namespace, '') = '' THEN '' ELSE '/namespaces/' || chosen.namespace END
             || '/' || resource || '/-' || CASE WHEN coalesce(subresource, '') = '' THEN '' ELSE '/' || subresource END
         ELSE ''
     END AS nameless_uri,

@@ -1,5 +1,6 @@
 -- one row per request of a window: (cluster, audit_id, ts), with the question that it asks a chain of authorizers
--- uri: the path and the selectors, which are all that authorizers see of a URL
+-- uri: the path and the selectors, which are all that authorizers see of a URL; empty where the log has none
+-- referred: what objectRef says of a request without a URL
 -- recorded: what the log has of the authorization: `RBAC`, `other`, `forbid`, or empty without a decision
 CREATE OR REPLACE TEMP TABLE conditions_asked AS
 SELECT
@@ -10,7 +11,7 @@ SELECT
     coalesce(code, 0) AS code,
     {
         'cluster': cluster, 'verb': coalesce(verb, ''), 'operation': coalesce(operation, ''), 'way': coalesce(way, ''),
-        'uri': split_part(request_uri, '?', 1) || '?' || array_to_string(
+        'uri': CASE WHEN coalesce(request_uri, '') = '' THEN '' ELSE split_part(request_uri, '?', 1) || '?' || array_to_string(
             list_filter(
                 [
                     regexp_extract(request_uri, '[?&](labelSelector=[^&]*)', 1),
@@ -19,7 +20,11 @@ SELECT
                 lambda part: part <> '' AND list_position(['list', 'watch', 'deletecollection'], verb) > 0
             ),
             '&'
-        ),
+        ) END,
+        'referred': CASE WHEN coalesce(request_uri, '') = '' THEN {
+            'group': coalesce(api_group, ''), 'version': coalesce(api_version, ''), 'resource': coalesce(resource, ''),
+            'subresource': coalesce(subresource, ''), 'namespace': coalesce(namespace, ''), 'name': coalesce(name, '')
+        } END,
         'user_name': coalesce(user_name, ''), 'user_groups': coalesce(user_groups, []),
         'recorded': CASE
             WHEN annotations['authorization.k8s.io/decision'] = 'forbid' THEN 'forbid'

@@ -21,7 +21,7 @@ SELECT
                 OR starts_with(entry.key, 'audit.k8s.io/')
             )
     ))))::VARCHAR AS marks,
-    coalesce(dry_run, false) AS dry_run,
+    dry_run,
     verb IN ('update', 'patch', 'delete') AND code >= 400 AS refused
 FROM reach
 WHERE operation IS NOT NULL AND way <> 'empty' AND stage = 'ResponseComplete'
