@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from ..request import Grade
-from .event import Raw
+from .event import Event, Raw
 
 # Resources that one storage serves under several groups (kubernetes pkg/kubeapiserver/default_storage_factory_builder.go).
 _STORED_AS = {
@@ -78,6 +78,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     creates: bool = False  # the object did not exist before
     created: datetime | None = None  # of a snapshot, a read or a deletion that shows the object: its creationTimestamp
     found: Raw | None = None  # of a deletion: the object that it met, as the answer shows it
+    sent: Event | None = None  # of OPAQUE: the write, if its body or its options would have been recorded
     waits: bool = False  # of DISTURBED: a deleted object may have stayed, marked, regardless of its finalizers
 
     @property

@@ -240,6 +240,7 @@ def _version(event: Event, form: Form, head: Head, body: Raw | None = None, meta
         grade=Grade.PARTIAL if "redacted" in event.flags else Grade.INFERRED,
         grace_seconds=head.meta.deletion_grace_period_seconds,
         creates=event.code == 201 and not event.subresource,
+        sent=event if form is Form.OPAQUE and event.response_raw is None and keeps_bodies(event) else None,
     )
 
 

@@ -10,7 +10,7 @@ WITH looked_for AS (
     SELECT cluster, resource, place, '/', partition FROM asked
 )
 -- The user of a write does not matter here, nor does the sent body where the answer shows the whole object. Annotations matter only
--- for a refusal halfway and for a truncated body.
+-- for a refusal halfway, for a truncated body, and for a body without an answer, which webhooks may have changed.
 SELECT
     looked_for.partition, looked_for.name AS asked_name, events.cluster, audit_id, stage, level, ts, stage_ts, verb, request_uri, NULL AS user_agent,
     NULL AS user_name, NULL AS user_uid, []::VARCHAR[] AS user_groups, NULL AS user_extra, NULL AS impersonated_user,
@@ -24,7 +24,7 @@ SELECT
         false
     ) AS shows_object,
     CASE
-        WHEN verb = 'deletecollection' OR map_contains(annotations, 'audit.k8s.io/truncated') THEN annotations
+        WHEN verb = 'deletecollection' OR response_object IS NULL OR map_contains(annotations, 'audit.k8s.io/truncated') THEN annotations
         ELSE MAP {}::MAP(VARCHAR, VARCHAR)
     END AS annotations,
     CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags

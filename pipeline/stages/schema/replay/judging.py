@@ -9,46 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from ingest.redaction.redact import ANNOTATION as REDACTED
 
 from ....history.event import Event
 from ....history.patch import PatchError
+from ....history.version import ObjectKey, Version
 from ....history.versions import LogVersions
 from ....history.webhook_changes import webhook_patches
-from ....request import Grade, Unknown
+from ....request import Grade, Known, Unknown
 from ...verdict import Flip
 from ..definition import Definition
 from ..field_errors import FieldError, joined
 from ..props import Props
+from .carried import Carrier
 from .difference import Change, changes, comparable
 from .hidden import filled, fillings, is_certain
-from .outcome import NO_OLD_DEFINITION, Decision, Outcome
+from .outcome import NO_MANAGED_FIELDS, NO_OLD_DEFINITION, Decision, Outcome
 from .possible import Possible, answered
 from .predicting import Answer, Step, predict, predict_decoding, predict_typed, serves
 from .recorded import STRICT, came_to_resource, recorded_of
 from .sent import Sent, Way, sent_of
 from .served import Served, UndecidedError
-from .stored import Stored, stored_of
+from .stored import Ground, Stored, stored_of
 from .strictness import still_unknown
 
-NO_MANAGED_FIELDS: Final = "which fields the apply removes depends on managedFields, which are not recorded"
 WRITES: Final = frozenset({"create", "update", "patch"})
 
 
-def judge(event: Event, new: Served, old: Served | Unknown, versions: LogVersions) -> Outcome | None:
+def judge(event: Event, new: Served, old: Served | Unknown, versions: LogVersions, carrier: Carrier) -> Outcome | None:
     """The verdict on one request; None if it did not come to its resource, or if no definition concerns it."""
     if not came_to_resource(event):
         return None
-    found = _Judgement(event, new, old, versions)
+    found = _Judgement(event, new, old, versions, carrier)
     if event.verb not in WRITES:
         return found.of_read()
     return found.outcome()
 
 
 class _Judgement:
-    def __init__(self, event: Event, new: Served, old: Served | Unknown, versions: LogVersions) -> None:
+    def __init__(self, event: Event, new: Served, old: Served | Unknown, versions: LogVersions, carrier: Carrier) -> None:
+        self.carrier = carrier
         self.event = event
         self.new = new
         self.old = None if isinstance(old, Unknown) else old
@@ -168,7 +171,7 @@ class _Judgement:
             return None
         assert self.old is not None
         kind = self.old.kind(sent.version)
-        found = stored_of(self.event, self.versions, None if kind is None else kind.scale)
+        found = stored_of(self.event, self.versions, None if kind is None else kind.scale, partial(self._carried, self.old))
         if isinstance(found, Unknown):
             raise UndecidedError(found.reason)
         if found.grade is Grade.PARTIAL:
@@ -179,6 +182,10 @@ class _Judgement:
             raise UndecidedError(f"the object did not exist, as the log shows it: {found.source}")
         self.write = found.value.write
         return replace(found.value, stored_as=self.old.storage.version)
+
+    def _carried(self, old: Served, key: ObjectKey, version: Version, ground: Ground) -> Known[Stored | None] | Unknown:
+        """The object after a version without a body. A request that found no object, or made one, tells nothing of the old one."""
+        return self.carrier.after(key, version, old, ground, self.event.code not in (404, 201) and self.recorded.step is not None)
 
     def _explain(self, possible: Possible, sent: Sent, stored: Stored | None) -> None:
         """Hold the definition of that time against the record. Raises UndecidedError if it says something else."""

@@ -17,6 +17,9 @@ NO_OLD_DEFINITION: Final = (
 )
 
 
+NO_MANAGED_FIELDS: Final = "which fields the apply removes depends on managedFields, which are not recorded"
+
+
 class Decision(StrEnum):
     """What the new definition says about a request."""
 

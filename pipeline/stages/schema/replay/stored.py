@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ....history.event import Event, decode_json
 from ....history.objects import api_version_of, object_of
 from ....history.old_object import describe, version_met
-from ....history.version import Form, Version
+from ....history.version import Form, ObjectKey, Version
 from ....history.versions import LogVersions
 from ....history.writes import key_of
 from ....request import Evidence, Grade, Known, Unknown, worst
@@ -32,8 +33,12 @@ class Stored:
     stored_as: str = ""
 
 
-def stored_of(event: Event, versions: LogVersions, scale: ScalePaths | None) -> Known[Stored | None] | Unknown:
-    """The object that a request met; None if there was none."""
+Ground: TypeAlias = Callable[[Version], "Known[Stored | None] | Unknown"]
+Carry: TypeAlias = Callable[[ObjectKey, Version, Ground], "Known[Stored | None] | Unknown"]
+
+
+def stored_of(event: Event, versions: LogVersions, scale: ScalePaths | None, carry: Carry) -> Known[Stored | None] | Unknown:
+    """The object that a request met; None if there was none. `carry` finds it where only bodies of writes lead to it."""
     key = key_of(event, event.response_head)
     met = version_met(event, key, versions)
     version = met.version
@@ -41,14 +46,21 @@ def stored_of(event: Event, versions: LogVersions, scale: ScalePaths | None) -> 
         if versions.absent_before(key, event.ts):
             return Known(None, "created later", Grade.INFERRED)
         return Unknown(f"no earlier version of {describe(key)} in the log or a snapshot")
+    if version.form in (Form.OPAQUE, Form.DISTURBED) and met.grade is not Grade.PARTIAL:
+        return carry(key, version, lambda ground: _shown(ground, scale, met.grade))
+    return _shown(version, scale, met.grade)
+
+
+def _shown(version: Version, scale: ScalePaths | None, met: Grade) -> Known[Stored | None] | Unknown:
+    """The object that a version shows."""
     if version.form is Form.GONE:
-        return Known(None, version.source, met.grade)
+        return Known(None, version.source, met)
     found = _object_of(version, scale)
     if isinstance(found, Unknown):
         return found
     api_version = api_version_of(_ground_of(version))
     stored = Stored(found.value, api_version.rpartition("/")[2], found.source, bool(version.audit_id), version.audit_id)
-    return Known(stored, found.source, worst(found.grade, met.grade))
+    return Known(stored, found.source, worst(found.grade, met))
 
 
 def _ground_of(version: Version) -> Version:

@@ -23,6 +23,7 @@ from ...verdict import Flip
 from ..definition import Definition
 from ..formats import Version
 from ..sql import statement
+from .carried import Carrier
 from .cascade import Cascade, Follows
 from .definitions import DefinitionsOfTheTime
 from .judging import judge
@@ -53,6 +54,7 @@ class Walk:
         self._history: LogHistory = load_history(reader, (), window)
         self._of_the_time = DefinitionsOfTheTime(dict(before), Worlds(self._history), version)
         self._before = before
+        self._carrier = Carrier(self._history.has_mutating_policies)
         versions = [f"{name}/{each.name}" for name, served in given.items() for each in served.definition.versions if each.served]
         parameters = {**window.parameters, "places": sorted(given), "served": sorted(versions)}
         reader.connection.execute(statement("asked"), parameters)
@@ -81,7 +83,7 @@ class Walk:
     def _outcome(self, event: Event, served: Served, versions: LogVersions) -> Outcome | None:
         old = self._of_the_time.at(served.name, event.cluster, event.ts)
         try:
-            return judge(event, served, old, versions)
+            return judge(event, served, old, versions, self._carrier)
         except (AttributeError, TypeError, KeyError, IndexError, ValueError):
             if not (problem := unfit_body(event)):
                 raise

@@ -30,6 +30,8 @@ from tests.yaml_text import load_yaml
 
 CASES: list[dict[str, Any]] = load_yaml((Path(__file__).parents[3] / "cases" / "schema" / "replay.yaml").read_text())
 GROUP = "lab.example.com"
+# The metadata that a client sends with a create.
+_SENT = ("name", "namespace", "annotations", "finalizers")
 
 
 class Story:
@@ -97,11 +99,11 @@ class Story:
         if verb in ("create", "update") and body is not None:
             body = {**head, "metadata": metadata, **body}
             if creates:
-                body["metadata"] = {key: value for key, value in metadata.items() if key in ("name", "namespace", "annotations")}
+                body["metadata"] = {key: value for key, value in metadata.items() if key in _SENT}
             else:
                 body["metadata"] = {**metadata, "resourceVersion": str(99 + place)}
         answer: dict[str, Any] | None = None
-        if code < 300 and verb != "get":
+        if code < 300 and verb not in ("get", "deletecollection"):
             content = write.get("stored", write.get("body"))
             answer = {**head, "metadata": metadata, **content} if "scale" not in write else self._scale(name, write["scale"], place)
         message = self._filled(write.get("message", ""), name)
@@ -115,7 +117,7 @@ class Story:
             "objectRef": {
                 "resource": self.plural,
                 "namespace": "shop",
-                "name": name,
+                **({"name": name} if verb != "deletecollection" else {}),
                 "apiGroup": GROUP,
                 "apiVersion": version,
                 **({"subresource": write["subresource"]} if "subresource" in write else {}),
