@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from api import asked_values
 from api.context import Context
-from ingest.errors import InputError
+from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies import Policy, PolicySet, parse_policy_set, refused_expressions
 from pipeline.admission.policies.compile import CompiledExpression
 from pipeline.manifests.files import text_of, texts_of
@@ -57,7 +58,7 @@ def chosen_texts(
 ) -> PolicySet:
     """The same of named texts. Those that `are_stored` are not written, such as the version before a change."""
     if moment is not None and not texts:
-        return _recorded(own, moment, cluster)
+        return _bound(_recorded(own, moment, cluster), moment)
     recorded = None if moment is None else _recorded(own, moment, cluster)
     return checked_policies(own, texts, version, recorded, are_stored=are_stored)
 
@@ -94,6 +95,19 @@ def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
         return policies_as_of(reader, *moment_of(reader, moment, cluster))
     finally:
         reader.close()
+
+
+def _bound(found: PolicySet, moment: str) -> PolicySet:
+    """The policies that were in force: one that nothing bound did nothing. Raises EvidenceError if none was bound."""
+    bound = {binding.policy_name for binding in found.bindings}
+    policies = tuple(policy for policy in found.policies if policy.name in bound)
+    if not policies:
+        names = ", ".join(policy.name for policy in found.policies)
+        raise EvidenceError(
+            f"no policy was bound at {moment}, and a policy without a binding does nothing: {names}",
+            "give another time, or give the policies as files with -f",
+        )
+    return replace(found, policies=policies)
 
 
 def moment_of(reader: LakeReader, moment: str, cluster: str | None) -> tuple[str, datetime]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from ..request import GroupVersionResource, Object
@@ -86,7 +87,8 @@ _WITHOUT_DEFAULTS = frozenset(
 # Lists and maps of metadata that Go leaves out when they are empty.
 _OMITTED_WHEN_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
-_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NOT_READY = "node.kubernetes.io/not-ready"
+_TOLERATED = (_NOT_READY, "node.kubernetes.io/unreachable")
 
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 
@@ -230,9 +232,31 @@ def as_stored_namespace(value: Object) -> None:
 
 
 def prepare_by_plugins(value: Object, resource: GroupVersionResource) -> None:
-    """Apply to a new object the changes that in-tree admission plugins always make before any policy or webhook."""
-    if (resource.group, resource.resource) == ("", "pods"):
-        _admit_pod(value)
+    """Apply to a new object the changes that in-tree admission plugins always make before any policy or webhook.
+
+    Of the plugins that are on by default (kubernetes pkg/kubeapiserver/options/plugins.go) these do not depend on the cluster:
+    ServiceAccount and DefaultTolerationSeconds, StorageObjectInUseProtection, and TaintNodesByCondition. LimitRanger, Priority,
+    RuntimeClass, DefaultStorageClass, DefaultIngressClass and PodTopologyLabels do, and their changes are not known.
+    """
+    place = (resource.group, resource.resource)
+    if place in _ADMITTED:
+        _ADMITTED[place](value)
+
+
+def _protect(finalizer: str, value: Object) -> None:
+    """StorageObjectInUseProtection (kubernetes plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go)."""
+    finalizers = value.setdefault("metadata", {}).get("finalizers") or []
+    if isinstance(finalizers, list) and finalizer not in finalizers:
+        value["metadata"]["finalizers"] = [*finalizers, finalizer]
+
+
+def _taint_node(value: Object) -> None:
+    """TaintNodesByCondition: a new node takes no pods (kubernetes plugin/pkg/admission/nodetaint/admission.go)."""
+    spec = _part(value, "spec")
+    taints = spec.get("taints") or []
+    found = any((taint.get("key"), taint.get("effect")) == (_NOT_READY, "NoSchedule") for taint in _objects(taints))
+    if isinstance(taints, list) and not found:
+        spec["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
 
 
 def _admit_pod(value: Object) -> None:
@@ -274,7 +298,13 @@ def qos_class(spec: Object) -> str:
     return "Guaranteed"
 
 
-_PREPARED: dict[tuple[str, str], Callable[[Object], None]] = {("", "namespaces"): _prepare_namespace, ("", "pods"): _prepare_pod}
+_ADMITTED: dict[tuple[str, str], Callable[[Object], None]] = {
+    ("", "nodes"): _taint_node,
+    ("", "persistentvolumeclaims"): partial(_protect, "kubernetes.io/pvc-protection"),
+    ("", "persistentvolumes"): partial(_protect, "kubernetes.io/pv-protection"),
+    ("", "pods"): _admit_pod,
+}
+_PREPARED = {**_ADMITTED, ("", "namespaces"): _prepare_namespace, ("", "pods"): _prepare_pod}
 
 
 def _annotations(value: Object) -> Object:

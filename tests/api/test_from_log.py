@@ -45,6 +45,26 @@ def policy(value: str, version: int) -> dict[str, Any]:
     return {"apiVersion": GROUP, "kind": "MutatingAdmissionPolicy", "metadata": metadata, "spec": spec}
 
 
+def unbound(kind: str, version: int) -> dict[str, Any]:
+    """A policy that would refuse every request, and that nothing binds."""
+    value = policy("z", version)
+    value["metadata"] = {"name": "unbound", "uid": f"unbound-{kind}", "resourceVersion": str(version)}
+    if kind == "ValidatingAdmissionPolicy":
+        value["spec"] = {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "false"}]}
+    else:
+        value["spec"]["matchConditions"] = [{"name": "error", "expression": "object.missing.field"}]
+    return value | {"kind": kind, "plural": f"{kind[:-1].lower()}ies"}
+
+
+def bound_guard() -> list[dict[str, Any]]:
+    value = unbound("ValidatingAdmissionPolicy", 30)
+    value["metadata"] = {"name": "guard", "uid": "guard-policy", "resourceVersion": "30"}
+    value["spec"]["validations"] = [{"expression": "object.metadata.name != 'two'"}]
+    head = {"apiVersion": GROUP, "kind": "ValidatingAdmissionPolicyBinding"}
+    metadata = {"name": "guard", "uid": "guard-binding", "resourceVersion": "31"}
+    return [value, {**head, "metadata": metadata, "spec": {"policyName": "guard", "validationActions": ["Deny"]}}]
+
+
 def make(path: Path) -> None:
     binding = {"apiVersion": GROUP, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": "labels", "uid": "binding"}}
     log = Log(timedelta(minutes=1))
@@ -57,6 +77,10 @@ def make(path: Path) -> None:
         log.write("create", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}})
     log.write("update", hook("configmaps", 8))
     log.write("update", policy("b", 9) | PLURAL)
+    for kind in ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"):
+        log.write("create", unbound(kind, 20))
+    for each in bound_guard():
+        log.write("create", each)
     take_in(path, log.lines)
 
 
@@ -86,6 +110,17 @@ def test_mutating_policies_of_the_log_are_replayed_and_kept_next_to_the_run(lake
     kept = list(load_yaml_all((made / "manifests.yaml").read_text()))
     assert [each["kind"] for each in kept] == ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
     assert "'team': 'b'" in str(kept[0])
+
+
+def test_a_policy_that_nothing_bound_is_not_in_force(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the log neither a mutating nor a validating one is replayed; a file may bind it."""
+    found = replayed(lake, capsys, "--from-log", LATE)
+    assert {(row["policy"], row["deny"]) for row in found["bindings"]} == {("guard", 1)}
+    file = tmp_path / "binding.yaml"
+    head = {"apiVersion": GROUP, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "new"}}
+    file.write_text(yaml.safe_dump(head | {"spec": {"policyName": "unbound", "validationActions": ["Deny"]}}))
+    found = replayed(lake, capsys, "-f", str(file), "--from-log", LATE)
+    assert {(row["policy"], row["deny"]) for row in found["bindings"]} == {("unbound", 2)}
 
 
 def test_a_version_before_may_be_that_of_the_log(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

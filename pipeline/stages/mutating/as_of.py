@@ -17,8 +17,13 @@ _RESOURCES = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 
 
 def policies_as_of(reader: LakeReader, cluster: str, moment: datetime) -> list[Document]:
-    """The manifests of the policies and bindings that were in force at a moment. Raises EvidenceError where the log cannot tell."""
-    return documents_as_of(reader, dict(zip(_RESOURCES, KINDS, strict=True)), cluster, moment, CHANGE_DELAY)
+    """The manifests of the policies and bindings that were in force at a moment. A policy that nothing bound was not.
+
+    Raises EvidenceError where the log cannot tell.
+    """
+    found = documents_as_of(reader, dict(zip(_RESOURCES, KINDS, strict=True)), cluster, moment, CHANGE_DELAY)
+    bound = {_policy_of(each) for each in found if each.value["kind"] == KINDS[1].kind}
+    return [each for each in found if _policy_of(each) in bound]
 
 
 def policies_before(reader: LakeReader, cluster: str, moment: datetime, given: MutatingRules, replaces_all: bool) -> MutatingRules:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...history.creation import default_parts
+from ...openapi.go_fields import is_left_out
 from ...request import GroupVersionKind, GroupVersionResource, Json, Object
 from ..schema.pruning import set_defaults
 from ..schema.writing import ObjectKind
@@ -23,15 +24,6 @@ from .unconverted import go_print
 _INTS: Final = {"int32": 2**31, "int64": 2**63}
 _QUANTITY: Final = re.compile(r"[+-]?[0-9.]+([eEinumkKMGTP]*[-+]?[0-9]*)")
 _QUANTITY_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-# Booleans of Go that are no pointers, so that false is not written (k8s.io/api {core,apps,batch}/v1 types.go).
-_PLAIN_BOOLS: Final = frozenset(
-    (
-        "paused", "hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly", "unschedulable", "sessionAffinity",
-        "publishNotReadyAddresses",
-    )
-)  # fmt: skip
-# Texts that are written even if they are empty: their fields have no omitempty, or are pointers.
-_KEPT_TEXTS: Final = frozenset(("name", "mountPath", "key", "topologyKey", "storageClassName", "path", "image", "kind"))
 
 
 class DecodeError(Exception):
@@ -66,21 +58,21 @@ def defaulted(value: Object, resource: GroupVersionResource, custom: ObjectKind 
     return value
 
 
-def written(value: Json, shape: Shape, name: str = "") -> Any:
-    """A value of a Go type as JSON: nulls are gone, and so are empty lists, maps and texts."""
+def written(value: Json, shape: Shape) -> Any:
+    """A value of a Go type as JSON: nulls are gone, and so are the empty values that its type leaves out."""
     map_ = shape.map
     if isinstance(value, dict) and map_ is not None and not shape.is_anything:
         if not map_.fields:
             element = map_.others
             assert element is not None
             return {key: _zero(item, element) for key, item in value.items()}
-        found = {}
+        found, struct = {}, _struct_name(shape)
         for key, item in value.items():
             within = map_.fields.get(key)
             if within is None or item is None:
                 continue
-            result = written(item, within, key)
-            if not _is_left_out(result, within, key):
+            result = written(item, within)
+            if not (_is_plain(result, within) and is_left_out(result, struct, key, key in map_.required)):
                 found[key] = result
         return found
     if isinstance(value, list) and shape.list is not None and not shape.is_anything:
@@ -95,14 +87,11 @@ def _zero(value: Json, shape: Shape) -> Json:
     return written(value, shape)
 
 
-def _is_left_out(value: Json, shape: Shape, name: str) -> bool:
-    if value == [] and shape.list is not None:
-        return not shape.is_anything
-    if value == {}:
-        return shape.map is not None and not shape.map.fields and not shape.is_anything
-    if value == "" and shape.scalar == "string":
-        return name not in _KEPT_TEXTS
-    return value is False and name in _PLAIN_BOOLS
+def _is_plain(value: Json, shape: Shape) -> bool:
+    """Whether a value has a type that may have omitempty; a struct is written even if it is empty."""
+    if shape.is_anything:
+        return False
+    return value != {} or (shape.map is not None and not shape.map.fields)
 
 
 class _Strict:

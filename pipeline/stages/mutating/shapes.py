@@ -41,6 +41,7 @@ class MapShape:
     others: Shape | None = None
     is_atomic: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
 
 
 class Shape:
@@ -103,7 +104,8 @@ def _named(name: str) -> MapShape:
     schema = _schemas()[name]
     fields = {field: _of_schema(each) for field, each in schema.get("properties", {}).items()}
     defaults = {field: each["default"] for field, each in schema.get("properties", {}).items() if "default" in each}
-    return MapShape(fields, None, schema.get("x-kubernetes-map-type") == "atomic", defaults)
+    is_atomic = schema.get("x-kubernetes-map-type") == "atomic"
+    return MapShape(fields, None, is_atomic, defaults, frozenset(schema.get("required", ())))
 
 
 def _of_schema(schema: Mapping[str, Any]) -> Shape:

@@ -19,7 +19,8 @@ from .kinds import KnownKind
 from .merging import united
 from .shapes import built_in_shape
 
-# What built-in plugins do to these before mutating policies is known in part: priorities, limits, classes and volumes of tokens.
+# What built-in plugins do to new ones before mutating policies is known in part: priorities, limits, classes and volumes of tokens.
+# DefaultStorageClass and DefaultIngressClass leave an object alone that names its class.
 _CHANGED_BY_PLUGINS = frozenset([("", "pods"), ("", "persistentvolumeclaims"), ("networking.k8s.io", "ingresses")])
 
 
@@ -56,7 +57,7 @@ def _with_plugins(request: AdmissionRequest, event: Event, body: Object) -> Evid
     if event.namespace and event.resource.resource != "namespaces" and isinstance(metadata, dict):
         metadata.setdefault("namespace", event.namespace)
     is_changed = (event.resource.group, event.resource.resource) in _CHANGED_BY_PLUGINS and not event.subresource
-    if is_changed and request.operation is Operation.CREATE:
+    if request.operation is Operation.CREATE and not event.subresource:
         prepare_by_plugins(value, event.resource)
         _prioritize(value, event)
     is_redacted = "redacted" in event.flags

@@ -133,3 +133,44 @@ def test_the_export_holds_the_changed_objects(lake: Path, tmp_path: Path, capsys
     rows = pl.read_parquet(file).filter(pl.col("object").is_not_null())
     labels = {row["audit_id"]: json.loads(row["object"])["metadata"]["labels"] for row in rows.to_dicts()}
     assert labels == {"changes": {"team": "blue"}, "refused-later": {"team": "none"}}
+
+
+PROTECTED = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: p}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [persistentvolumeclaims, persistentvolumes, nodes]}
+  matchConditions:
+  - name: seen
+    expression: "(has(object.spec.taints) ? object.spec.taints : object.metadata.finalizers).size() == 1"
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}
+"""
+
+
+def test_policies_see_what_built_in_plugins_add_to_claims_volumes_and_nodes(tmp_path: Path) -> None:
+    """A finalizer that the client sent is not there twice."""
+    events = [recorded("made", START, "create", namespace("shop"))]
+    for number, (kind, metadata) in enumerate(
+        (
+            ("PersistentVolumeClaim", {"namespace": "shop"}),
+            ("PersistentVolumeClaim", {"namespace": "shop", "finalizers": ["kubernetes.io/pvc-protection"]}),
+            ("PersistentVolume", {}),
+            ("Node", {}),
+        )
+    ):
+        value = {"apiVersion": "v1", "kind": kind, "metadata": {"name": f"n{number}", "uid": f"u{number}", **metadata}, "spec": {}}
+        events.append(recorded(f"id-{number}", START + STEP * (number + 1), "create", value))
+    lake = take_in(tmp_path / "lake", events)
+    rules = MUTATING.read(manifests_of([("policies.yaml", PROTECTED)]))
+    with closing(open_lake(lake)) as reader:
+        plan = MUTATING.plan(reader, rules, Asked())
+        MUTATING.run(plan, lake, 1, None, RunKind.REPLAY)
+        rows = pl.read_parquet(RunStore(lake).run(plan.run_id).verdicts).filter(pl.col("policy") == "p")
+    assert {row["audit_id"]: row["decision"] for row in rows.to_dicts()} == {f"id-{number}": "changed" for number in range(4)}
