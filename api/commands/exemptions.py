@@ -179,7 +179,19 @@ def exemption_table(proposal: Proposal) -> Table:
         "an exemption on a policy is a match condition, and holds for all of its bindings",
         f"review by{day}: a note in an annotation; no cluster enforces it",
     )
-    return Table("exemptions", columns, rows, "Exemptions that leave no denial in this window", notes if rows else ())
+    return Table("exemptions", columns, rows, _title(proposal), notes if rows else ())
+
+
+def _title(proposal: Proposal) -> str:
+    """What the exemptions leave, by the replay with them; it names each policy with denials that remain."""
+    remaining = [
+        f"{choice.policy} ({proposal.left[choice.policy].denied:,})"
+        for choice in proposal.choices
+        if proposal.left[choice.policy].denied
+    ]
+    if remaining:
+        return f"Exemptions in this window; with them, denials remain of {', '.join(remaining)}"
+    return "Exemptions that leave no denial in this window"
 
 
 def _place(exclusion: Exclusion) -> str:

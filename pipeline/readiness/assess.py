@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..stages.readiness import AS_GIVEN
+from ..stages.readiness import AS_GIVEN, WITHOUT_DRY_RUNS
 from .counting.bounds import upper_bound
 from .counting.fidelity import fidelity_on
 from .counting.trend import trend_of
@@ -94,7 +94,7 @@ def judge_units(
     connection: duckdb.DuckDBPyConnection,
     verdicts: str,
     rules: ReadinessRules,
-    counted: str = AS_GIVEN,
+    counted: str = WITHOUT_DRY_RUNS,
     *,
     is_change: bool = False,
 ) -> None:

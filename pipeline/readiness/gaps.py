@@ -20,6 +20,7 @@ from ..history.writes import LEVELS
 from ..matching import labels_of
 from ..matching.namespaces import NAME_LABEL
 from ..request import Known
+from ..runs.summary import UNBOUND, VACUOUS
 from .missing import most_frequent
 from .model import PolicyReadiness
 from .sql import rows_of
@@ -31,6 +32,8 @@ _STEPS = ("namespaceSelector", "objectSelector", "matchConditions", "params")
 _NAMESPACE = re.compile(r"namespaceSelector: (.+?) does not select namespace")
 _OBJECT = re.compile(r"objectSelector: (.+?) selects neither")
 _CONDITION = re.compile(r"matchConditions: (\S+) is false")
+_CONDITION_ERROR = re.compile(r"matchConditions: (.+?): ")
+_CONDITION_COST = re.compile(r"cost limit exceeded|out of cost budget")
 # Above this share of a policy's requests, the report says first that the log's level is too low.
 _LEVEL_SHARE_MIN = 0.5
 
@@ -57,6 +60,22 @@ def with_unknown_reasons(entries: Iterable[PolicyReadiness]) -> tuple[PolicyRead
 
 def _level(recorded: str) -> str:
     return recorded if recorded in LEVELS else f"an unknown ({recorded!r})"
+
+
+def _conditions(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """How match conditions left requests out: they were false, they ended with an error, or they went over a cost limit."""
+    ends: dict[str, Counter[str]] = {
+        "matchConditions that were false": Counter(),
+        "matchConditions that ended with an error, which failurePolicy Ignore passes over": Counter(),
+        "matchConditions that went over a cost limit, which failurePolicy Ignore passes over": Counter(),
+    }
+    false, failed, over = ends.values()
+    for row in rows:
+        if found := _CONDITION.search(row["why"]):
+            false[found[1]] += row["requests"]
+        elif found := _CONDITION_ERROR.search(row["why"]):
+            (over if _CONDITION_COST.search(row["why"]) else failed)[found[1]] += row["requests"]
+    yield from (f"{what}: {_counted(names.items())}" for what, names in ends.items() if names)
 
 
 def _unknown(entry: PolicyReadiness) -> Iterator[str]:
@@ -90,7 +109,10 @@ class _Gaps:
     def others(self, entry: PolicyReadiness) -> Iterator[str]:
         """The most frequent reasons for unknown; for a policy that matched nothing, the steps that left its requests out."""
         yield from _unknown(entry)
+        if entry.binding is None and entry.policy in self._policies:
+            yield UNBOUND
         if entry.exposure.requests_matched == 0:
+            yield VACUOUS
             yield from self._funnel(entry)
 
     def _funnel(self, entry: PolicyReadiness) -> Iterator[str]:
@@ -110,11 +132,7 @@ class _Gaps:
             wanted = _wanted(_OBJECT, rows)
             yield f"no object of these requests has {wanted}; seen: {self._object_labels(entry.policy, wanted)}"
         if steps["matchConditions"]:
-            false = Counter[str]()
-            for row in rows:
-                if found := _CONDITION.search(row["why"]):
-                    false[found[1]] += row["requests"]
-            yield f"matchConditions that were false: {_counted(false.items())}"
+            yield from _conditions(rows)
 
     def _namespace_labels(self, wanted: str) -> str:
         seen = Counter[str]()

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+# What a reader of the counts of a policy has to know.
+UNBOUND = "no binding is given: it was tried on everything that its rules match, and a cluster applies it only where it is bound"
+VACUOUS = "its 0 denials are vacuous: it was asked about no request"
+
 
 @dataclass(frozen=True, slots=True)
 class BindingSummary:

@@ -22,6 +22,8 @@ from .over_time import OverTime
 RulesT = TypeVar("RulesT")
 PlanT = TypeVar("PlanT")
 AS_GIVEN = "FROM given"
+# Policies judge dry runs, too, but a report does not count them: nothing comes of them.
+WITHOUT_DRY_RUNS = "FROM given ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from api.printing.output import Column, Table
 from pipeline.replay import ExpressionDifference, ReplayPlan, RequestDifference
 from pipeline.runs import RunSummary
 from pipeline.runs.flips import Flipped, count_flips
+from pipeline.runs.summary import UNBOUND, VACUOUS, BindingSummary
 from pipeline.stages.verdict import Flip
 
 # The worst first.
@@ -45,13 +46,21 @@ def summary_table(summary: RunSummary) -> Table:
         *(Column(name, number=True) for name in counts),
         Column("nomatch", "NO MATCH", wide=True, number=True),
         Column("actions"),
+        Column("remark", wide=True, prose=True),
     ]
     rows = [
-        [entry.policy, entry.binding, *(getattr(entry, name) for name in counts), entry.nomatch, entry.actions]
+        [entry.policy, entry.binding, *(getattr(entry, name) for name in counts), entry.nomatch, entry.actions, _remark(entry)]
         for entry in summary.bindings
     ]
-    note = "an error that failurePolicy Fail turns into a denial counts as deny"
-    return Table("bindings", columns, rows, f"Run {summary.run_id}: {summary.evaluated:,} requests replayed", (note,))
+    notes = ["an error that failurePolicy Fail turns into a denial counts as deny"]
+    notes += [f"{entry.policy}: {remark}" for entry in summary.bindings if (remark := _remark(entry))]
+    return Table("bindings", columns, rows, f"Run {summary.run_id}: {summary.evaluated:,} requests replayed", tuple(notes))
+
+
+def _remark(entry: BindingSummary) -> str:
+    """What a reader of the counts has to know of a (policy, binding)."""
+    said = [UNBOUND] if entry.binding is None else []
+    return "; ".join([*said, *([VACUOUS] if entry.matched == 0 else [])])
 
 
 def not_evaluated_table(plan: ReplayPlan, summary: RunSummary) -> Table:

@@ -12,7 +12,7 @@ WITH outcomes AS (
             ELSE 'admit'
         END AS outcome,
         coalesce(bool_or(effect = 'deny' AND why IN ('configuration', 'namespaceObject')), false) AS is_configuration
-    FROM read_parquet($verdicts)
+    FROM read_parquet($verdicts) ANTI JOIN dry_runs USING (cluster, audit_id, ts)
     WHERE decision <> 'nomatch'
     GROUP BY ALL
 )

@@ -10,6 +10,8 @@ SELECT
     END AS outcome,
     coalesce(bool_or(effect = 'deny' AND why IN ('configuration', 'namespaceObject')), false) AS is_configuration,
     true AS is_behind
-FROM read_parquet($verdicts)
-WHERE decision <> 'nomatch' AND policy IN (SELECT policy FROM read_parquet($verdicts) WHERE effect = 'deny')
+FROM read_parquet($verdicts) ANTI JOIN dry_runs USING (cluster, audit_id, ts)
+WHERE decision <> 'nomatch' AND policy IN (
+    SELECT policy FROM read_parquet($verdicts) ANTI JOIN dry_runs USING (cluster, audit_id, ts) WHERE effect = 'deny'
+)
 GROUP BY ALL

@@ -4,7 +4,7 @@ WITH judged AS (
         policy, cluster, audit_id, ts,
         coalesce(bool_or(effect = 'deny'), false) AS is_denied,
         bool_or(decision = 'unknown') AS is_unknown
-    FROM read_parquet($verdicts)
+    FROM read_parquet($verdicts) ANTI JOIN dry_runs USING (cluster, audit_id, ts)
     WHERE decision <> 'nomatch'
     GROUP BY ALL
 )
