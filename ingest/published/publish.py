@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import random
-import threading
+import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -154,10 +154,11 @@ def _upload_one(lake: Lake, target: Target, url: str, file: DataFile) -> None:
     content = (lake.path / file.path).read_bytes()
     with reaching(url):
         _make_parent(target, url)
-        with target.filesystem().open_output_stream(_unfinished(target, url)) as stream:
+        unfinished = _unfinished(target, url)
+        with target.filesystem().open_output_stream(unfinished) as stream:
             stream.write(content)
         if not target.is_bucket:
-            target.filesystem().move(_unfinished(target, url), path_of(url))
+            target.filesystem().move(unfinished, path_of(url))
 
 
 def _make_parent(target: Target, url: str) -> None:
@@ -170,8 +171,8 @@ def _folder(url: str) -> Path:
 
 
 def _unfinished(target: Target, url: str) -> str:
-    """Where to write: a store shows an object only when it is complete, a disk shows every byte."""
-    return path_of(url) if target.is_bucket else f"{path_of(url)}.{os.getpid()}-{threading.get_ident()}.tmp"
+    """Where to write: a store shows an object only when it is complete, a disk shows every byte. Each call gives another name."""
+    return path_of(url) if target.is_bucket else f"{path_of(url)}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
 
 
 def _sizes(target: Target, kind: str) -> dict[str, int]:
