@@ -18,9 +18,12 @@ from ..event import FIELDS, VALIDATION_FAILURE
 from ..server.wordings import ANNOTATION as WORDING
 from ..server.wordings import wording_note
 from ..server.words import REASONS, REDACTED, server_words
-from .credentials import clean_command, clean_text, clean_uri, is_secret_name, may_hold_by_form, uri_needs_a_look
+from .commands import clean_command
+from .forms import clean_text, may_hold_by_form
+from .names import clean_named, is_secret_name
 from .objects import clean_embedded, clean_texts
 from .paths import BodyPath, clean_body, clean_patch
+from .uris import clean_uri, uri_needs_a_look
 
 DECISION = "authorization.k8s.io/decision"
 PATCH = "patch.webhook.admission.k8s.io/"
@@ -38,21 +41,39 @@ _SERVER_ANNOTATIONS = frozenset(
 _KNOWN_FIELDS = FIELDS | {"metadata", "timestamp", "logEntry"}
 _KNOWN_DETAILS = frozenset(("name", "group", "kind", "uid", "retryAfterSeconds"))
 _KNOWN_STATUS = frozenset(("code", "reason", "message", "details", "status", "metadata", "kind", "apiVersion"))
+# Reviews name a user with all that an authenticator says of it. The review of a token is removed as a whole.
+REVIEWS = frozenset(
+    (
+        *("selfsubjectreviews", "subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews"),
+        *("selfsubjectrulesreviews", "subjectrulesreviews", "resourceaccessreviews", "localresourceaccessreviews"),
+    )
+)
 _BODIES = ("requestObject", "responseObject")
 # The notes on removed texts about a request; a replay does not need these texts.
 TEXT_NOTES = frozenset(("annotations", "responseStatus", "userAgent", "user", "impersonatedUser", "fields"))
 # A shorter text occurs in many messages by chance.
 _QUOTED_LENGTH_MIN = 3
+# A value after the name of a credential, as a user agent may have it.
+_ASSIGNED = re.compile(
+    rb"(?i)(?:key|token|passw?|pwd|secret|auth|credential|sig|jwt|session|bearer|sas|otp|cookie)[\w.-]{0,64}+(?:=|:[ \t])"
+)
 _MEMBER_NAME = re.compile(rb'"([^"]*+)"\s*+:')
+
+
+class _Metadata(msgspec.Struct, omit_defaults=True):
+    impersonationConstraint: str = ""  # noqa: N815
 
 
 class _Named(msgspec.Struct):
     name: str | None = None
+    resource: str | None = None
+    subresource: str | None = None
 
 
 _texts = msgspec.json.Decoder(dict[str, str] | None)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_named = msgspec.json.Decoder(_Named)
+_reference = msgspec.json.Decoder(_Named | None)
+_metadata = msgspec.json.Decoder(_Metadata | None)
 _anything = msgspec.json.Decoder()
 _text = msgspec.json.Decoder(str)
 _encoder = msgspec.json.Encoder()
@@ -119,6 +140,10 @@ class EventCleaning:
             self.notes.append(f"{field}:command")
             self.fields[field] = msgspec.Raw(commanded)
             body = commanded
+        if (reviewed := self._reviewed(body)) is not body:
+            self.notes.append(f"{field}:extra")
+            self.fields[field] = msgspec.Raw(reviewed)
+            body = reviewed
         embedded = clean_embedded(body)
         cleaned, found = clean_body(embedded, self._paths, self._take) if self._paths else (embedded, [])
         if cleaned is None:
@@ -132,13 +157,22 @@ class EventCleaning:
             self.fields[field] = msgspec.Raw(cleaned)
         self.notes += [f"{field}:{path}" for path in found]
 
+    def _place(self) -> _Named:
+        return _reference.decode(self.fields.get("objectRef", b"{}")) or _Named()
+
     def _is_exec(self) -> bool:
-        reference = _fields.decode(self.fields.get("objectRef", b"{}"))
-        return bytes(reference.get("subresource", b"")) == b'"exec"'
+        place = self._place()
+        return (place.resource, place.subresource) == ("pods", "exec")
+
+    def _reviewed(self, body: bytes) -> bytes:
+        """The body of a review without the credentials in the `extra` of the user that it is about."""
+        if self._place().resource not in REVIEWS or not person_needs_a_look(body):
+            return body
+        return clean_texts(body, _named_text, within="extra")
 
     def _name(self, annotations: dict[str, str]) -> None:
         """The name is in the reference, in the URI and in the server's words about the object."""
-        name = _named.decode(self.fields.get("objectRef", b"{}")).name
+        name = self._place().name
         if not name or name == REDACTED:
             return
         changed = False
@@ -255,11 +289,14 @@ class EventCleaning:
         """The user, the user agent, and unknown fields."""
         for name in list(self.fields):
             raw = bytes(self.fields[name])
-            if self._hides_texts and name not in _KNOWN_FIELDS:
+            if self._hides_texts and name == "authenticationMetadata":
+                # The server wrote the verb by which an impersonation was allowed.
+                self.fields[name] = msgspec.Raw(_encoder.encode(_metadata.decode(raw)))
+            elif self._hides_texts and name not in _KNOWN_FIELDS:
                 del self.fields[name]
                 self.notes.append("fields")
-            elif name not in _CLEANED_ELSEWHERE and may_hold_by_form(raw) | (name in _PERSONS):
-                cleaned = clean_texts(raw, _named_text if name in _PERSONS else _any_text)
+            elif name not in _CLEANED_ELSEWHERE and may_hold_by_form(raw) | (name in _PERSONS) | (name == "userAgent"):
+                cleaned = clean_texts(raw, _CLEANERS.get(name, _any_text))
                 if cleaned is not raw:
                     self.fields[name] = msgspec.Raw(cleaned)
                     self.notes.append(name)
@@ -292,15 +329,24 @@ def _named_text(name: str, text: str) -> str:
     return REDACTED if text and _announces_credential(name) else clean_text(text)
 
 
+def _agent_text(name: str, text: str) -> str:
+    return clean_named(text)
+
+
+_CLEANERS = {"user": _named_text, "impersonatedUser": _named_text, "userAgent": _agent_text}
+
+
 def _announces_credential(name: str) -> bool:
-    plain = name.endswith(("credential-id", ".openshift.io")) or name in ("username", "uid", "groups")
+    plain = name.endswith("credential-id") or name in ("username", "uid", "groups", "scopes.authorization.openshift.io")
     return not plain and is_secret_name(name.rpartition("/")[2])
 
 
 def person_needs_a_look(fields: bytes) -> bool:
     """Whether fields about the user, as JSON writes them, may hold a credential."""
-    return may_hold_by_form(fields) or any(
-        b"\\" in name or _announces_credential(name.decode("utf-8", "replace")) for name in _MEMBER_NAME.findall(fields)
+    return (
+        may_hold_by_form(fields)
+        or _ASSIGNED.search(fields) is not None
+        or any(b"\\" in name or _announces_credential(name.decode("utf-8", "replace")) for name in _MEMBER_NAME.findall(fields))
     )
 
 

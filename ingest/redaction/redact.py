@@ -22,12 +22,13 @@ from typing import Literal
 import msgspec
 
 from ..errors import InputError
-from .credentials import may_hold_by_form, uri_needs_a_look
-from .event import TEXT_NOTES, EventCleaning, person_needs_a_look
+from .event import REVIEWS, TEXT_NOTES, EventCleaning, person_needs_a_look
+from .forms import may_hold_by_form
 from .key import KEY_BYTES
 from .objects import clean_embedded, may_embed_secret, resources_of
 from .paths import BodyPath, clean_body, parse_body_path
 from .rules import DEFAULT_PATHS, DEFAULT_RESOURCES, NAMED_BY_TOKEN, Reference, Rule, parse_rule
+from .uris import uri_needs_a_look
 
 __all__ = ["ANNOTATION", "DEFAULT_RESOURCES", "Redactor", "is_withheld", "tells_of_request"]
 
@@ -56,6 +57,7 @@ _PLAIN_PART_BYTES_MAX = 2_000
 # Here only the answer is a credential, and admission never sees the answer: kubernetes
 # pkg/registry/core/serviceaccount/storage/token.go.
 _ANSWERS_ONLY = frozenset((("serviceaccounts", "token"),))
+_REVIEWS = frozenset(name.encode() for name in REVIEWS)
 # Kinds of bodies that are credentials, for events that do not name their resource.
 _KINDS = {"TokenRequest": ("serviceaccounts", "token")}
 # In bytes that are not an event, any of these words means that a credential may be inside.
@@ -194,6 +196,8 @@ class Redactor:
         ):
             return True
         if not name or b"\\" in name or (name == b"pods" and body >= 0 and line.find(_EXEC, name_start, before_body) >= 0):
+            return True
+        if body >= 0 and name in _REVIEWS and person_needs_a_look(line[body:end]):
             return True
         is_plain_status = line.find(_NO_MESSAGE, before_body - _NO_MESSAGE_BYTES, before_body) >= 0
         return not is_plain_status and may_hold_by_form(line[name_start:before_body])

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import log2
 from typing import Any
 
+from ingest.redaction.forms import ISSUED, PEM
+
 REDACTED = "[redacted]"
 
 # Names of fields, environment variables and labels whose value is a credential, or may hold one.
@@ -24,13 +26,10 @@ _PLAIN_NAMES = frozenset(
     ["secretName", "tokenExpirationSeconds", "automountServiceAccountToken", "secretNamespace", "secretKeyRef"]
 )
 _SECRET_VALUES = (
-    re.compile(r"-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|\Z)"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.?[A-Za-z0-9_-]*"),  # JSON web tokens
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    re.compile(
-        r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}|sk-[\w-]{20,}|npm_\w{20,})"
-    ),
-    re.compile(r"\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}"),
+    PEM,
+    ISSUED,
+    re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.?[A-Za-z0-9_-]*"),  # JSON web tokens, and parts of them
+    re.compile(r"-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(?:-----END [A-Z0-9 ]+-----|\Z)"),  # certificates, too
     re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"),  # user:password@ of a URL
     re.compile(r"(?i)(?<=\bbearer )\S{8,}|(?<=\bbasic )[A-Za-z0-9+/=]{8,}"),
     re.compile(r"(?i)(?<=password=)[^\s&;,]+|(?<=token=)[^\s&;,]+|(?<=secret=)[^\s&;,]+"),

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, LakeError
 from ingest.eventlist import parse_event_list
-from ingest.redaction.credentials import clean_text, clean_uri, may_hold_by_form, uri_needs_a_look
+from ingest.redaction.forms import clean_text, may_hold_by_form
 from ingest.redaction.key import load_or_create_key
 from ingest.redaction.redact import ANNOTATION, DEFAULT_RESOURCES, Redactor
+from ingest.redaction.uris import clean_uri, uri_needs_a_look
 
 POSTS = Path(__file__).parents[1] / "cases" / "posts"
 SECRET = "c3VwZXItc2VjcmV0"
