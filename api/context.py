@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ingest.owning import telling_waits
+
 if TYPE_CHECKING:  # `hindcast --help` needs no replay
     from pipeline.runs import Defect
 
@@ -55,6 +57,11 @@ class Context:
     @contextmanager
     def progress(self, title: str) -> Iterator[Step]:
         """A bar on a terminal, plain lines at every tenth elsewhere, nothing with --quiet."""
+        with telling_waits(self.say), self._shown(title) as step:
+            yield step
+
+    @contextmanager
+    def _shown(self, title: str) -> Iterator[Step]:
         if self.quiet:
             yield lambda done, total: None
         elif sys.stderr.isatty():

@@ -10,7 +10,7 @@ import click
 
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.stage_flow import StageWalk
-from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.stages.assign import assign, kind_of
 from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Stage, StagePlan
@@ -65,6 +65,12 @@ def say_mistakes(own: Context, stage: Stage[Any, Any], rules: Any, replaces_all:
         own.warn(f"and {len(found) - _MISTAKES_SHOWN:,} more mistakes in {stage.readiness.words.things}")
 
 
+def use_until_end(stored: StoredRun) -> None:
+    """Keep a run from being removed until the command ends."""
+    if (command := click.get_current_context(silent=True)) is not None:
+        command.with_resource(stored.in_use())
+
+
 def walk(own: Context, texts: Texts, workers: int) -> StageWalk:
     """The function with which a command walks the plans of stages.
 
@@ -72,10 +78,11 @@ def walk(own: Context, texts: Texts, workers: int) -> StageWalk:
     """
 
     def walked(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
-        with own.progress(f"replaying {stage.readiness.words.things}") as step:
+        stored = RunStore(own.lake).run(plan.run_id)
+        with own.progress(f"replaying {stage.readiness.words.things}") as step, stored.owned():
             summary = stage.run(plan, own.lake, workers, step, kind)
-        if (command := click.get_current_context(silent=True)) is not None and kind is not RunKind.TRIAL:
-            command.with_resource(RunStore(own.lake).run(summary.run_id).in_use())
+            if kind is not RunKind.TRIAL:
+                use_until_end(stored)
         own.note_defects(summary.defects)
         if kind is RunKind.REPLAY:
             keep_manifests(own.lake, summary.run_id, of_stage(texts, stage))

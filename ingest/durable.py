@@ -1,10 +1,32 @@
-"""Writing files so that they are there, whole, after a power cut: write, sync, rename, sync the folder."""
+"""Writing files whole: under a name that no other process uses, then renamed. `write_durably` also syncs for a power cut."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+
+def own_name(path: Path) -> Path:
+    """A name next to a path for its unfinished content. No other process or thread has it, also none of another machine."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Give a file new content: readers see all of it or the content before, also while other processes write the same file.
+
+    Raises OSError; then nothing is left behind.
+    """
+    unfinished = own_name(path)
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
 
 
 def write_durably(path: Path, write: Callable[[Path], None]) -> None:
@@ -14,7 +36,7 @@ def write_durably(path: Path, write: Callable[[Path], None]) -> None:
     """
     if not path.parent.is_dir():
         make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = own_name(path)
     try:
         write(temporary)
         handle = os.open(temporary, os.O_RDONLY)

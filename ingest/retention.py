@@ -48,9 +48,9 @@ def bodies_before(lake: Lake, before: date) -> list[DataFile]:
 
 
 def quarantine_before(lake: Lake, before: date) -> list[Path]:
-    """The quarantine files that were written before a UTC day."""
+    """The quarantine files that were written before a UTC day, with those that a killed process left unfinished."""
     start_ts = datetime.combine(before, time(), UTC).timestamp()
-    return [path for path in sorted((lake.path / "quarantine").glob("*.jsonl.zst")) if path.stat().st_mtime < start_ts]
+    return [path for path in sorted((lake.path / "quarantine").glob("*.jsonl.zst*")) if path.stat().st_mtime < start_ts]
 
 
 def sizes(files: Iterable[DataFile]) -> Expired:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import duckdb
 
+from ingest.durable import own_name
 from ingest.schema import EVENTS, OBJECTS, REPEATS
 from ingest.user_cache import user_cache
 
@@ -79,7 +80,7 @@ def _copied(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
 
 def _save(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Write the schema of a connection, and no rows, to a file. Without room for it, later connections take as long as this one."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")  # two processes may make one template at a time
+    unfinished = own_name(path)  # two processes may make one template at a time
     try:
         with _attached(connection, unfinished):
             connection.execute("COPY FROM DATABASE memory TO template (SCHEMA)")

@@ -11,6 +11,7 @@ import typer
 
 from api import asked_values
 from api.context import Context
+from api.given import use_until_end
 from api.printing.output import Column, Format, Table, render
 from pipeline.authorization import OtherAuthorizers
 from pipeline.history.in_force import CHANGE_DELAY
@@ -101,10 +102,12 @@ def calibrate(
     reader = open_lake(own.lake, files=files)
     try:
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
-        with own.progress("replaying the bound policies") as step:
+        stored = RunStore(own.lake).run(plan.run_id)
+        with own.progress("replaying the bound policies") as step, stored.owned():
             summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
+            use_until_end(stored)
         own.note_defects(summary.defects)
-        agreements = compare_with_log(reader, RunStore(own.lake).run(summary.run_id).verdicts, version)
+        agreements = compare_with_log(reader, stored.verdicts, version)
         hint = version_hint(reader, version)
         by_resource = recorded_agreement(reader.connection)
         rows = tuple(_rows(reader))

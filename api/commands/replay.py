@@ -10,14 +10,13 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import click
 import typer
 import yaml
 
 from api import asked_values
 from api.beside_runs import keep_policies
 from api.context import Context
-from api.given import Texts, given_of
+from api.given import Texts, given_of, use_until_end
 from api.on_ray import On, connected
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
@@ -248,16 +247,12 @@ def plan_of(
 def run(
     own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY, executor: Executor | None = None
 ) -> RunSummary:
-    """Walk a plan with progress. The run counts as in use until the command ends.
-
-    One driver at a time has an executor of another machine walk a run; a second one waits, and finds the run complete.
-    """
+    """Walk a plan with progress. The run counts as in use until the command ends."""
     title = "replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying"
-    alone = RunStore(own.lake).alone(plan.run_id) if executor else nullcontext()
-    with own.progress(title) as step, alone:
+    stored = RunStore(own.lake).run(plan.run_id)
+    with own.progress(title) as step, stored.owned():
         summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind, executor)
-    if (command := click.get_current_context(silent=True)) is not None:
-        command.with_resource(RunStore(own.lake).run(summary.run_id).in_use())
+        use_until_end(stored)
     own.note_defects(summary.defects)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
 from api.given import Texts, given_of, of_stage, say_mistakes
 from api.printing.targets import check_file
+from ingest.durable import write_whole
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
 from pipeline.history.in_force import CHANGE_DELAY
@@ -177,9 +177,7 @@ class CursorFile:
         """Keep a cursor. Raises InputError."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-            unfinished.write_text(cursor.to_json(), encoding="utf-8")
-            unfinished.replace(self.path)
+            write_whole(self.path, cursor.to_json().encode())
         except OSError as error:
             raise InputError(f"--cursor: {self.path} cannot be written: {error.strerror}", "give another path") from error
 

@@ -12,6 +12,7 @@ import typer
 
 from api import asked_values
 from api.context import Context
+from api.given import use_until_end
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
 from ingest.errors import InputError
@@ -139,9 +140,11 @@ class _Replayed:
             plan = WEBHOOKS.plan(reader, self._rules, asked)
         finally:
             reader.close()
-        with own.progress("replaying webhooks") as step:
+        stored = RunStore(own.lake).run(plan.run_id)
+        with own.progress("replaying webhooks") as step, stored.owned():
             WEBHOOKS.run(plan, own.lake, 1, step, RunKind.REPLAY)
-        self._verdicts = RunStore(own.lake).run(plan.run_id).verdicts
+            use_until_end(stored)
+        self._verdicts = stored.verdicts
         self.reader: LakeReader = open_lake(own.lake, files=plan.files)
 
     def load(self, latency_ms: float | None, page: Path | None) -> list[Table]:

@@ -243,9 +243,8 @@ def _run_stage(lake: Path, stage: Stage[Any, Any], plan: StagePlan, output_bytes
 
     Only the requested replay reports how many requests are done; the counts of a calibration or a trial differ.
     """
-    store = RunStore(lake)
-    with store.alone(plan.run_id):
-        run = store.run(plan.run_id)
+    run = RunStore(lake).run(plan.run_id)
+    with run.owned():
         try:
             tells = kind not in (RunKind.CALIBRATION, RunKind.TRIAL)
             return stage.run(plan, lake, 1, _Teller(run, output_bytes_max, tells), kind)

@@ -20,7 +20,7 @@ from .target import Target, path_of, reaching
 
 _EXPIRED_AT_ONCE = 20
 # The files that Iceberg and this package write; others in the folder are not ours to delete.
-_OURS = re.compile(r".*(\.parquet|\.parquet\.[0-9-]+\.tmp|\.avro|\.metadata\.json)")
+_OURS = re.compile(r".*(\.parquet|\.parquet\.[0-9a-f-]+\.tmp|\.avro|\.metadata\.json)")
 
 
 def remove_unused(lake: Lake, target: Target, table: Table, now_ts: float, before_ts: float) -> int:

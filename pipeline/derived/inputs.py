@@ -7,7 +7,6 @@ that of the file itself, so a damaged one does not count. CODE is a digest of th
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Collection, Iterable, Sequence
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from ingest.derived import derived_folder
+from ingest.durable import own_name
 from ingest.errors import LakeError
 from ingest.lake import stems_of_events
 from ingest.schema import EVENTS
@@ -225,7 +225,7 @@ def _read(pieces: Iterable[Piece], schema: pa.Schema) -> pa.Table:
 def publish_inputs(lake: str | Path, events: str, classes: Sequence[Made]) -> Path | None:
     """Keep inputs of a file of events; None if the lake cannot be written. Returns where."""
     folder = inputs_folder(lake)
-    unfinished = folder / f"{Path(events).stem}.{os.getpid()}-{threading.get_ident()}.tmp"  # two replays may keep one at a time
+    unfinished = own_name(folder / Path(events).stem)  # two replays may keep one at a time
     entries: list[_Entry] = []
     documents: list[Document] = []
     first = 0

@@ -8,8 +8,6 @@ of the events, a row counts if no event of its object came or went: see `touched
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from ingest.derived import derived_folder
+from ingest.durable import own_name
 from ingest.errors import LakeError
 
 from .admissions import ADMISSIONS
@@ -56,6 +55,10 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "pipeline.replay": ("earlier.py", "lanes.py", "past.py"),
     "pipeline.replay.sql": ("planned.sql", "past_writes.sql", "history_events.sql", "history_objects.sql"),
 }
+
+
+class KeptGoneError(LakeError):
+    """Kept requests were removed while they were read, by retention or a newer replay. Their events are still there."""
 
 
 class Unit(NamedTuple):
@@ -226,7 +229,7 @@ def untouched(rows: pa.RecordBatch, objects: pa.Array[Any]) -> pa.RecordBatch:
 
 
 def read_groups(groups: Groups) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups, with the columns ADMISSIONS. Raises LakeError for a file that cannot be read."""
+    """The rows of some row groups, with the columns ADMISSIONS. Raises KeptGoneError for a file that cannot be read."""
     try:
         with pq.ParquetFile(groups.path) as file:
             yield from file.iter_batches(_BATCH_ROWS, list(groups.numbers))
@@ -234,11 +237,11 @@ def read_groups(groups: Groups) -> Iterator[pa.RecordBatch]:
         raise  # Arrow's is an ArrowException, too, and the file may be whole
     except (OSError, pa.ArrowException) as error:
         hint = "it was removed meanwhile; run the replay again"
-        raise LakeError(f"{groups.path}: these kept requests cannot be read: {error}", hint) from error
+        raise KeptGoneError(f"{groups.path}: these kept requests cannot be read: {error}", hint) from error
 
 
 def _publish(folder: Path, content: _Content, classes: Sequence[int], tables: Sequence[pa.Table]) -> Path | None:
-    unfinished = folder / f"{os.getpid()}-{threading.get_ident()}.tmp"  # two replays may keep requests at a time
+    unfinished = own_name(folder / "kept")  # two replays may keep requests at a time
     table = _numbered(pa.concat_tables([ADMISSIONS.empty_table(), *tables]))
     try:
         folder.mkdir(parents=True, exist_ok=True)

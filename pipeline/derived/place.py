@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 
+from ingest.durable import write_whole
+
 _MADE_OF = b"hindcast.made_of"
 
 
 def keep(file: Path, content: bytes) -> None:
     """Write a whole file. If the lake cannot be written, nothing is kept, and the next replay computes the content again."""
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # two replays may keep one file at a time
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(content)
-        unfinished.replace(file)
+        write_whole(file, content)  # two replays may keep one file at a time
 
 
 def digest_of(texts: Iterable[str]) -> str:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+
+from ingest.durable import write_whole
 
 from ..runs import RunStore
 from .model import FleetCluster, FleetReport
@@ -93,6 +94,4 @@ class FleetStore:
 
 def _write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_suffix(f".{os.getpid()}.tmp")
-    unfinished.write_bytes(content)
-    unfinished.replace(file)
+    write_whole(file, content)

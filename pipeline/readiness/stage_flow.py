@@ -174,13 +174,8 @@ def _tried(lake: Path, run: StageRun, reader: LakeReader, walk: StageWalk) -> Tr
 def trial(lake: Path, stage: Stage[Any, Any], plan: StagePlan, walk: StageWalk) -> Iterator[Path]:
     """The verdicts of a plan, while the context lasts. A run that was complete before stays; see trial.trial_run."""
     run = RunStore(lake).run(plan.run_id)
-    is_ours = run.finished(plan.to_json()) is None
-    try:
-        walk(stage, plan, RunKind.TRIAL)
-        yield run.verdicts
-    finally:
-        if is_ours:
-            run.discard()
+    with run.tried(plan.to_json(), lambda: walk(stage, plan, RunKind.TRIAL)) as verdicts:
+        yield verdicts
 
 
 def walk_here(lake: Path, workers: int = 1) -> StageWalk:

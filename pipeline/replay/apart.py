@@ -106,13 +106,13 @@ def make_part(code: str, order: bytes, shared: Files, inputs: Files, task: bytes
         parts = Path(folder)
         _write(parts, {**shared, **inputs})
         unit: Task = pickle.loads(task)
-        unit.do(replayer, parts)
+        unit.do(replayer, parts, parts)
         return _read(parts / unit.name)
 
 
-def put_part(parts: Path, name: str, files: Files) -> None:
+def put_part(parts: Path, crew: Path, name: str, files: Files) -> None:
     """Put a part that a worker made into its place."""
-    with making(parts, name) as folder:
+    with making(parts, name, crew) as folder:
         _write(folder, files)
 
 

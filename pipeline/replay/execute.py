@@ -17,11 +17,11 @@ from ingest.errors import LakeError
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
-from ..derived.facts import facts_of
+from ..derived.facts import LakeFacts, facts_of
 from ..derived.inputs import KeptInputs
-from ..derived.kept import Covered, Keeping, Store
+from ..derived.kept import Covered, Keeping, KeptGoneError, Store
 from ..runs import RunKind, RunStore, RunSummary, StoredRun
-from ..runs.kinds import in_use
+from ..runs.kinds import in_use_if_there
 from ..runs.merge import Merged
 from ..runs.summarize import summarize
 from ..runs.verdicts import VerdictFile
@@ -30,7 +30,7 @@ from .executors import Executor, Job, Make
 from .keeping import TakenOver, classes_of, forget_older, is_present, keep_run, store_of, units_of
 from .kept_inputs import TakenInputs, keep_inputs
 from .local import LocalProcesses
-from .parts import counts_of, free, read_settled
+from .parts import counts_of, forget_crews, free, new_crew, read_settled
 from .plan import ReplayPlan
 from .processes import COLLECTING
 from .slices import bucket_requests, partitions_of, slices_of
@@ -49,6 +49,8 @@ from .tasks import (
 from .worker import Replayer
 
 Progress = Callable[[int, int], None]
+# So often a run begins with the kept requests that are left, after others were removed while it read them.
+_TRIES = 5
 
 
 def run_replay(
@@ -69,24 +71,38 @@ def run_replay(
     lake = Path(lake_path)
     run = RunStore(lake).run(plan.run_id)
     kind = kind or (RunKind.CALIBRATION if plan.policies is None else RunKind.REPLAY)
-    if (finished := run.finished(plan.to_json())) is not None:
-        with suppress(OSError):  # a lake that may only be read
+    with run.owned():
+        if (finished := run.finished(plan.to_json())) is not None:
+            with suppress(OSError):  # a lake that may only be read
+                run.mark(kind)
+            return finished
+        with ExitStack() as held, closing(_reader_of(plan, lake)) as reader, collecting_seldom():
+            run.parts.mkdir(parents=True, exist_ok=True)
+            held.enter_context(run.in_use())
             run.mark(kind)
-        return finished
-    with ExitStack() as held, closing(_reader_of(plan, lake)) as reader, collecting_seldom():
-        run.parts.mkdir(parents=True, exist_ok=True)
-        held.enter_context(run.in_use())
-        run.mark(kind)
-        run.begin(plan.to_json())
+            run.begin(plan.to_json())
+            _make_parts(plan, reader, lake, run, executor or LocalProcesses(workers), progress)
+            summary = _merge(plan, run, reader)
+            run.finish(summary)
+        return summary
+
+
+def _make_parts(
+    plan: ReplayPlan, reader: LakeReader, lake: Path, run: StoredRun, executor: Executor, progress: Progress | None
+) -> None:
+    """Make the missing parts of a run. If kept requests are removed meanwhile, it begins again with those that are left."""
+    for tries_left in reversed(range(_TRIES)):
         done = 0
-        with closing(Crew(plan, reader, lake, run.parts, executor or LocalProcesses(workers))) as crew:
-            for settled in crew.work():
-                done += settled
-                if progress is not None and settled:
-                    progress(done, plan.requests)
-        summary = _merge(plan, run, reader)
-        run.finish(summary)
-    return summary
+        try:
+            with closing(Crew(plan, reader, lake, run.parts, executor)) as crew:
+                for settled in crew.work():
+                    done += settled
+                    if progress is not None and settled:
+                        progress(done, plan.requests)
+                return
+        except KeptGoneError:
+            if not tries_left:
+                raise
 
 
 def _reader_of(plan: ReplayPlan, lake: Path) -> LakeReader:
@@ -138,15 +154,17 @@ class Crew:
         self._parts = parts
         self._executor = executor
         self._replayer: Replayer | None = None
+        self._crew = parts  # until it begins
 
     def work(self) -> Iterator[int]:
         """Do all tasks that are not done, stage by stage; yields how many requests each settled, beginning with those before."""
-        taken = self._taken_over()
-        inputs = [JudgeInputs(number, tuple(pieces)) for number, pieces in sorted(taken.inputs.pieces.items())]
-        with self._begun(taken):
+        with self._taking_over() as taken:
+            self._begin(taken)
+            inputs = [JudgeInputs(number, tuple(pieces)) for number, pieces in sorted(taken.inputs.pieces.items())]
             yield from self._stage(kept_tasks(taken.covered))
             yield from self._stage(inputs)
             yield from self._read_events(taken, [task.number for task in inputs if task.is_left(self._parts)])
+        _tidy(taken)
 
     def close(self) -> None:
         """Give back what this process holds for the run, but for the reader: sessions that stay keep its database from others."""
@@ -156,24 +174,21 @@ class Crew:
     def keep(self, wants_history: Callable[[Store], bool] = lambda store: True) -> Iterator[int]:
         """Do only the tasks whose result is kept for later runs; yields after each. `wants_history` may leave out the requests that
         need the history of their objects."""
-        taken = self._taken_over()
-        if taken.store is not None and not wants_history(taken.store):
-            taken = taken.without_history()
-        with self._begun(taken):
+        with self._taking_over() as taken:
+            if taken.store is not None and not wants_history(taken.store):
+                taken = taken.without_history()
+            self._begin(taken)
             yield from self._read_events(taken, ())
+        _tidy(taken)
 
-    @contextmanager
-    def _begun(self, taken: TakenOver) -> Iterator[None]:
-        """The time in which a run uses the kept requests: another one may not remove them meanwhile."""
-        folder = taken.store.folder if taken.store else None
-        with in_use(folder) if folder and folder.is_dir() else nullcontext():
-            covered = (sorted(taken.covered.units), taken.covered.groups, taken.covered.touched.to_pylist())
-            kept = (covered, sorted(taken.keeps), sorted(taken.inputs.pieces.items()))
-            _keep_those_of(self._parts, (self._plan.run_id, self._reader.files.events, self._plan.part_events, kept))
-            write_touched(self._parts, taken.covered.touched)
-            yield
-        if taken.store and taken.keeps:
-            forget_older(taken.store)
+    def _begin(self, taken: TakenOver) -> None:
+        """Leave no work of an earlier owner of the run, but for parts that are finished and would be made again equally."""
+        forget_crews(self._parts)
+        covered = (sorted(taken.covered.units), taken.covered.groups, taken.covered.touched.to_pylist())
+        kept = (covered, sorted(taken.keeps), sorted(taken.inputs.pieces.items()))
+        _keep_those_of(self._parts, (self._plan.run_id, self._reader.files.events, self._plan.part_events, kept))
+        self._crew = new_crew(self._parts)
+        write_touched(self._parts, taken.covered.touched)
 
     def _read_events(self, taken: TakenOver, left: Collection[int]) -> Iterator[int]:
         """Do the tasks for requests that are not kept, and keep them. `left` are classes whose kept inputs turned out not to do."""
@@ -189,11 +204,17 @@ class Crew:
             used = [piece.path for pieces in taken.inputs.pieces.values() for piece in pieces]
             keep_inputs(self._lake, self._own_replayer().lanes, keeping_parts(self._parts), used)
 
-    def _taken_over(self) -> TakenOver:
-        plan, replayer = self._plan, self._own_replayer()
+    @contextmanager
+    def _taking_over(self) -> Iterator[TakenOver]:
+        """What the run takes over, and the time in which it does: another one may not remove the kept requests meanwhile."""
         facts = facts_of(self._reader)
-        classes = classes_of(facts)
         store = store_of(self._reader, facts) if self._executor.reaches_kept(self._reader.files) else None
+        with in_use_if_there(store.folder) if store else nullcontext():
+            yield self._taken_over(facts, store)
+
+    def _taken_over(self, facts: LakeFacts, store: Store | None) -> TakenOver:
+        plan, replayer = self._plan, self._own_replayer()
+        classes = classes_of(facts)
         wanted, may_keep = units_of(plan, replayer.names, replayer.laneless)
         covered = store.covered(wanted) if store else Covered()
         # The verdicts of recorded policies may need the answer of each request, which kept inputs lack.
@@ -215,7 +236,7 @@ class Crew:
         if before:
             yield before
         missing = [task for task in tasks if counts[task.name] is None]
-        free(self._parts, [task.name for task in missing])
+        free(self._parts, self._crew, [task.name for task in missing])
         for task in self._run(missing):
             found = task.done(self._parts)
             if found is not None:
@@ -224,7 +245,7 @@ class Crew:
     def _run(self, tasks: Sequence[Task]) -> Iterator[Task]:
         """Have the executor do tasks; yields each when its part is in place."""
         if tasks:
-            job = Job(self._plan, self._reader, self._lake, self._parts, self._make, self._own_replayer)
+            job = Job(self._plan, self._reader, self._lake, self._parts, self._crew, self._make, self._own_replayer)
             with closing(self._executor.work(job, tasks)) as finished:
                 yield from finished
 
@@ -232,6 +253,11 @@ class Crew:
         if self._replayer is None:
             self._replayer = self._make(self._plan, self._reader)
         return self._replayer
+
+
+def _tidy(taken: TakenOver) -> None:
+    if taken.store and taken.keeps:
+        forget_older(taken.store)
 
 
 def _keep_those_of(parts: Path, cut: object) -> None:
@@ -258,9 +284,8 @@ def _merge(plan: ReplayPlan, run: StoredRun, reader: LakeReader) -> RunSummary:
         evaluated += counts.evaluated
         not_evaluated.update(counts.not_evaluated)
     merged = Merged([read_settled(part) for part in settled])
-    unfinished = run.verdicts.with_suffix(".tmp")
-    with VerdictFile(unfinished) as whole:
+    with VerdictFile(run.unfinished) as whole:
         for table in merged.tables(run.run_id):
             whole.write(table)
-    unfinished.replace(run.verdicts)
+    run.unfinished.replace(run.verdicts)
     return summarize(plan, merged, evaluated, not_evaluated, reader.connection)

@@ -25,13 +25,15 @@ Make: TypeAlias = Callable[[ReplayPlan, LakeReader], Replayer]
 class Job:
     """One run, for its executor. `make` makes a Replayer in any process, and `own` is the one of this process.
 
-    `reader` reads the files that every worker of this run reads. The parts go into the folder `parts`.
+    `reader` reads the files that every worker of this run reads. The parts go into the folder `parts`. `crew` is a folder that the
+    workers of this owner of the run have for themselves: see parts.new_crew.
     """
 
     plan: ReplayPlan
     reader: LakeReader
     lake: Path
     parts: Path
+    crew: Path
     make: Make
     own: Callable[[], Replayer]
 

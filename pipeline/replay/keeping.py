@@ -25,7 +25,7 @@ from queries.lake import files_of
 from ..derived.admissions import ADMISSIONS, Kept, Outcome, kept_of, kept_rows
 from ..derived.facts import LakeFacts
 from ..derived.inputs import Class
-from ..derived.kept import Covered, Groups, Keeping, Store, Unit, ground_of, may_be_kept, read_groups, untouched
+from ..derived.kept import Covered, Groups, Keeping, KeptGoneError, Store, Unit, ground_of, may_be_kept, read_groups, untouched
 from ..derived.touched import objects_of, totals
 from ..runs.kinds import unused
 from ..runs.window import Window, object_digest
@@ -179,7 +179,8 @@ def keep_run(reader: LakeReader, taken: TakenOver, parts: Sequence[Path]) -> Non
     nothing."""
     if taken.store is None or not taken.keeps or not is_present(reader):
         return
-    _keep_requests(taken.store, taken, parts)
+    with suppress(KeptGoneError):  # the next run keeps them
+        _keep_requests(taken.store, taken, parts)
     if not is_present(reader):  # retention may have come first
         shutil.rmtree(taken.store.folder, ignore_errors=True)
 

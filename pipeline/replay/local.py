@@ -31,32 +31,35 @@ class LocalProcesses:
     def work(self, job: Job, tasks: Sequence[Task]) -> Generator[Task, None, None]:
         """See Executor."""
         processes = min(self.workers, len(tasks)) - 1
-        others = share_out(processes, job.plan, job.reader, job.lake, tasks, job.parts) if processes > 0 else []
+        others = share_out(processes, job.plan, job.reader, job.lake, tasks, job.parts, job.crew) if processes > 0 else []
         try:
             yield from _work_beside(others, job, tasks)
         except BrokenProcessPool as error:
-            stop(tasks, job.parts)
+            stop(tasks, job.crew)
             hint = (
                 "it may have run out of memory: run it again with fewer workers or a larger memory limit; finished parts are kept"
             )
             raise LakeError(f"{job.lake}: a process of the replay ended before its part was done", hint) from error
         except BaseException:
-            stop(tasks, job.parts)
+            stop(tasks, job.crew)
             raise
 
 
 def _work_beside(others: Sequence[Future[None]], job: Job, tasks: Sequence[Task]) -> Iterator[Task]:
     """Take tasks as the other processes do; yields every task when it is done, in any process."""
     waiting = {task.name: task for task in tasks}
-    for _ in work_through(job.own, tasks, job.parts):
+    for _ in work_through(job.own, tasks, job.parts, job.crew):
         yield from _finished(waiting, job)
         _look_after(others)
-    while waiting:
+    while waiting and not all(other.done() for other in others):
         wait(others, _LOOK_SECONDS)
         _look_after(others)
         yield from _finished(waiting, job)
     # A process that still looks for a free task could take one of the next replay, if that uses the same folder.
     wait([other for other in others if not other.cancel()])
+    yield from _finished(waiting, job)
+    if waiting:
+        raise LakeError(f"{job.parts}: {len(waiting):,} parts of the replay are gone, e.g. {next(iter(waiting))}", "run it again")
 
 
 def _finished(waiting: dict[str, Task], job: Job) -> Iterator[Task]:

@@ -85,7 +85,7 @@ class OnRay:
         return ray.put(files)
 
     def _take(self, job: Job, task: Task, files: Files) -> None:
-        put_part(job.parts, task.name, files)
+        put_part(job.parts, job.crew, task.name, files)
         self.traffic.units += 1
         self.traffic.received_bytes += sum(map(len, files.values()))
 

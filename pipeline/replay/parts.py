@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 
+from ingest.durable import own_name
 from ingest.errors import LakeError
 
 from ..runs.verdicts import JUDGED, SETS, Judged
 from ..stages.verdict import VERDICT_VALUES
 
 _COUNTS = "hindcast.counts"
+_CREW = "crew"
 _SCHEMAS = {"judged": JUDGED, "sets": SETS, "verdicts": VERDICT_VALUES}
 
 
@@ -42,33 +44,49 @@ class Settled:
 
 
 @contextmanager
-def making(folder: Path, name: str) -> Iterator[Path]:
-    """A folder for a part; at the end of the context it is moved to its place under its name."""
-    unfinished = folder / f"{name}.tmp"
+def making(folder: Path, name: str, crew: Path) -> Iterator[Path]:
+    """A folder for a part, in that of a crew; at the end of the context it is moved to its place under its name."""
+    unfinished = crew / f"{name}.tmp"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     yield unfinished
     unfinished.replace(folder / name)
 
 
-def free(folder: Path, names: Iterable[str]) -> None:
-    """Make missing parts free again; the first process to take one has it."""
+def new_crew(folder: Path) -> Path:
+    """A folder for the processes that work for one owner of a run: what they have taken, and their unfinished parts."""
+    crew = own_name(folder / _CREW)
+    crew.mkdir()
+    return crew
+
+
+def forget_crews(folder: Path) -> None:
+    """Remove the folders of earlier owners: a process that outlives its owner for a moment then takes and finishes nothing."""
+    for left in folder.glob(f".{_CREW}.*"):
+        gone = own_name(folder / "left")
+        with suppress(FileNotFoundError):
+            left.rename(gone)  # in one step: nobody can finish anything in a folder that is half removed
+            shutil.rmtree(gone, ignore_errors=True)
+
+
+def free(folder: Path, crew: Path, names: Iterable[str]) -> None:
+    """Make missing parts free again; the first process of the crew to take one has it."""
     for name in names:
         shutil.rmtree(folder / name, ignore_errors=True)
-        _claim_of(folder, name).unlink(missing_ok=True)
+        _claim_of(crew, name).unlink(missing_ok=True)
 
 
-def take(folder: Path, name: str) -> bool:
-    """Take a part; False if another process has taken it."""
+def take(crew: Path, name: str) -> bool:
+    """Take a part; False if another process has taken it, or the crew is not that of the run's owner any more."""
     try:
-        _claim_of(folder, name).touch(exist_ok=False)
-    except FileExistsError:
+        _claim_of(crew, name).touch(exist_ok=False)
+    except (FileExistsError, FileNotFoundError):
         return False
     return True
 
 
-def _claim_of(folder: Path, name: str) -> Path:
-    return folder / f"{name}.taken"
+def _claim_of(crew: Path, name: str) -> Path:
+    return crew / f"{name}.taken"
 
 
 def write_settled(settled: Settled, folder: Path) -> None:

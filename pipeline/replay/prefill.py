@@ -10,6 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
+from os.path import samestat
 from pathlib import Path
 
 from ingest.derived import derived_folder
@@ -80,13 +81,14 @@ def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], 
     def has_grown(store: Store) -> bool:
         return facts_of(reader).events >= (1 + grown) * store.kept_events
 
+    derived = parts.parent.stat()
     try:
         with closing(Crew(_plan(reader), reader, lake, parts, executor, _replayer)) as crew:
             for _ in crew.keep(has_grown):
                 if stopped():
                     return False
     except FileNotFoundError:
-        if parts.is_dir():
+        if parts.is_dir() and samestat(derived, parts.parent.stat()):
             raise
         return False  # retention has deleted all that is derived meanwhile
     shutil.rmtree(parts, ignore_errors=True)

@@ -49,11 +49,11 @@ _held: dict[tuple[str, Path, LakeFiles], Replayer] = {}  # of such a process: on
 
 
 def share_out(
-    processes: int, plan: ReplayPlan, reader: LakeReader, lake: Path, tasks: Sequence[Task], folder: Path
+    processes: int, plan: ReplayPlan, reader: LakeReader, lake: Path, tasks: Sequence[Task], folder: Path, crew: Path
 ) -> list[Future[None]]:
     """Let this many processes take tasks; each future is done when no task is left."""
     # The processes may have another working folder than this process has now.
-    order = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), tasks, folder.absolute())
+    order = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), tasks, folder.absolute(), crew.absolute())
     return submit(processes, work, [order] * processes)
 
 
@@ -105,10 +105,10 @@ def _pool_of(processes: int) -> ProcessPoolExecutor:
     return pool
 
 
-def stop(tasks: Iterable[Task], folder: Path) -> None:
+def stop(tasks: Iterable[Task], crew: Path) -> None:
     """Start no more of these tasks, and wait for the started ones. For a replay that was interrupted, or lost a process."""
     for task in tasks:
-        take(folder, task.name)
+        take(crew, task.name)
     end()
 
 
@@ -157,7 +157,7 @@ def _undisturbed() -> Iterator[None]:
         before[signal.Signals(signaled)](signaled, frame)
 
 
-def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, tasks: Sequence[Task], folder: Path) -> None:
+def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, tasks: Sequence[Task], folder: Path, crew: Path) -> None:
     """Do tasks in a worker process until all are taken.
 
     `files` are those that every process of this replay reads: other files may hold the same events, after a merge or a rebuild.
@@ -170,7 +170,7 @@ def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, tasks: Seq
             _held[key] = Replayer(plan, open_lake(lake, threads=1, files=files))
         return _held[key]
 
-    for _ in work_through(replayer, tasks, folder):
+    for _ in work_through(replayer, tasks, folder, crew):
         pass
 
 

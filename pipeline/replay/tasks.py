@@ -51,8 +51,8 @@ class Task(Protocol):
         """The counts of the part's requests; None if the part is not made yet."""
         ...
 
-    def do(self, replayer: Replayer, parts: Path) -> None:
-        """Make the part."""
+    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
+        """Make the part, in the folder of its crew first: see parts.making."""
         ...
 
 
@@ -73,16 +73,16 @@ class JudgeSlice:
         part = parts / self.name
         return counts_of(part) if _is_shelf(part, _WAITING) and (part / _ASKED).exists() else None
 
-    def do(self, replayer: Replayer, parts: Path) -> None:
+    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
         builder = VerdictBuilder()
-        with making(parts, self.name) as folder:
-            walk = self.walk(replayer, builder, folder)
+        with making(parts, self.name, crew) as folder:
+            walk = self.walk(replayer, builder, parts, folder)
             write_settled(walk.settled(builder), folder)
 
-    def walk(self, replayer: Replayer, collector: Collector, folder: Path) -> Walk:
+    def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
         """Give the verdicts to the collector, and keep the waiting requests in a folder."""
-        keeper = replayer.use(self.keeping, read_touched(folder.parent), self.slice.files)
+        keeper = replayer.use(self.keeping, read_touched(parts), self.slice.files)
         with ShelfWriter(folder, _WAITING) as shelf:
             walk, asked = replayer.walk_slice(self.slice, collector, shelf, keeper)
         _write_asked(folder, asked)
@@ -105,9 +105,9 @@ class LookBack:
         """See Task."""
         return Counts(0, 0, {}) if _is_shelf(parts / self.name, _WRITES) else None
 
-    def do(self, replayer: Replayer, parts: Path) -> None:
+    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
-        with making(parts, self.name) as folder, ShelfWriter(folder, _WRITES) as shelf:
+        with making(parts, self.name, crew) as folder, ShelfWriter(folder, _WRITES) as shelf:
             for batch in replayer.past_writes(self.slice, _read_asked(parts)):
                 shelf.add(batch)
 
@@ -128,10 +128,10 @@ class JudgeBucket:
         """See Task."""
         return counts_of(parts / self.name)
 
-    def do(self, replayer: Replayer, parts: Path) -> None:
+    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
         builder = VerdictBuilder()
-        with making(parts, self.name) as folder:
+        with making(parts, self.name, crew) as folder:
             write_settled(self.walk(replayer, builder, parts, folder).settled(builder), folder)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
@@ -170,10 +170,10 @@ class JudgeKept:
         """See Task."""
         return counts_of(parts / self.name)
 
-    def do(self, replayer: Replayer, parts: Path) -> None:
+    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
         builder = VerdictBuilder()
-        with making(parts, self.name) as folder:
+        with making(parts, self.name, crew) as folder:
             write_settled(replayer.walk_kept(self.groups, read_touched(parts), builder).settled(builder), folder)
 
 
@@ -197,10 +197,10 @@ class JudgeInputs:
         """Whether the part, which is done, has left the requests to the events."""
         return (parts / self.name / _LEFT).exists()
 
-    def do(self, replayer: Replayer, parts: Path) -> None:
+    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
         builder = VerdictBuilder()
-        with making(parts, self.name) as folder:
+        with making(parts, self.name, crew) as folder:
             walk = replayer.walk_inputs(self.number, self.pieces, builder)
             if walk is None:
                 (folder / _LEFT).touch()
@@ -221,9 +221,9 @@ class CountObjects:
         """See Task."""
         return Counts(0, 0, {}) if (parts / self.name).is_dir() else None
 
-    def do(self, replayer: Replayer, parts: Path) -> None:
+    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
-        with making(parts, self.name):
+        with making(parts, self.name, crew):
             replayer.count_objects()
 
 
@@ -273,9 +273,9 @@ def walk_all(replayer: Replayer, plan: ReplayPlan, reader: LakeReader, collector
         for part in slices_of(files, plan.window, plan.part_events):
             task = JudgeSlice(part)
             (parts / task.name).mkdir()
-            yield task.walk(replayer, collector, parts / task.name)
+            yield task.walk(replayer, collector, parts, parts / task.name)
         for past in look_back_tasks(parts, slices_of(files, Window(), plan.part_events)):
-            past.do(replayer, parts)
+            past.do(replayer, parts, parts)
         for bucket in bucket_tasks(parts, partitions_of(plan), bucket_requests(plan)):
             yield bucket.walk(replayer, collector, parts, parts)
 
@@ -327,11 +327,11 @@ def _write_asked(folder: Path, asked: pa.Table) -> None:
     unfinished.replace(folder / _ASKED)
 
 
-def work_through(replayer: Callable[[], Replayer], tasks: Iterable[Task], parts: Path) -> Iterator[Task]:
-    """Do the tasks that no other process takes; yields each when its part is in place."""
+def work_through(replayer: Callable[[], Replayer], tasks: Iterable[Task], parts: Path, crew: Path) -> Iterator[Task]:
+    """Do the tasks that no other process of the crew takes; yields each when its part is in place."""
     for task in tasks:
-        if take(parts, task.name):
-            task.do(replayer(), parts)
+        if take(crew, task.name):
+            task.do(replayer(), parts, crew)
             yield task
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
+from ingest.durable import own_name
 from queries import LakeReader
 
 from .sql import statement
@@ -33,7 +33,7 @@ def export(
     for index, path in enumerate(verdicts):
         found = f"CREATE OR REPLACE TEMP TABLE exported_{index} AS {statement('export')}"
         connection.execute(found, {"verdicts": str(path), "only": only})
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    unfinished = own_name(file)
     try:
         tables = " UNION ALL BY NAME ".join(f"FROM exported_{index}" for index in range(len(verdicts)))
         target = str(unfinished).replace("'", "''")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -54,6 +54,15 @@ def in_use(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def in_use_if_there(folder: Path) -> Iterator[None]:
+    """As in_use, for a folder that need not exist."""
+    with ExitStack() as used:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            used.enter_context(in_use(folder))
+        yield
+
+
+@contextmanager
 def unused(folder: Path) -> Iterator[bool]:
     """Whether a run is not in use; if so, no process can begin to use it while the context lasts."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -64,16 +73,5 @@ def unused(folder: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def lone(file: Path) -> Iterator[None]:
-    """Wait until this process alone holds the lock of a file, and hold it while the context lasts."""
-    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
     finally:
         os.close(handle)

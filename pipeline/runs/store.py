@@ -1,7 +1,7 @@
 """The run store: the only owner of `LAKE/runs`.
 
 The folder of a complete run holds plan.json, verdicts.parquet and summary.json, and whatever its readers keep next to these. While
-a run is incomplete, `parts/` holds its finished parts.
+a run is incomplete, `parts/` holds its finished parts. Only the owner of a run (ingest/owning.py) makes or removes it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .kinds import RunKind, asked_ns, in_use, lone, mark_kind, unused
+from ingest.durable import write_whole
+from ingest.owning import owned, owned_now
+
+from .kinds import RunKind, asked_ns, in_use, mark_kind, unused
 from .summary import RunSummary, summary_from_json
 
 _RUN_ID = re.compile(r"[0-9a-f]{16}")
@@ -42,13 +45,6 @@ class RunStore:
             found = (StoredRun(path) for path in self._folder.iterdir() if _RUN_ID.fullmatch(path.name))
             yield from (run for run in found if run.planned_ns is not None)
 
-    @contextmanager
-    def alone(self, run_id: str) -> Iterator[None]:
-        """One process at a time for each run: a second one that wants the same run finds it finished."""
-        self._folder.mkdir(exist_ok=True)
-        with lone(self._folder / f".{run_id}.lock"):
-            yield
-
 
 class StoredRun:
     """The folder of one run."""
@@ -66,6 +62,11 @@ class StoredRun:
     def parts(self) -> Path:
         """The folder for the finished parts of an incomplete run."""
         return self.folder / _PARTS
+
+    @property
+    def unfinished(self) -> Path:
+        """Where the owner of an incomplete run writes the verdict table."""
+        return self.parts / "verdicts.tmp"
 
     @property
     def planned_ns(self) -> int | None:
@@ -97,18 +98,51 @@ class StoredRun:
         is_whole = summary is not None and planned == plan_text and _rows_in(self.verdicts) == summary.verdicts
         return summary if is_whole else None
 
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Wait until this thread alone may make or remove the run, and keep others from it while the context lasts."""
+        with suppress(OSError):  # a lake that may only be read has no run that is being made
+            self.folder.parent.mkdir(exist_ok=True)
+        with owned(self._lock, f"run {self.run_id}"):
+            yield
+
+    @contextmanager
+    def tried(self, plan_text: str, make: Callable[[], object]) -> Iterator[Path]:
+        """The verdicts of a run that is only tried: the last one who uses it removes it, unless it was asked for as a replay, too.
+
+        `make` makes the run, or finds it complete.
+        """
+        is_trial = False
+        try:
+            with ExitStack() as used:
+                with self.owned():
+                    is_trial = self._is_trial() and (self.finished(plan_text) is None or bool(self.asked_ns()))
+                    make()
+                    used.enter_context(self.in_use())
+                yield self.verdicts
+        finally:
+            if is_trial:
+                self._remove(self._is_trial)
+
+    def _is_trial(self) -> bool:
+        return self.asked_ns().keys() <= {RunKind.TRIAL}
+
+    @property
+    def _lock(self) -> Path:
+        return self.folder.with_name(f".{self.run_id}.lock")
+
     def begin(self, plan_text: str) -> None:
         """Keep the plan. The folder of the parts must exist."""
-        _write(self.folder / _PLAN, plan_text.encode())
+        write_whole(self.folder / _PLAN, plan_text.encode())
 
     def finish(self, summary: RunSummary) -> None:
         """Keep the summary, which makes the run complete, and remove the parts."""
-        _write(self.folder / _SUMMARY, summary.to_json().encode())
+        write_whole(self.folder / _SUMMARY, summary.to_json().encode())
         shutil.rmtree(self.parts)
 
     def keep(self, name: str, content: bytes) -> None:
         """Keep a file next to the run: whole or not at all, also if two processes write it at one time."""
-        _write(self.folder / name, content)
+        write_whole(self.folder / name, content)
 
     def kept(self, name: str) -> bytes | None:
         """A file that was kept next to the run; None if it was not."""
@@ -132,12 +166,19 @@ class StoredRun:
     @property
     def size_bytes(self) -> int:
         """The bytes of all its files."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+        return sum(_size_of(Path(folder, name)) for folder, _, names in os.walk(self.folder) for name in names)
 
     def remove(self) -> int | None:
-        """Remove the run; returns its bytes, or None if the run stays because it is in use."""
-        with unused(self.folder) as is_unused:
-            if not is_unused:
+        """Remove the run; returns its bytes, or None if the run stays because it is in use. Without a folder it has no bytes."""
+        return self._remove(lambda: True)
+
+    def _remove(self, may: Callable[[], bool]) -> int | None:
+        with ExitStack() as held:
+            try:
+                is_unused = held.enter_context(owned_now(self._lock)) and held.enter_context(unused(self.folder))
+            except FileNotFoundError:
+                return 0
+            if not (is_unused and may()):
                 return None
             size = self.size_bytes
             # The folder is renamed first, so that a run exists whole or not at all. The next removal deletes the rest of an
@@ -149,7 +190,7 @@ class StoredRun:
         return size
 
     def discard(self) -> None:
-        """Remove the run without asking whether it is in use: for a run that its only user made and ends."""
+        """Remove the run without asking whether it is in use: for the owner of a run that cannot be finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -161,7 +202,9 @@ def _rows_in(file: Path) -> int | None:
         return None
 
 
-def _write(file: Path, content: bytes) -> None:
-    unfinished = file.with_suffix(f".{os.getpid()}.tmp")
-    unfinished.write_bytes(content)
-    unfinished.replace(file)
+def _size_of(path: Path) -> int:
+    """The bytes of a file; 0 for a file that is gone: parts are renamed while others look."""
+    try:
+        return path.stat(follow_symlinks=False).st_size
+    except OSError:
+        return 0

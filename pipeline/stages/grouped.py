@@ -166,19 +166,20 @@ class GroupedStage(ABC, Generic[RulesT]):
     ) -> RunSummary:
         """See stage.Stage. An interrupted run begins again: it takes seconds."""
         run = RunStore(lake).run(plan.run_id)
-        if (finished := run.finished(plan.to_json())) is not None:
-            with suppress(OSError):  # a lake that may only be read
+        with run.owned():
+            if (finished := run.finished(plan.to_json())) is not None:
+                with suppress(OSError):  # a lake that may only be read
+                    run.mark(kind)
+                return finished
+            with ExitStack() as held, closing(_reader_of(plan, lake)) as reader:
+                run.parts.mkdir(parents=True, exist_ok=True)
+                held.enter_context(run.in_use())
                 run.mark(kind)
-            return finished
-        with ExitStack() as held, closing(_reader_of(plan, lake)) as reader:
-            run.parts.mkdir(parents=True, exist_ok=True)
-            held.enter_context(run.in_use())
-            run.mark(kind)
-            run.begin(plan.to_json())
-            judged, evaluated = self._judged(plan, reader, progress, workers)
-            summary = _written(plan, run, judged, evaluated)
-            run.finish(summary)
-        return summary
+                run.begin(plan.to_json())
+                judged, evaluated = self._judged(plan, reader, progress, workers)
+                summary = _written(plan, run, judged, evaluated)
+                run.finish(summary)
+            return summary
 
     def _judged(self, plan: GroupedPlan[RulesT], reader: LakeReader, progress: Progress | None, workers: int) -> tuple[Judged, int]:
         """The verdicts on all requests, and how many requests got one."""
@@ -210,11 +211,10 @@ class GroupedStage(ABC, Generic[RulesT]):
 def _written(plan: GroupedPlan[Any], run: StoredRun, judged: Judged, evaluated: int) -> RunSummary:
     """Write the verdict table; returns the summary."""
     merged = Merged([judged])
-    unfinished = run.verdicts.with_suffix(".tmp")
-    with VerdictFile(unfinished) as whole:
+    with VerdictFile(run.unfinished) as whole:
         for table in merged.tables(run.run_id):
             whole.write(table)
-    unfinished.replace(run.verdicts)
+    run.unfinished.replace(run.verdicts)
     return summarize(plan, merged, evaluated, {})
 
 

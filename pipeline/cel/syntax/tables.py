@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import pickle
+import secrets
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -61,7 +62,7 @@ def _write(file: Path, parser: lark.Lark) -> None:
     """Without room for it, later parsers take as long as this one."""
     content = io.BytesIO()
     parser.save(content, exclude_options=_GIVEN)
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}.tmp")  # another process never sees half a file
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")  # another process never sees half a file
     try:
         unfinished.write_bytes(_digest(content.getvalue()).encode() + b"\n" + content.getvalue())
         unfinished.replace(file)

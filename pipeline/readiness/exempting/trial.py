@@ -25,11 +25,9 @@ def trial_run(plan: ReplayPlan, lake: Path, workers: int = 1, note: Note = ignor
     The run is removed afterwards, because a user could take it for a replay of policies to put into force. A run that was complete
     before stays; an interrupted one is continued.
     """
-    run = RunStore(lake).run(plan.run_id)
-    is_ours = run.finished(plan.to_json()) is None
-    try:
+
+    def make() -> None:
         note(run_replay(plan, lake, workers, kind=RunKind.TRIAL).defects)
-        yield run.verdicts
-    finally:
-        if is_ours:
-            run.discard()
+
+    with RunStore(lake).run(plan.run_id).tried(plan.to_json(), make) as verdicts:
+        yield verdicts
