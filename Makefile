@@ -58,8 +58,9 @@ crash: $(VENV)/.tests
 conformance: $(VENV)/.tests
 	$(BIN)/python -m pytest tests/conformance -m conformance -s
 
-# The kustomize base is what the chart renders; a test compares them.
+# The chart's schema lists the options of the server, and the kustomize base is what the chart renders; tests compare them.
 kustomize: $(VENV)/.tests
+	$(BIN)/python -m tests.deploy.settings_schema
 	$(BIN)/python -m tests.deploy.kustomize
 
 # The documentation site, in demo-out/docs. It needs no network, neither to build nor to read.

@@ -69,7 +69,7 @@ class SinkMetrics:
         )
         self.last_event_timestamp_seconds = Gauge(
             "hindcast_sink_last_event_timestamp_seconds",
-            "When the last batch of a cluster was acknowledged; silence here is a gap in the evidence.",
+            "When the last batch of a cluster was acknowledged, or its newest stored event made; silence is a gap in the evidence.",
             ["cluster"],
             registry=registry,
         )
@@ -112,6 +112,11 @@ class SinkMetrics:
                 cluster = OTHER_CLUSTERS
             self._clusters.add(cluster)
         self.last_event_timestamp_seconds.labels(cluster).set(received_ts)
+
+    def expect_cluster(self, cluster: str, newest_ts: float) -> None:
+        """Give a cluster that may write a series before it sends: since when its silence counts, in seconds since the epoch."""
+        if cluster not in self._clusters:
+            self.saw_cluster(cluster, newest_ts)
 
     def render(self) -> bytes:
         """The exposition text; its media type is CONTENT_TYPE."""

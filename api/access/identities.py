@@ -66,6 +66,11 @@ class IdentityFile:
         self._stamp = _stamp(path)
         self._identities = read_identities(path)
 
+    @property
+    def clusters(self) -> frozenset[str]:
+        """The clusters that may write."""
+        return frozenset(each.cluster for each in self._identities)
+
     def reload_if_changed(self) -> None:
         """Reload a changed file; if it cannot be read, the identities stay and the error is logged."""
         stamp = _stamp(self._path)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 import structlog
@@ -101,12 +103,29 @@ def open_services(settings: Settings) -> Services:
     except HindcastError:
         spool.close()
         raise
+    if identities is not None:
+        _expect(identities, metrics, _newest_events(settings.lake, time.time()), time.time())
     executor = ThreadPoolExecutor(_ACK_THREADS, thread_name_prefix="ack")
     large_executor = ThreadPoolExecutor(_LARGE_THREADS, thread_name_prefix="ack-large")
     drain = DrainSupervisor(settings, metrics) if settings.drain else None
     query = QuerySupervisor(settings, metrics) if settings.query else None
     behind = LagGauge(settings.lake, spool, metrics)
     return Services(settings, sink, spool, metrics, executor, large_executor, identities, drain, query, behind)
+
+
+def _newest_events(lake: Path, now: float) -> dict[str, float]:
+    """When the newest stored event of each cluster was made, in seconds since the epoch; empty if the lake cannot be read."""
+    found: dict[str, float] = {}
+    with suppress(HindcastError), closing(Lake.open(lake)) as opened:
+        for file in opened.manifest.files("events"):
+            found[file.cluster] = max(found.get(file.cluster, 0.0), min(now, file.max_us / 1e6))
+    return found
+
+
+def _expect(identities: IdentityFile, metrics: SinkMetrics, newest: Mapping[str, float], now: float) -> None:
+    """Clusters that may write have a series from the start, so that an alert sees those that are silent after a restart."""
+    for cluster in sorted(identities.clusters):
+        metrics.expect_cluster(cluster, newest.get(cluster, now))
 
 
 async def start_services(services: Services) -> None:
@@ -152,6 +171,7 @@ def _tick(services: Services) -> None:
     services.sink.look_around()
     if services.identities is not None:
         services.identities.reload_if_changed()
+        _expect(services.identities, services.metrics, {}, time.time())
     if services.drain is not None:
         services.drain.observe(services.spool.directory)
     services.behind.measure(time.time())

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import time
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from api.settings import Settings
-from api.sink.services import open_services
+from api.sink.services import Services, _tick, open_services, stop_services
 from api.sink.sockets import listen
 from api.sink.tls import ServerCertificate
 from ingest.errors import InputError, LakeError
 from ingest.redaction.key import KEY_BYTES
 from ingest.spooling.spool import Spool
+from tests.recording import START, deployment, recorded, take_in
+
+TOKEN = "0123456789abcdef"
 
 
 def test_a_spool_in_use_is_named(tmp_path: Path) -> None:
@@ -55,3 +61,34 @@ def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="TLS cannot be set up"):
         ServerCertificate.of(Settings(tls_certificate=path, tls_key=path))
     assert ServerCertificate.of(Settings()) is None
+
+
+def last_events(services: Services) -> dict[str, float]:
+    """The metric that the alert about a silent cluster asks for, by cluster."""
+    families = text_string_to_metric_families(services.metrics.render().decode())
+    (family,) = (each for each in families if each.name == "hindcast_sink_last_event_timestamp_seconds")
+    return {sample.labels["cluster"]: sample.value for sample in family.samples}
+
+
+def test_a_cluster_that_is_silent_after_a_start_has_a_series(tmp_path: Path) -> None:
+    """One cluster has sent before the restart, one never; and one may write from now on."""
+    lake, identities = (
+        take_in(tmp_path / "lake", [recorded("id-1", START, "create", deployment("web", 1))]),
+        tmp_path / "identities",
+    )
+    identities.write_text(f"lab token:{TOKEN}\nnew token:{TOKEN}\n")
+    before = time.time()
+    services = open_services(Settings(lake=lake, identities=identities, drain=False, query=False))
+    try:
+        found = last_events(services)
+        assert found["lab"] == pytest.approx(START.timestamp(), abs=1)
+        assert before <= found["new"] <= time.time()
+        identities.write_text(f"lab token:{TOKEN}\nnew token:{TOKEN}\nlater token:{TOKEN}\n")
+        _tick(services)
+        assert set(last_events(services)) == {"lab", "new", "later"}
+        assert last_events(services)["lab"] == found["lab"]
+        services.metrics.saw_cluster("lab", before)
+        _tick(services)
+        assert last_events(services)["lab"] == before
+    finally:
+        asyncio.run(stop_services(services))

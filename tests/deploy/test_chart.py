@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from api.cli import run
+
 from .kustomize import PLACEHOLDER, VALUES, resources
 from .rendering import CHART, KUSTOMIZE, NAMESPACE, Manifest, by_name, chart, kustomization
 from .schemas import faults
+from .settings_schema import OF_THE_CHART, SCHEMA, schema_text
 from .tools import run_program
 
 # Every part of the chart is on in one of these, and off in another.
@@ -58,8 +65,30 @@ def test_every_object_of_the_chart_is_valid(variant: str, version: str, tmp_path
 @pytest.mark.parametrize("version", ["1.30", "1.36"])
 def test_every_object_of_the_kustomization_is_valid(version: str, tmp_path: Path) -> None:
     objects = kustomization(tmp_path, KUSTOMIZE / "example")
-    assert len(objects) == 10
+    assert len(objects) == 6
     assert [wrong for each in objects for wrong in faults(each, version)] == []
+
+
+# What an API server serves without any CustomResourceDefinition.
+BUILT_IN = frozenset({"v1", "apps/v1", "networking.k8s.io/v1", "policy/v1"})
+
+
+def test_the_example_needs_nothing_but_kubernetes(tmp_path: Path) -> None:
+    """Else `kubectl apply -k` stops halfway on a cluster without cert-manager or prometheus-operator."""
+    assert {each["apiVersion"] for each in kustomization(tmp_path, KUSTOMIZE / "example")} <= BUILT_IN
+
+
+def test_the_example_takes_the_components_when_their_comments_go(tmp_path: Path) -> None:
+    folder = tmp_path / "kustomize"
+    shutil.copytree(KUSTOMIZE, folder)
+    file = folder / "example" / "kustomization.yaml"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    opened = [re.sub(r"^( *)# (components:|  - \.\./|- target|  patch|    - )", r"\1\2", each) for each in lines]
+    file.write_text("\n".join(opened) + "\n", encoding="utf-8")
+    objects = kustomization(tmp_path, folder / "example")
+    assert {"Certificate", "ServiceMonitor", "PrometheusRule"} <= {each["kind"] for each in objects}
+    (certificate,) = (each for each in objects if each["kind"] == "Certificate")
+    assert certificate["spec"]["issuerRef"]["name"] == "my-issuer"
 
 
 def test_the_check_of_a_manifest_finds_mistakes(tmp_path: Path) -> None:
@@ -88,13 +117,32 @@ def test_the_chart_passes_the_linter_of_helm(tmp_path: Path) -> None:
         (["image.repository="], "name the image that you built"),
         (["image.digest=sha256:12"], "does not match pattern"),
         (["replicas=2"], "additional properties 'replicas' not allowed"),
-        (["settings.port=1"], "invalid propertyName 'port'"),
+        (["settings.port=1"], "additional properties 'port' not allowed"),
+        (["settings.retention-dayz=90"], "additional properties 'retention-dayz' not allowed"),
+        (["settings.retention-days=many"], "got string, want integer"),
+        (["settings.no-redact=true"], "additional properties 'no-redact' not allowed"),
         (["tls.certManager.enabled=true"], "name the issuer"),
     ],
 )
 def test_wrong_values_are_refused(settings: list[str], message: str, tmp_path: Path) -> None:
     given = [word for each in ["image.repository=registry.example/hindcast", *settings] for word in ("--set", each)]
     assert message in run_program("helm", "template", "hindcast", str(CHART), *given, home=tmp_path, code=1)
+
+
+def test_the_schema_has_the_options_of_the_server() -> None:
+    assert SCHEMA.read_text(encoding="utf-8") == schema_text(), "run `make kustomize`"
+
+
+def test_every_option_that_help_shows_is_a_setting_or_a_value_of_the_chart(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help is read as text, apart from the table of settings that the schema comes from."""
+    with suppress(SystemExit):
+        run(["serve", "--help"])
+    options = set(re.findall(r"^ +[│ ]*--([a-z][a-z-]+)", capsys.readouterr().out, re.MULTILINE)) - {"help"}
+    options -= {each for each in options if each.startswith("no-") and each.removeprefix("no-") in options}
+    known = set(json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]["settings"]["properties"])
+    assert "retention-days" in options & known
+    assert options - known <= {each.replace("_", "-") for each in OF_THE_CHART}
+    assert known <= options
 
 
 def test_the_kustomization_is_made_from_the_chart(tmp_path: Path) -> None:

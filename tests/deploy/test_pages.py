@@ -108,7 +108,8 @@ def test_the_commands_of_helm_and_kustomize_render(tmp_path: Path, monkeypatch: 
     """`helm install` and `kubectl apply -k` are asked what they would send."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values_of_the_page()))
-    (install,) = [line for line in lines(DOCS / "clusters" / "index.md") if line.startswith("helm ")]
+    (install, upgrade) = [line for line in lines(DOCS / "clusters" / "index.md") if re.match("helm (install|upgrade) ", line)]
+    assert install.split()[2:] == upgrade.split()[2:], "an upgrade takes the chart and the values of the installation"
     words = shlex.split(install.replace("deploy/chart", str(CHART)).replace("values.yaml", str(tmp_path / "values.yaml")))
     assert words[:2] == ["helm", "install"]
     sent = by_name(objects_of(run_program("helm", "template", *words[2:], home=tmp_path)))
