@@ -13,14 +13,17 @@ from .chain import Builtin, Chain, conditions_in
 from .expressions import CEL_TYPES, late_values, result_of, when_environment, write_environment
 from .fields import Fields
 from .logic.evaluate import OPEN, Outcomes, Result, Truth, in_order, outcomes_of, settled
-from .logic.formula import NO, YES, Formula, every, some
+from .logic.formula import NO, YES, Formula, depth_of, every, some
 from .logic.total import read_as_selector
 from .logic.translate import Both, CostlyError, NotModelledError, Path, Semantics, Translated, paths_in, translate
-from .model import FAILED_CLOSED, Condition, ConditionsMap, Decision, Effect, Plain, Union, failure_of, union_of
+from .model import FAILED_CLOSED, Condition, ConditionsMap, Decision, Effect, Plain, Union, failure_of, possible, union_of
 from .spending import Costed, RunBudget, Spending, words_of
 
 # The default of a member without `semantics`.
 READ_SEMANTICS, WRITE_SEMANTICS = Semantics.SELECTOR, Semantics.CEL
+# Formulas are walked by recursion: how deep one condition may nest, and how many members that may deny may follow each other.
+_DEPTH_MAX, _DENYING_MAX = 60, 64
+_TOO_DEEP = "it is nested too deep for a proof"
 _UNMODELLED_LOW, _UNMODELLED_HIGH = Both(NO, NO), Both(YES, YES)
 
 
@@ -188,11 +191,15 @@ class CompiledChain:
         values = {"request": asked.request}
         part = costed.parts(Spending(values, self.run))
         try:
-            found: Translated | NotModelledError = translate(lambda node: part(node, values), costed.program.ast, how, fields)
+            made = translate(lambda node: part(node, values), costed.program.ast, how, fields)
+            is_deep = max(map(depth_of, made.both)) > _DEPTH_MAX
+            found: Translated | NotModelledError = NotModelledError(_TOO_DEEP) if is_deep else made
         except NotModelledError as problem:
             found = NotModelledError(f"{problem} says more of an object than labels and fields do")
         except CostlyError as problem:
             found = NotModelledError(str(problem))
+        except RecursionError:
+            found = NotModelledError(_TOO_DEEP)
         if "request" not in costed.program.reads.variables():
             self._formulas[key] = found
         return found
@@ -209,6 +216,8 @@ class _Formulas:
         self._doubtful: set[Path] = set()
 
     def bounds(self) -> Bounds:
+        if sum(Effect.DENY in possible(each.decision) for each in self._asked.answers if each.decision) > _DENYING_MAX:
+            return Bounds(NO, YES, (f"the chain has more than {_DENYING_MAX} members that may deny, nested too deep for a proof",))
         low, high = (self._of_chain(is_high) for is_high in (False, True))
         return Bounds(low, high, tuple(self._problems), frozenset(self._doubtful))
 

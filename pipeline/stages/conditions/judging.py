@@ -24,6 +24,7 @@ from .known import NEVER, KnownObjects, State, is_plain, model_of
 from .logic.evaluate import folded
 from .logic.formula import is_true
 from .logic.proof import Outcome, Proof, Prover, shown_object
+from .logic.steps import QUESTION_STEPS_MAX
 from .logic.suggest import Suggestions, suggestions
 from .logic.translate import Semantics
 from .logic.words import refusal_words, words
@@ -152,7 +153,8 @@ class Judging:
             return ruling_of(decision)
         if self._may_be_conditional(question):
             if question.verb in _READS:
-                return self._read(question, asked)
+                with self._prover.steps.within(QUESTION_STEPS_MAX):
+                    return self._read(question, asked)
             return self._get(question, asked) if question.verb == "get" else Written(asked)
         if question.is_read and info.subresource and self.chain.reads is not Reads.FAIL_CLOSED:
             return unknown(_SUBRESOURCE)

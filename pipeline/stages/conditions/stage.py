@@ -84,9 +84,9 @@ class Conditions(GroupedStage[Rules]):
         questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}
         known, rbac = KnownObjects(reader, plan.window), RbacAnswers(reader, plan.window)
         rows: list[tuple[Any, ...]] = []
-        budget = RunBudget(len(questions))
+        budget, prover = RunBudget(len(questions)), Prover(questions=len(questions))
         for chain in plan.rules:
-            judging = Judging(CompiledChain(chain, plan.kubernetes_version, budget), known, Prover())
+            judging = Judging(CompiledChain(chain, plan.kubernetes_version, budget), known, prover)
             rows += _judged(reader, plan, judging, questions, rbac, answers)
         kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
         names = ["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"]

@@ -280,6 +280,30 @@ def size_of(formula: Formula) -> int:
     return 1
 
 
+def weight_of(formula: Formula) -> int:
+    """The number of its atoms and their constants."""
+    return 1 + sum(1 + len(atom.values.texts) if isinstance(atom, In) else 1 for atom in atoms(formula))
+
+
+def depth_of(formula: Formula) -> int:
+    """How many levels of parts it has."""
+    match formula:
+        case AllOf(of) | AnyOf(of):
+            return 1 + max(map(depth_of, of))
+        case Not(of):
+            return 1 + depth_of(of)
+    return 1
+
+
+def constants_of(formula: Formula) -> dict[Key, frozenset[str]]:
+    """The texts with which a formula compares each key, in one walk."""
+    found: dict[Key, set[str]] = {}
+    for atom in atoms(formula):
+        if isinstance(atom, In):
+            found.setdefault(atom.key, set()).update(atom.values.texts)
+    return {key: frozenset(texts) for key, texts in found.items()}
+
+
 def keys_of(formula: Formula) -> frozenset[Key]:
     """The keys that a formula reads."""
     found: set[Key] = set()

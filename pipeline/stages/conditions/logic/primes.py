@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..selection import Range
-from .formula import ABSENT, ANYTHING, PRESENT, Formula, In, Key, Model, Values, atoms, every, exactly, is_true, negated, some
+from .formula import ABSENT, ANYTHING, PRESENT, Formula, In, Key, Model, Values, every, exactly, is_true, negated, some
 from .proof import Prover
 from .solver import Counterexample, Solver
 
@@ -65,11 +65,11 @@ class _Search:
     def _texts_of(self, key: Key, known: Iterable[Model]) -> frozenset[str]:
         taken = self._within.get(key, Range()).values
         seen = (model.values.get(key) for model in known)
-        return _constants(self._allowed, key) | taken.texts | {text for text in seen if text is not None}
+        return self._solver.constants.get(key, frozenset()) | taken.texts | {text for text in seen if text is not None}
 
     def is_open(self, model: Model) -> bool:
         """Whether a selected object is allowed and in no box yet."""
-        if len(self._blocked) >= BOXES_MAX or not is_true(self._allowed, model):
+        if len(self._blocked) >= BOXES_MAX or self._is_spent or not is_true(self._allowed, model):
             return False
         if not all(taken.holds(model.values.get(key)) for key, taken in self._within.items()):
             return False
@@ -81,7 +81,7 @@ class _Search:
         for key, texts in self._texts.items():
             taken = limited.get(key, Range())
             limited[key] = taken._replace(values=taken.values.both(Values(texts, absent=True)))
-        while len(self._blocked) < BOXES_MAX:
+        while len(self._blocked) < BOXES_MAX and not self._is_spent:
             found = self._outside().refute(limited)
             if found is None:
                 is_all = not self._texts or self._outside().refute(self._within) is None
@@ -104,6 +104,8 @@ class _Search:
             return
         box = dict(point)
         for key in self._solver.keys:
+            if self._is_spent:
+                break
             if self._is_allowed(less := {other: values for other, values in box.items() if other != key}):
                 box = less
         for key in box:
@@ -124,12 +126,18 @@ class _Search:
         constants = self._constants(key)
         values = box[key]
         for candidate in (PRESENT, *(exactly(text) for text in sorted(constants)), ABSENT):
+            if self._is_spent:
+                break
             if self._is_allowed({**box, key: (wider := _joined(values, candidate, constants))}):
                 values = wider
         return values
 
+    @property
+    def _is_spent(self) -> bool:
+        return self._prover.steps.left <= 0
+
     def _constants(self, key: Key) -> frozenset[str]:
-        return self._texts[key] if key in self._texts else _constants(self._allowed, key)
+        return self._texts[key] if key in self._texts else self._solver.constants.get(key, frozenset())
 
     def _is_allowed(self, box: Mapping[Key, Values]) -> bool:
         ranges = dict(self._within)
@@ -147,10 +155,6 @@ def _joined(one: Values, other: Values, constants: frozenset[str]) -> Values:
     if one.negated:
         return Values(one.texts - other.texts, True, absent)
     return Values(one.texts | other.texts, False, absent)
-
-
-def _constants(formula: Formula, key: Key) -> frozenset[str]:
-    return frozenset(text for atom in atoms(formula) if isinstance(atom, In) and atom.key == key for text in atom.values.texts)
 
 
 def _formula(box: Mapping[Key, Values]) -> Formula:

@@ -15,7 +15,8 @@ from typing import Any
 from ..compiled import Asked, Bounds
 from ..selection import Selection
 from .formula import LABELS, NAME, NO, Formula, Has, Key, Kind, Model, atoms, is_ambiguous, keys_of
-from .solver import STEPS_MAX, Counterexample, Solver, TooHard
+from .solver import Counterexample, Solver, TooHard
+from .steps import CHECK_STEPS_MAX, Steps
 
 # Solvers and answers that are kept; the oldest go first, so that memory is bounded however many subjects a log has.
 _SOLVERS_MAX, _PROOFS_MAX = 256, 50_000
@@ -48,8 +49,9 @@ class Proof:
 class Prover:
     """Answers each distinct question once. `checks` counts distinct questions."""
 
-    def __init__(self, steps_max: int = STEPS_MAX) -> None:
-        self._steps_max = steps_max
+    def __init__(self, steps_max: int = CHECK_STEPS_MAX, questions: int = 1) -> None:
+        """`questions` are those of the run; `steps_max` limits one check."""
+        self.steps = Steps(questions, steps_max)
         self._solvers: OrderedDict[tuple[Formula, bool | None], Solver] = OrderedDict()
         self._proofs: OrderedDict[Any, Proof] = OrderedDict()
         self._reads: dict[Formula, tuple[tuple[Key, ...], tuple[tuple[str, ...], ...]]] = {}
@@ -89,7 +91,7 @@ class Prover:
         key = (formula, is_namespaced)
         found = self._solvers.get(key)
         if found is None:
-            found = self._solvers[key] = Solver(formula, is_namespaced, self._steps_max)
+            found = self._solvers[key] = Solver(formula, is_namespaced, self.steps)
             if len(self._solvers) > _SOLVERS_MAX:
                 self._solvers.popitem(last=False)
         else:

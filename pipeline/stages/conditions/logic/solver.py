@@ -17,14 +17,33 @@ from ingest.errors import InputError
 
 from ..selection import Range
 from .domain import ABSENT, NOTHING, OTHER, Domain, simplest
-from .formula import NAME, NAMESPACE, AllOf, AnyOf, Constant, Formula, Has, In, Key, Model, Not, Same, Text, atoms, is_true, keys_of
+from .formula import (
+    NAME,
+    NAMESPACE,
+    AllOf,
+    AnyOf,
+    Constant,
+    Formula,
+    Has,
+    In,
+    Key,
+    Model,
+    Not,
+    Same,
+    Text,
+    atoms,
+    constants_of,
+    is_true,
+    keys_of,
+    weight_of,
+)
+from .steps import TOO_HARD, Steps
 
 # Loaded on first need: it takes longer to load than most commands take in all.
 z3: Any = None
 
-# z3's own unit of work. A check of an ordinary chain needs some thousand.
-STEPS_MAX = 5_000_000
-TOO_HARD = "the solver reached its limit of steps"
+# What work in Python counts, for each constant and atom of a formula: to make a solver, and to look at the formula once.
+_MAKING_STEPS, _LOOK_STEPS = 100, 2
 _LABEL_LENGTH_MAX = 63
 # Literals are added on demand; a solver with more of them is made again, so that its memory is bounded.
 _LITERALS_MAX = 4_096
@@ -62,19 +81,23 @@ class Solver:
     `is_namespaced` says whether objects are in namespaces; None where that is not known.
     """
 
-    def __init__(self, allowed: Formula, is_namespaced: bool | None = None, steps_max: int = STEPS_MAX) -> None:
-        """Raises InputError without z3."""
+    def __init__(self, allowed: Formula, is_namespaced: bool | None = None, steps: Steps | None = None) -> None:
+        """`steps` are those of the run. Raises InputError without z3."""
         require_z3()
         self._allowed = allowed
-        self._steps_max = steps_max
+        self._steps = steps or Steps()
+        self.weight = weight_of(allowed)
         self._always = {NAME: True, **({NAMESPACE: is_namespaced} if is_namespaced is not None else {})}
         self.keys = tuple(sorted(keys_of(allowed)))
         self._texts = _text_keys(allowed)
+        self.constants = constants_of(allowed)
+        none = frozenset[str]()
         self._domains = {
-            key: Domain(key, _constants(allowed, key), self._always.get(key)) for key in self.keys if key not in self._texts
+            key: Domain(key, self.constants.get(key, none), self._always.get(key)) for key in self.keys if key not in self._texts
         }
         self._paths = sorted(_paths(allowed))
-        self._build()
+        self._solver: Any = None
+        self._literals: dict[tuple[Key, Any], Any] = {}
 
     def is_text(self, key: Key) -> bool:
         """Whether the formula reads more of a key than its equality with constants."""
@@ -85,6 +108,9 @@ class Solver:
 
         The simplest object is tried before the solver, so that most counterexamples are what a person would write.
         """
+        if self._steps.left <= 0:
+            return TooHard(self._steps.why)
+        self._steps.spend(_LOOK_STEPS * self.weight)
         ranges = {**ranges, **{key: _fixed(ranges.get(key, Range()), always) for key, always in self._always.items()}}
         simple = {key: simplest(key, taken, self._known(key)) for key, taken in ranges.items()}
         if any(found is NOTHING for found in simple.values()):
@@ -97,7 +123,10 @@ class Solver:
         return self._solve(ranges, start)
 
     def _solve(self, ranges: Mapping[Key, Range], start: Mapping[Key, str]) -> Counterexample | TooHard | None:
-        if len(self._literals) >= _LITERALS_MAX:
+        if self._solver is None or len(self._literals) >= _LITERALS_MAX:
+            self._steps.spend(_MAKING_STEPS * self.weight)
+            if self._steps.left <= 0:
+                return TooHard(self._steps.why)
             self._build()
         literals: list[Any] = []
         for key in self.keys:
@@ -110,12 +139,20 @@ class Solver:
         # What a selection makes present is in the maps around it, also where the formula does not read it.
         asked = [key for key in start if key not in self.keys]
         literals += [there for path, there in self._has.items() if any(key.path[: len(path)] == path for key in asked)]
-        answer = self._solver.check(*literals)
+        answer = self._check(literals)
         if answer == z3.unsat:
             return None
         if answer != z3.sat:
             return TooHard()
         return Counterexample(self._model(ranges, start))
+
+    def _check(self, literals: list[Any]) -> Any:
+        """One check within what is left. z3 counts its steps over all checks of a process."""
+        self._solver.set("rlimit", self._steps.left)
+        before = _used(self._solver)
+        answer = self._solver.check(*literals)
+        self._steps.spend(_used(self._solver) - before)
+        return answer
 
     def _known(self, key: Key) -> frozenset[str]:
         domain = self._domains.get(key)
@@ -123,8 +160,7 @@ class Solver:
 
     def _build(self) -> None:
         self._solver = z3.SolverFor("QF_FD") if not self._texts else z3.Solver()
-        self._solver.set("rlimit", self._steps_max)
-        self._literals: dict[tuple[Key, Any], Any] = {}
+        self._literals = {}
         for domain in self._domains.values():
             domain.declare(self._solver)
         self._strings = {key: (z3.String(f"v:{key.path}"), z3.Bool(f"p:{key.path}")) for key in sorted(self._texts)}
@@ -242,6 +278,9 @@ class Solver:
         for key in sorted(model.values):
             if self._always.get(key) or not ranges.get(key, Range()).values.absent:
                 continue
+            if self._steps.left <= 0:
+                return model
+            self._steps.spend(_LOOK_STEPS * self.weight)
             less = Model({other: value for other, value in model.values.items() if other != key}, model.maps)
             if not is_true(self._allowed, less):
                 model = less
@@ -252,19 +291,17 @@ class Solver:
         return model
 
 
+def _used(solver: Any) -> int:
+    """The steps that z3 has counted."""
+    found = next((value for name, value in solver.statistics() if name == "rlimit count"), 0)
+    return int(found)
+
+
 def _fixed(taken: Range, always: bool) -> Range:
     """A range of a key that every object has, or none."""
     if always:
         return taken._replace(values=taken.values.both(Range().values._replace(absent=False, texts=frozenset([""]))))
     return taken._replace(values=taken.values.both(Range().values._replace(negated=False)))
-
-
-def _constants(formula: Formula, key: Key) -> frozenset[str]:
-    found: set[str] = set()
-    for atom in atoms(formula):
-        if isinstance(atom, In) and atom.key == key:
-            found |= atom.values.texts
-    return frozenset(found)
 
 
 def _text_keys(formula: Formula) -> frozenset[Key]:

@@ -17,6 +17,7 @@ from ..selection import Range, Selection
 from .formula import Key, Values, is_true
 from .primes import Box, alternatives
 from .proof import Outcome, Prover
+from .steps import SEARCH_STEPS_MAX
 
 _KNOWN_MAX = 200  # known objects that alternatives may start from
 _PARTS_MAX = 64  # selections that one alternative may be split into
@@ -62,7 +63,8 @@ def suggestions(
     within = selection.ranges()
     models = [(state, model_of(state.object, (*keys, *within), paths)) for state in states if selection.selects(state.object)]
     seen = [(state, model) for state, model in models if is_true(bounds.low, model)]
-    found = alternatives(prover, bounds.low, within, is_namespaced, [model for _, model in seen[:_KNOWN_MAX]])
+    with prover.steps.within(SEARCH_STEPS_MAX):
+        found = alternatives(prover, bounds.low, within, is_namespaced, [model for _, model in seen[:_KNOWN_MAX]])
     narrowed = [part for box in found.boxes for part in _rendered(box, selection)]
     proofs = {part: prover.proof_of(asked, part, is_namespaced) for part in dict.fromkeys(narrowed) if part is not None}
     # What selects nothing adds nothing, so that it is neither shown nor missed.

@@ -37,6 +37,8 @@ def read_as_selector(part: _Part, tree: ast.Expr, activation: Mapping[str, Value
         return Result(Truth.ERROR, problem.message)
     except _OpenError as problem:
         return Result(Truth.UNKNOWN, str(problem))
+    except RecursionError:
+        return Result(Truth.UNKNOWN, "the condition is nested too deep")
 
 
 class _OpenError(Exception):

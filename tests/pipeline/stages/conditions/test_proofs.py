@@ -17,7 +17,7 @@ from pipeline.stages.conditions.compiled import Asked, CompiledChain
 from pipeline.stages.conditions.decode import chains_of
 from pipeline.stages.conditions.expressions import request_value
 from pipeline.stages.conditions.logic.proof import Outcome, Proof, Prover, object_of
-from pipeline.stages.conditions.logic.solver import TOO_HARD
+from pipeline.stages.conditions.logic.steps import TOO_HARD
 from pipeline.stages.conditions.selection import Selection, selection_of
 from tests import brute_force
 from tests.yaml_text import load_yaml
