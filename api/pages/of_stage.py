@@ -8,7 +8,7 @@ from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunStore
 from pipeline.runs.flips import Flipped, count_flips, flips
 from pipeline.stages.conditions.ruling import NAME as CONDITIONS
-from pipeline.stages.registry import WEBHOOKS, stage_of
+from pipeline.stages.registry import MUTATING, WEBHOOKS, stage_of
 from pipeline.stages.schema.replay.rows import NAME as SCHEMA
 from pipeline.stages.verdict import Flip
 
@@ -17,6 +17,7 @@ from ..ask.reads import Source
 from ..stored_runs import Run
 from .load import load_of_run, outage_of_run
 from .of_chain import chain_tables
+from .of_mutating import mutating_tables
 from .of_schema import schema_tables
 from .overview import run_overview
 from .selection import Selection
@@ -85,6 +86,7 @@ def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selecti
                 asked, "affected", "Requests whose outcome changes or is unknown", _COLUMNS, changed, _AFFECTED_SHOWN
             ),
             **(schema_tables(source, run_id, asked) if run.stage == SCHEMA else {}),
+            **(mutating_tables(source, run_id, asked) if run.stage == MUTATING.name else {}),
             **(chain_tables(source, run_id, asked) if run.stage == CONDITIONS else {}),
         },
     }

@@ -344,6 +344,7 @@ class PolicyReadiness:
     later: LaterTrial | None = None  # of the exemptions; None if the report did not look for them
     change: Change | None = None  # against a version before; then `status` is the verdict on the change
     stage: str = POLICIES
+    objections: tuple[str, ...] = ()  # what makes it NOT READY apart from denials, as its stage says it; `reasons` has them, too
 
 
 def urgency(entry: PolicyReadiness) -> tuple[int, int, str, str]:

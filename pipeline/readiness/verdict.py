@@ -53,7 +53,20 @@ def decide_again(entry: PolicyReadiness, rules: ReadinessRules) -> tuple[Status,
     Bounds and trend stay as they were computed, at the confidence of the report's own rules.
     """
     hit = {(row.kind, row.subject): row.denied for row in entry.critical if row.denied}
-    return decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent)
+    status, reasons = decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent)
+    return (Status.NOT_READY, (*entry.objections, *reasons)) if entry.objections else (status, reasons)
+
+
+def with_objections(entry: PolicyReadiness, deciding: Sequence[str], remarks: Sequence[str]) -> PolicyReadiness:
+    """The verdict with what its stage says against it apart from denials.
+
+    Against a version before, the verdict is on the change. There an objection decides only if the base has no such policy.
+    """
+    is_new = entry.change is None or entry.change.base is None
+    if not deciding or not is_new:
+        return replace(entry, reasons=(*entry.reasons, *deciding, *remarks))
+    status = entry.status if entry.status is Status.NEW_DENIALS else Status.NOT_READY
+    return replace(entry, status=status, objections=tuple(deciding), reasons=(*deciding, *entry.reasons, *remarks))
 
 
 def decide_change(
@@ -173,7 +186,7 @@ def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rul
         return entry
     gaps = _evidence_gaps(entry.exposure, entry.fidelity, rules)
     latent = _latent_reasons(entry.latent, rules)
-    if latent or entry.exposure.requests_over_cost:
+    if latent or entry.objections or entry.exposure.requests_over_cost:
         return replace(entry, exemptions=tuple(exemptions))
     requests = sum(exemption.hides_requests for exemption in exemptions)
     if gaps:

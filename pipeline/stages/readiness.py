@@ -61,6 +61,18 @@ class RemedyPart(NamedTuple):
     reason: str
 
 
+class Objection(NamedTuple):
+    """What speaks against one (policy, binding) apart from denials, in words.
+
+    `decides`: it makes the verdict NOT READY; else it is one more reason.
+    """
+
+    policy: str
+    binding: str | None
+    text: str
+    decides: bool
+
+
 class Excluded(NamedTuple):
     """Requests to take out of one judged thing: those of `namespace`, or those for which the CEL `expression` is false.
 
@@ -123,6 +135,10 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """
         found = flips_over_time(reader, verdicts)
         return [found] if found is not None else []
+
+    def objections(self, reader: LakeReader, verdicts: Path, rules: RulesT | None) -> Sequence[Objection]:
+        """What speaks against the manifests apart from denials. `verdicts` and `rules` are as for over_time."""
+        return ()
 
     # Whether each (policy, binding) has match conditions of its own; otherwise they belong to the policy.
     conditions_per_binding = False

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from queries import LakeReader
 
 from ...request import Object
 from ..grouped import GroupedPlan
-from ..readiness import Excluded, StageReadiness, StageWords
+from ..readiness import Excluded, Objection, StageReadiness, StageWords
 from .as_of import policies_before
 from .exempting import with_exemptions
 from .model import MutatingRules
+from .objections import objections
 
 
 class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]]):
@@ -40,6 +42,10 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
             given.cluster, given.audit_id, given.ts, given.pass
         ) NOT IN (SELECT (cluster, audit_id, ts, pass) FROM given WHERE policy <> 'mutating')
     """
+
+    def objections(self, reader: LakeReader, verdicts: Path, rules: MutatingRules | None) -> Sequence[Objection]:
+        """See StageReadiness: idempotence, order, lost changes and fights with controllers."""
+        return objections(reader, verdicts, rules)
 
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: MutatingRules, replaces_all: bool) -> MutatingRules:
         """See StageReadiness."""
