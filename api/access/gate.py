@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 import structlog
 from starlette.datastructures import Headers
@@ -20,6 +21,7 @@ from ingest.errors import LakeError
 from ..error_answers import error_response
 from ..pages.errors import for_reader
 from ..pages.html import STATIC_TYPES
+from .bodies import TimelyBody
 from .origin import answers_to
 from .readers import NotAReaderError, Readers
 
@@ -46,10 +48,11 @@ class Gate:
     `hosts` are names in addition to those of this machine under which it may be asked; None allows any name.
     """
 
-    def __init__(self, app: ASGIApp, readers: Readers, hosts: frozenset[str] | None) -> None:
+    def __init__(self, app: ASGIApp, readers: Readers, hosts: frozenset[str] | None, body_seconds_max: float) -> None:
         self._app = app
         self._readers = readers
         self._hosts = hosts
+        self._body_seconds_max = body_seconds_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI call."""
@@ -60,8 +63,24 @@ class Gate:
         refusal = self._refuse_origin(scope, headers)
         if refusal is None and scope["path"] not in _OPEN_PATHS:
             refusal = await self._refuse_reader(scope, headers)
-        app = self._app if refusal is None else for_reader(Request(scope), refusal)
-        await app(scope, receive, _with_headers(send))
+        if refusal is None:
+            await self._answer(scope, receive, _with_headers(send))
+        else:
+            await for_reader(Request(scope), refusal)(scope, receive, _with_headers(send))
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the application answer. The connection counts as a reader's once the request is whole."""
+        body = TimelyBody(receive, send, asyncio.get_running_loop().time() + self._body_seconds_max, partial(_admit, scope))
+        if scope["method"] in _SAFE_METHODS:
+            _admit(scope)
+        try:
+            await self._app(scope, body.receive, body.send)
+        except Exception:
+            if not body.is_late:
+                raise
+        if body.is_late:
+            message = f"the body arrived too slowly; the limit is {self._body_seconds_max:g} s"
+            await for_reader(Request(scope), error_response(408, "body_too_slow", message))(scope, receive, send)
 
     def _refuse_origin(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
@@ -97,6 +116,14 @@ class Gate:
             return error_response(503, "oidc_unavailable", error.message, error.hint)
         scope.setdefault("state", {})["reader"] = reader
         return None
+
+
+def _admit(scope: Scope) -> None:
+    """Mark the connection as one whose client may read, so that the server does not close it in favour of silent ones."""
+    state = scope.get("state", {})
+    if (admit := state.get("admit")) is not None:
+        reader, client = state.get("reader"), scope.get("client")
+        admit(f"{reader.name if reader else ''} {client[0] if client else ''}")
 
 
 def _with_headers(send: Send) -> Send:

@@ -26,6 +26,7 @@ from ingest.errors import HindcastError
 
 from .. import logs, priorities
 from ..settings import Settings
+from ..sink.connection import FIRST_REQUEST_SECONDS_MAX, connection_type
 from ..sink.preloaded import RESTARTED, serve_in_forks
 from ..sink.sockets import QUERY_OPTIONS, listen, quiet_signals
 from ..sink.tls import ServerCertificate
@@ -128,6 +129,7 @@ def _config(app: _GivesWay, certificate: ServerCertificate | None) -> uvicorn.Co
 
     return uvicorn.Config(
         app,
+        http=connection_type(FIRST_REQUEST_SECONDS_MAX, _CONNECTIONS_MAX),
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -136,7 +138,6 @@ def _config(app: _GivesWay, certificate: ServerCertificate | None) -> uvicorn.Co
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_CONNECTIONS_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_notify=_CERTIFICATE_CHECK_SECONDS,

@@ -69,7 +69,7 @@ def create_query_app(settings: Settings) -> FastAPI:
         title="Hindcast", version="1", description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url=f"{PREFIX}/openapi.json",
     )  # fmt: skip
-    app.add_middleware(Gate, readers=readers, hosts=_hosts(settings, readers))
+    app.add_middleware(Gate, readers=readers, hosts=_hosts(settings, readers), body_seconds_max=settings.body_seconds_max)
     app.add_middleware(RequestIds)
     app.add_middleware(HeadAsGet)
     error_answers.install(app, for_reader)

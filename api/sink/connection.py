@@ -19,7 +19,7 @@ HEAD_BYTES_MAX = 64 * 1024
 FIRST_REQUEST_SECONDS_MAX = 10.0
 
 
-class SinkConnection(HttpToolsProtocol):
+class GuardedConnection(HttpToolsProtocol):
     """An HTTP/1.1 connection that gives the routes the common name of a verified client certificate, and that closes when no
     request comes.
 
@@ -90,11 +90,11 @@ class SinkConnection(HttpToolsProtocol):
             self._look_later = self.loop.call_later(KEEP_ALIVE_SECONDS, self._end_if_silent, self.cycle)
 
 
-def connection_type(first_request_seconds: float, connections_max: int) -> type[SinkConnection]:
+def connection_type(first_request_seconds: float, connections_max: int) -> type[GuardedConnection]:
     """The connections of one server; uvicorn makes them itself, from a class alone."""
     seconds = min(first_request_seconds, FIRST_REQUEST_SECONDS_MAX)
 
-    class Connection(SinkConnection):
+    class Connection(GuardedConnection):
         first_request_seconds = seconds
         held = Connections(connections_max)
 

@@ -1,8 +1,8 @@
-"""How many connections a sink keeps open, and which one is closed when there are too many.
+"""How many connections a server keeps open, and which one is closed when there are too many.
 
 A client that has proved nothing can open connections without end. So these connections have a small bound of their own, and the
-oldest makes room for the newest. A real sender proves who it is with its first request, within milliseconds. A sender that may
-write is never refused because of those that may not.
+oldest makes room for the newest. A real sender or reader proves who it is with its first request, within milliseconds. Who may
+write or read is never refused because of those that may not.
 """
 
 from __future__ import annotations

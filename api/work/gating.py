@@ -81,6 +81,8 @@ class GateQuestion:
             return msgspec.convert(given, cls)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"the question cannot be read: {error}", _SAME_VERSION) from None
+        except RecursionError:
+            raise InputError("the question nests too deep to be read", "send lists of pairs and plain values") from None
 
 
 _SAME_VERSION = "use the same version of Hindcast on both sides"
