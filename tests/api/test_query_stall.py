@@ -7,7 +7,6 @@ import http.client
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
 
