@@ -16,7 +16,7 @@ from queries.reach_rules import AUTHORIZER_REASON, DECISION
 
 from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer_of
 from ...authorization.covering import held_rules
-from ...authorization.rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
+from ...authorization.rbac import Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
 from ...cel.library.authorizer import Attributes
 from ...history.event import Event
 from ...request import Known, UserInfo
@@ -210,20 +210,7 @@ class _Touched:
 
     def bindings(self, namespace: str) -> Bindings:
         """See RbacObjects."""
-        every = self._overlay.bindings(namespace)
-        kept = [
-            versions
-            for name, versions in zip(every.names, every.every(), strict=True)
-            if self._overlay.touches_binding(namespace, name) or any(self._refers(version) for version in versions)
-        ]
-        return Bindings(kept, every.missing if self._may_allow else "")
-
-    def _refers(self, version: Known[Binding | None] | object) -> bool:
-        """Whether a binding refers to a changed role, or may."""
-        if not isinstance(version, Known):
-            return self._may_allow
-        binding = version.value
-        return binding is not None and self._overlay.touches_role(binding.role_kind, binding.namespace, binding.role_name)
+        return self._overlay.touched_bindings(namespace, self._may_allow)
 
     def role(self, namespace: str, name: str) -> Versions[Rules]:
         """See RbacObjects."""

@@ -1,14 +1,14 @@
 """Proposed roles and bindings over those of a cluster: what the files name is as they say, and everything else stays.
 
-A ClusterRole with an aggregationRule has the rules that a controller gathers for it (kubernetes
-pkg/controller/clusterroleaggregation): for each selector in order, those of the matching ClusterRoles by name. A recorded role
-keeps its stored rules, unless the files change a role that it gathers.
+A ClusterRole with an aggregationRule has the rules that a controller gathers for it: see gathering.py. A recorded role keeps its
+stored rules, unless the files change a role that it gathers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from ingest.errors import InputError
@@ -17,7 +17,8 @@ from ...authorization.documents import BINDINGS, ClusterRole, binding_from_objec
 from ...authorization.rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
 from ...authorization.recorded import ClusterRoles
 from ...cel.library.authorizer import Attributes
-from ...request import Known, Object, Unknown, UserInfo
+from ...request import Evidence, Known, Object, Unknown, UserInfo
+from .gathering import Members, RuleIndex, gathering_of
 
 _CHANGING = "a ClusterRole that it gathers was changed just before, and either version may have been in force"
 
@@ -101,11 +102,38 @@ class Proposal:
             labels = {"labels": metadata["labels"]} if kind == "ClusterRole" and metadata.get("labels") else {}
             own = {part: value[part] for part in ("rules", "aggregationRule", "roleRef", "subjects") if value.get(part)}
             parts[str(kind), namespace, name] = {"kind": kind, "namespace": namespace, "name": name, **labels, **own}
-        by_namespace: dict[str, tuple[Binding, ...]] = {}
+        by_namespace: dict[str, list[Binding]] = {}
         for (namespace, _), binding in bindings.items():
-            by_namespace[namespace] = (*by_namespace.get(namespace, ()), binding)
+            by_namespace.setdefault(namespace, []).append(binding)
         document = tuple(part for _, part in sorted(parts.items()))
-        return cls(roles, cluster_roles, by_namespace, is_only, sources, document)
+        given = {namespace: tuple(found) for namespace, found in by_namespace.items()}
+        return cls(roles, cluster_roles, given, is_only, sources, document)
+
+    @cached_property
+    def binding_names(self) -> Mapping[str, frozenset[str]]:
+        """The names of the bindings of each namespace."""
+        return {namespace: frozenset(each.name for each in found) for namespace, found in self.bindings.items()}
+
+    @cached_property
+    def gathers(self) -> bool:
+        """Whether some role of the files gathers others."""
+        return any(role.selectors is not None for role in self.cluster_roles.values())
+
+    @cached_property
+    def _rules_of_cluster(self) -> RuleIndex:
+        return RuleIndex(rule for role in self.cluster_roles.values() for rule in role.rules)
+
+    @cached_property
+    def _rules_of_namespaces(self) -> Mapping[str, RuleIndex]:
+        found: dict[str, list[Rule]] = {}
+        for (namespace, _), rules in self.roles.items():
+            found.setdefault(namespace, []).extend(rules)
+        return {namespace: RuleIndex(rules) for namespace, rules in found.items()}
+
+    def has_rule(self, asked: Attributes) -> bool:
+        """Whether some rule of the files allows a question, to whomever it is given."""
+        own = self._rules_of_namespaces.get(asked.namespace)
+        return self._rules_of_cluster.allows(asked) or (own is not None and own.allows(asked))
 
     @property
     def reads_names(self) -> bool:
@@ -168,6 +196,8 @@ class Overlay:
         self._bindings: dict[str, Bindings] = {}
         self._roles: dict[tuple[str, str], Versions[Rules]] = {}
         self._gathering: dict[str, ClusterRole] | None = None
+        self._members: Members | Unknown | None = None
+        self._touched: dict[tuple[str, bool], Bindings] = {}
         self._opinions: dict[tuple[frozenset[tuple[str, str]], Attributes], Opinion] = {}
         self._reads_names: dict[tuple[frozenset[tuple[str, str]], str], bool] = {}
 
@@ -235,7 +265,27 @@ class Overlay:
 
     def touches_binding(self, namespace: str, name: str) -> bool:
         """Whether a binding is another one than the cluster's: the files name it, or replace everything."""
-        return self.proposal.is_only or any(binding.name == name for binding in self.proposal.bindings.get(namespace, ()))
+        return self.proposal.is_only or name in self.proposal.binding_names.get(namespace, ())
+
+    def touched_bindings(self, namespace: str, may_allow: bool) -> Bindings:
+        """The bindings that the files change, or whose role they change. `may_allow`: those of which this is not known, too."""
+        found = self._touched.get((namespace, may_allow))
+        if found is None:
+            every = self.bindings(namespace)
+            kept = [
+                versions
+                for name, versions in zip(every.names, every.every(), strict=True)
+                if self.touches_binding(namespace, name) or any(self._refers(version, may_allow) for version in versions)
+            ]
+            found = self._touched[namespace, may_allow] = Bindings(kept, every.missing if may_allow else "")
+        return found
+
+    def _refers(self, version: Evidence[Binding | None], may_allow: bool) -> bool:
+        """Whether a binding refers to a changed role, or may."""
+        if not isinstance(version, Known):
+            return may_allow
+        binding = version.value
+        return binding is not None and self.touches_role(binding.role_kind, binding.namespace, binding.role_name)
 
     def touches_role(self, kind: str, namespace: str, name: str) -> bool:
         """Whether a role may be another one than the cluster's: the files name it or one that it gathers, or replace everything."""
@@ -258,11 +308,7 @@ class Overlay:
 
     def may_allow(self, asked: Attributes) -> bool:
         """Whether some role that the files change may have a rule that allows a question which no rule of the cluster allowed."""
-        if self.proposal.is_only or any(role.selectors is not None for role in self.proposal.cluster_roles.values()):
-            return True
-        given = [role.rules for role in self.proposal.cluster_roles.values()]
-        given += [rules for (namespace, _), rules in self.proposal.roles.items() if namespace == asked.namespace]
-        return any(rule.allows(asked) for rules in given for rule in rules)
+        return self.proposal.is_only or self.proposal.gathers or self.proposal.has_rule(asked)
 
     def _gathers(self) -> dict[str, ClusterRole]:
         """The cluster's own roles that gather another one because of the files, by name."""
@@ -275,13 +321,8 @@ class Overlay:
         if not given:
             return
         ground = [role for role in self._ground_roles() if role is not None]
-        changed = [role.labels for role in given.values()] + [role.labels for role in ground if role.name in given]
-        rest = [role for role in ground if role.name not in given and role.selectors]
-        while found := [role for role in rest if any(role.gathers(labels) for labels in changed)]:
-            yield from found
-            # Roles that gather these are changed in turn.
-            changed = [role.labels for role in found]
-            rest = [role for role in rest if role not in found]
+        changed = [*given.values(), *(role for role in ground if role.name in given)]
+        yield from gathering_of(changed, (role for role in ground if role.name not in given))
 
     def _ground_roles(self) -> Iterator[ClusterRole | None]:
         """Every version of every ClusterRole of the cluster; None for one that is not known."""
@@ -293,34 +334,29 @@ class Overlay:
                     yield version.value
 
     def _gathered(self, role: ClusterRole) -> Known[Rules | None] | Unknown:
+        if self._members is None:
+            self._members = self._members_of()
+        if isinstance(self._members, Unknown):
+            why = self._members.reason
+            return self._members if why == _CHANGING else Unknown(f"which ClusterRoles {role.name} gathers: {why}")
+        return Known(self._members.gathered(role), "gathered from the proposed roles")
+
+    def _members_of(self) -> Members | Unknown:
+        """The roles that others may gather, or why they are unknown."""
         ground = self._base.cluster_roles()
         if ground.missing:
-            return Unknown(f"which ClusterRoles {role.name} gathers: {ground.missing}")
+            return Unknown(ground.missing)
         members = dict(self.proposal.cluster_roles)
         for versions in ground.found:
             if len(versions) > 1:
                 return Unknown(_CHANGING)
             (version,) = versions
             if isinstance(version, Unknown):
-                return Unknown(f"which ClusterRoles {role.name} gathers: {version.reason}")
+                return Unknown(version.reason)
             if version.value is not None:
                 members.setdefault(version.value.name, version.value)
-        return Known(tuple(_rules_of(role, members, {role.name})), "gathered from the proposed roles")
+        return Members(members.values())
 
 
 def _names(versions: Versions[ClusterRole]) -> set[str]:
     return {version.value.name for version in versions if isinstance(version, Known) and version.value is not None}
-
-
-def _rules_of(role: ClusterRole, members: Mapping[str, ClusterRole], visited: set[str]) -> dict[Rule, None]:
-    """The rules that a role gathers, also through roles that gather in turn, in the controller's order."""
-    rules: dict[Rule, None] = {}
-    for selector in role.selectors or ():
-        for _, member in sorted(members.items()):
-            if member.name in visited or not selector.selects(member.labels):
-                continue
-            if member.selectors is None:
-                rules.update(dict.fromkeys(member.rules))
-            else:
-                rules.update(_rules_of(member, members, {*visited, member.name}))
-    return rules

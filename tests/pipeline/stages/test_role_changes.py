@@ -48,7 +48,7 @@ def row_of(request: dict[str, Any]) -> Row:
         "verb": verb,
         "request_uri": uri,
         "user_name": request["user"],
-        "user_groups": request.get("groups", []),
+        "user_groups": request.get("groups", ["system:authenticated"]),
         "api_group": info.group,
         "api_version": info.version,
         "resource": info.resource,
