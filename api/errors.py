@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ingest.errors import EvidenceError, HindcastError, InputError, LakeError
+from ingest.inside import ForeignNameError
 
 
 class NotFoundError(InputError):
@@ -45,6 +46,7 @@ STATUS_OF: tuple[tuple[type[HindcastError], str, int], ...] = (
     (InUseError, "in_use", 409),
     (InputError, "bad_input", 400),  # exit code 2
     (EvidenceError, "not_enough_evidence", 409),  # exit code 3
+    (ForeignNameError, "lake_refused", 409),  # exit code 2
     (LakeError, "lake_unavailable", 503),  # exit code 2
     (BusyError, "busy", 429),
     (HindcastError, "error", 400),  # exit code 2

@@ -9,7 +9,8 @@ from pathlib import Path
 import xxhash
 
 from ingest.errors import HindcastError, InputError
-from ingest.lake import PUBLISHED, Lake
+from ingest.lake import Lake
+from ingest.manifest import PUBLISHED
 from ingest.user_cache import user_cache
 
 _NEEDED = ("pyiceberg", "fsspec", "sqlalchemy")

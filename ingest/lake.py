@@ -22,7 +22,8 @@ import xxhash
 
 from .durable import make_folder
 from .errors import LakeError
-from .manifest import DataFile, Manifest, has_tables, refuse_name
+from .inside import refuse_links
+from .manifest import PUBLISHED, DataFile, Manifest, has_tables, refuse_name
 from .published.target import is_url, open_object
 from .schema import EVENTS, OBJECTS, REPEATS
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.sqlite"
 _SCHEMAS = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
-# The URL of the published lake that a folder shows.
-PUBLISHED = "published"
 
 
 class Lake:
@@ -44,8 +43,12 @@ class Lake:
 
     @classmethod
     def open(cls, path: Path | str) -> Lake:
-        """Open an existing lake for reading. Raises LakeError if the folder holds no lake or a lake of another version."""
+        """Open an existing lake for reading.
+
+        Raises LakeError if the folder holds no lake or one of another version, and ForeignNameError if the lake leads out of it.
+        """
         folder = Path(path)
+        refuse_links(folder)
         return cls(folder, Manifest(folder / MANIFEST))
 
     @classmethod
@@ -59,6 +62,7 @@ class Lake:
 
         folder = Path(path)
         refuse_name(folder)
+        refuse_links(folder)
         if not has_tables(folder / MANIFEST) and (found := _data_files(folder)):
             raise LakeError(
                 f"{folder / MANIFEST}: the manifest is missing or empty, but there are {len(found)} data files, e.g. {found[0]}",

@@ -16,9 +16,13 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from .errors import LakeError
+from .inside import inside
+from .manifest_check import check_file, check_schema, location_shown
 from .sources.place import Place
 
 MANIFEST_VERSION = 1
+# The URL of the published lake that a folder shows.
+PUBLISHED = "published"
 _EXPANDED = "*?[]"
 _IDENTITY = "identity"
 
@@ -72,6 +76,7 @@ class Manifest:
             if create:
                 with self.transaction():
                     self._make_tables()
+            check_schema(self._opened, path)
             self._check_version(path)
             self._place = Place((path.parent, path))
         except (sqlite3.Error, OSError) as error:
@@ -149,14 +154,20 @@ class Manifest:
                     self._connection.execute("INSERT OR REPLACE INTO props VALUES (?, ?)", (key, value))
 
     def files(self, kind: str, cluster: str | None = None, span_us: tuple[int, int] | None = None) -> list[DataFile]:
-        """The listed files of a kind in the order of time, narrowed to a cluster and to those that overlap `span_us`."""
+        """The listed files of a kind in the order of time, narrowed to a cluster and to those that overlap `span_us`.
+
+        Raises ForeignNameError for a file outside of the lake.
+        """
         low, high = span_us or (-(2**63), 2**63 - 1)
         rows = self._connection.execute(
             "SELECT * FROM files WHERE kind = ? AND (? IS NULL OR cluster = ?) AND max_us >= ? AND min_us <= ?"
             " ORDER BY min_us, path",
             (kind, cluster, cluster, low, high),
         )
-        return [DataFile(*row) for row in rows]
+        found, shown = rows.fetchall(), location_shown(self.prop(PUBLISHED), self._path)
+        for row in found:
+            check_file(row, self._path, shown)
+        return [DataFile(*row) for row in found]
 
     def prop(self, key: str) -> str | None:
         """The value that a commit set, or None."""
@@ -183,8 +194,9 @@ class Manifest:
         return {str(path) for (path,) in self._connection.execute("SELECT path FROM files UNION SELECT path FROM retired")}
 
     def retired(self, before_ts: float) -> list[str]:
-        """Paths that were retired before a time (seconds since the epoch)."""
-        return [str(path) for (path,) in self._connection.execute("SELECT path FROM retired WHERE retired_ts < ?", (before_ts,))]
+        """Paths that were retired before a time (seconds since the epoch). Raises ForeignNameError for one outside of the lake."""
+        found = self._connection.execute("SELECT path FROM retired WHERE retired_ts < ?", (before_ts,))
+        return [inside(path, str(self._path)) for (path,) in found]
 
     def forget(self, paths: Iterable[str]) -> None:
         """Drop retired paths whose files are gone."""

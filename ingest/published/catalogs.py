@@ -28,6 +28,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ingest.durable import make_folder
 from ingest.errors import LakeError
+from ingest.inside import inside_location
 
 from .target import Target, path_of, reaching
 
@@ -123,7 +124,7 @@ def static_table(target: Target, kind: str) -> Table | None:
         hint = _read(target, kind)
         if hint is None:
             return None
-        location = f"{target.table(kind)}/metadata/{hint}.metadata.json"
+        location = inside_location(f"{target.table(kind)}/metadata/{hint}.metadata.json", target.table(kind))
         return StaticTable.from_metadata(location, properties=_properties(target))
 
 

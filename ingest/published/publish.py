@@ -22,9 +22,9 @@ from pyarrow import fs
 from ingest.durable import make_folder
 from ingest.errors import LakeError
 from ingest.holds import hold_files
-from ingest.lake import PUBLISHED, Lake
+from ingest.lake import Lake
 from ingest.maintain import refuse_damaged
-from ingest.manifest import DataFile
+from ingest.manifest import PUBLISHED, DataFile
 
 from .catalogs import CONFLICTS, Tables, open_tables
 from .tables import KINDS, Change, change_of, commit, find_or_make, position_of, url_of

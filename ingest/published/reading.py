@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ingest.durable import make_folder
 from ingest.errors import LakeError
-from ingest.lake import PUBLISHED, Lake
-from ingest.manifest import DataFile
+from ingest.lake import Lake
+from ingest.manifest import PUBLISHED, DataFile
 
 from .catalogs import tables_to_read
 from .tables import KINDS, check, entries, file_of
@@ -37,7 +37,7 @@ def show(target: Target, folder: Path) -> None:
             raise LakeError(f"{folder}: shows {other}, not {target.url}", "delete this folder")
         for kind in reversed(KINDS):  # events first: what they refer to was published before them
             if kind in tables:
-                check(tables[kind])
+                check(tables[kind], target.table(kind))
                 _list(lake, target, kind, tables[kind])
 
 

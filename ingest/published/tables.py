@@ -24,6 +24,7 @@ from pyiceberg.types import TimestamptzType
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from ingest.errors import LakeError
+from ingest.inside import ForeignNameError, inside_location
 from ingest.manifest import DataFile
 from ingest.schema import EVENTS, OBJECTS, REPEATS, time_column
 
@@ -69,7 +70,7 @@ def find_or_make(tables: Tables, kind: str, lake: str) -> Table:
         except CONFLICTS:
             pass  # another publisher has just made it
         table = tables.find(kind)
-    check(table)
+    check(table, tables.target.table(kind))
     if (found := table.properties.get(LAKE)) != lake:
         raise LakeError(
             f"{table.location()}: another lake is published here ({found or 'no lake of Hindcast'}, this one is {lake})",
@@ -81,8 +82,8 @@ def find_or_make(tables: Tables, kind: str, lake: str) -> Table:
     return table
 
 
-def check(table: Table) -> None:
-    """Raise LakeError for a table that this program cannot read."""
+def check(table: Table, location: str) -> None:
+    """Raise LakeError for a table that this program cannot read, or that says that it lies at another location."""
     found = table.properties.get(FORMAT_KEY)
     if found is None:
         raise LakeError(f"{table.location()}: this table was not published by Hindcast", "give the URL of a published lake")
@@ -91,22 +92,30 @@ def check(table: Table) -> None:
             f"{table.location()}: the published lake has format {found}, this program knows {FORMAT}",
             "use the program that published it",
         )
+    if table.location().rstrip("/") != location:
+        raise ForeignNameError(f"{location}: the table says that it lies at {table.location()}", "publish the lake at its own URL")
 
 
 def entries(table: Table) -> dict[str, Entry]:
-    """The files that the current snapshot lists, by URL. Raises LakeError when another program has deleted rows of them."""
+    """The files that the current snapshot lists, by URL.
+
+    Raises LakeError when another program has deleted rows of them, and ForeignNameError for a file outside of the table's location.
+    """
     snapshot = table.current_snapshot()
     if snapshot is None:
         return {}
     with reaching(table.location()):
+        inside_location(snapshot.manifest_list, table.location())
         manifests = snapshot.manifests(table.io)
+        for manifest in manifests:
+            inside_location(manifest.manifest_path, table.location())
         if any(manifest.content == ManifestContent.DELETES for manifest in manifests):
             raise LakeError(
                 f"{table.location()}: another program has deleted rows of this table",
                 "roll the table back to the last snapshot of Hindcast, and let only Hindcast change it",
             )
         lists = ExecutorFactory.get_or_create().map(lambda manifest: manifest.fetch_manifest_entry(table.io), manifests)
-        return {entry.data_file.file_path: entry.data_file for found in lists for entry in found}
+        return {inside_location(entry.data_file.file_path, table.location()): entry.data_file for found in lists for entry in found}
 
 
 def url_of(location: str, file: DataFile) -> str:

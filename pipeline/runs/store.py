@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ingest.durable import write_whole
+from ingest.inside import refuse_links_once
 from ingest.owning import owned, owned_now
 
 from .kinds import RunKind, asked_ns, in_use, mark_kind, unused
@@ -30,6 +31,7 @@ class RunStore:
     """The runs over one lake."""
 
     def __init__(self, lake: str | Path) -> None:
+        refuse_links_once(Path(lake))
         self._folder = Path(lake) / "runs"
 
     def run(self, run_id: str) -> StoredRun:

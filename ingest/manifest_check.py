@@ -1,0 +1,69 @@
+"""What a manifest may hold: somebody may hand over a lake, so its database is looked at before it is asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from .inside import ForeignNameError, inside, inside_location
+from .published.target import is_url, path_of
+from .user_cache import user_cache
+
+_HINT = "do not use this lake: ask who gave it to you, or restore it from a backup"
+_COLUMNS = {
+    "meta": ["key", "value"],
+    "files": ["path", "kind", "cluster", "dt", "rows", "bytes", "min_us", "max_us", "digest", "compacted"],
+    "retired": ["path", "retired_ts"],
+    "props": ["key", "value"],
+}
+_TEXTS, _NUMBERS = (0, 1, 2, 3, 8), (4, 5, 6, 7, 9)  # columns of `files`
+_DAY = re.compile(r"\d{1,6}-\d{2}-\d{2}")
+_DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+def check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a database with more than the tables of a manifest: a view may never end, a trigger may write what no commit meant.
+
+    Ask nothing of a table before. Raises ForeignNameError.
+    """
+    connection.execute("PRAGMA trusted_schema = OFF")
+    found = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    for kind, name, text in found:
+        is_ours = kind == "table" and name in _COLUMNS and not str(text).upper().startswith("CREATE VIRTUAL")
+        if not is_ours and not (kind == "index" and text is None):
+            raise ForeignNameError(f"{path}: holds the {kind} {ascii(name)[:100]}, which no lake has", _HINT)
+    for table in {name for _, name, _ in found} & _COLUMNS.keys():
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        if columns != _COLUMNS[table]:
+            raise ForeignNameError(f"{path}: the table {table} has other columns than a lake has: {ascii(columns)[:200]}", _HINT)
+
+
+def check_file(row: Sequence[object], manifest: Path, shown: str) -> None:
+    """Refuse a row of `files` with values that no writer makes. `shown` is as `location_shown` returns it.
+
+    Raises ForeignNameError.
+    """
+    texts, numbers = [row[index] for index in _TEXTS], [row[index] for index in _NUMBERS]
+    is_typed = all(isinstance(text, str) for text in texts) and all(isinstance(number, int) for number in numbers)
+    if not is_typed or not _DAY.fullmatch(str(row[3])) or not _DIGEST.fullmatch(str(row[8])):
+        raise ForeignNameError(f"{manifest}: lists {ascii(tuple(row))[:200]}, which is not a file of a lake", _HINT)
+    name = str(row[0])
+    if shown and name.startswith(f"{shown}/"):
+        inside_location(name, f"{shown}/{row[1]}")
+    else:
+        inside(name, str(manifest))
+
+
+def location_shown(url: str | None, manifest: Path) -> str:
+    """Where the files are of the published lake that a folder shows; empty for a lake of its own.
+
+    Only a folder of this user's cache shows one: another folder may be from somebody who wants to have other files read.
+    """
+    with suppress(RuntimeError):  # a user without a home
+        if url and Path(os.path.realpath(manifest)).is_relative_to(os.path.realpath(user_cache())):
+            return url if is_url(url) else path_of(url)
+    return ""
