@@ -121,6 +121,10 @@ def _rows(reader: LakeReader) -> Iterable[dict[str, Any]]:
     return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 
+def _worst_first(item: Agreement) -> tuple[int, int, int]:
+    return -item.disagreed, item.annotations_agreed - item.annotations_compared, -item.unknown
+
+
 def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
     """One row per (policy, binding), and the sum; `hint` is the next step to try."""
     names = ("agreed", "disagreed", "unknown", "silent", "annotations_compared", "annotations_agreed")
@@ -129,10 +133,15 @@ def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
         Column("binding", may_shorten=True),
         *(Column(name, number=True, may_go=int(name.startswith("annotations"))) for name in names),
     ]
-    agreements = sorted(agreements, key=lambda item: (-item.disagreed, -item.unknown))
+    agreements = sorted(agreements, key=_worst_first)
     rows = [[item.policy, item.binding, *(getattr(item, name) for name in names)] for item in agreements]
     agreed, compared = sum(item.agreed for item in agreements), sum(item.compared for item in agreements)
     record = f"{agreed:,} of {compared:,} recorded outcomes agree" if compared else "the log recorded no outcome to compare with"
+    # The annotations of a policy are counted once, though each of its bindings has a row.
+    annotations = {item.policy: (item.annotations_agreed, item.annotations_compared) for item in agreements}
+    kept, expected = (sum(counts) for counts in zip(*annotations.values(), strict=True)) if annotations else (0, 0)
+    if expected:
+        record += f", and {kept:,} of {expected:,} audit annotations"
     silent = "silent: the log could not record an outcome; annotations are counted by policy, once for each of its bindings"
     return Table(
         "agreement", columns, rows, f"Replay of the bound policies, compared with the record: {record}", (silent, *_given(hint))

@@ -59,6 +59,9 @@ class LogHistory:
         """
         self.versions = versions
         self.listings = Listings(versions, lists or {}, self.keys, spans, refused)
+        # By cluster and policy: when the server refused a request because it did not know the kind of the policy's params, and its
+        # words. Whoever loads a history of a lake sets it.
+        self.unconfigured: Mapping[tuple[str, str], Sequence[tuple[datetime, str]]] = {}
         self._by_resource: dict[tuple[str, ResourceName], list[ObjectKey]] = {}
         for key in versions.objects():
             self._by_resource.setdefault((key.cluster, ResourceName(key.group, key.resource)), []).append(key)

@@ -8,10 +8,13 @@ a prediction, and calibration does not count it as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property, lru_cache
 from itertools import groupby
+from operator import itemgetter
 
 import msgspec
 
@@ -19,6 +22,7 @@ from ingest.redaction.redact import is_withheld
 from ingest.server.wordings import DENIAL_PREFIX
 
 from ..admission.policies.compile import CompiledPolicy
+from ..admission.policies.decide import Subject
 from ..admission.policies.evaluate import OUT_OF_BUDGET
 from ..admission.policies.messages import (
     ALL_FAILURES_SINCE,
@@ -29,10 +33,12 @@ from ..admission.policies.messages import (
     policy_annotations,
 )
 from ..admission.policies.model import Action, FailurePolicy
+from ..admission.policies.params import ConfigurationError
 from ..admission.policies.reads import reads_of
 from ..admission.policies.verdict import NO_ANNOTATIONS, RECORDED, Decision, PolicyVerdict
 from ..history.event import Event
 from ..history.outcome import Admission, outcome_of
+from ..history.world import LogHistory
 
 DECISION_ANNOTATION = "authorization.k8s.io/decision"
 _DENIAL = re.compile(
@@ -40,6 +46,15 @@ _DENIAL = re.compile(
     r"denied request: (?P<message>.*)$",
     re.DOTALL,
 )
+# What depends on the server's knowledge of kinds, and not on the state of the cluster alone (kubernetes/apiserver
+# pkg/admission/plugin/policy/generic/policy_source.go and policy_matcher.go).
+_NOT_YET_KNOWN = re.compile(
+    r"failed to configure (?:policy|binding): "
+    r"(?:failed to find resource referenced by paramKind: |paramKind kind `.*` not known|.* not yet synced to use for admission)",
+    re.DOTALL,
+)
+# The API server reads which kinds there are again after this time (pkg/controlplane/apiserver, restMapper.Reset).
+_LEARNT_WITHIN = timedelta(seconds=31)
 # The wording of an expression's error (kubernetes/apiserver pkg/admission/plugin/policy/validating/validator.go). A false
 # validation can have these words only from its messageExpression.
 _ERROR = re.compile(r"expression '.*' resulted in error: |compilation error: |failed messageExpression: ", re.DOTALL)
@@ -147,6 +162,45 @@ class Answer:
             return True
         is_denier = self.denied_by(first.policy, first.binding) is not None
         return (bool(own) and not failed) or (is_denier and not any(row.rejects for row in failed))
+
+
+def unconfigured(
+    rows: Sequence[PolicyVerdict], policies: Mapping[str, CompiledPolicy], answer: Answer, history: LogHistory
+) -> Sequence[PolicyVerdict]:
+    """The rows, with the server's refusal in the place of those that it never came to.
+
+    A server learns of a new kind within half a minute. Until then it denies every request that a policy with params of the kind
+    matches, whatever the actions. Only its refusals say until when: this request's own, or one that came soon after, because a
+    client is told of one denial alone. A replay that denies for the same reason keeps its own row.
+    """
+    if answer.is_admitted or not answer.is_plain:
+        return rows
+    for name, binding, message in _refusals(rows, answer, history):
+        own = [row for row in rows if row.policy == name and (binding is None or row.binding == binding)]
+        if own and not any(row.why == "configuration" and row.message == message for row in own):
+            refused = _unconfigured(policies[name], binding, message)._replace(actions=own[0].actions if binding else ())
+            rows = [*(row for row in rows if row not in own), refused]
+    return rows
+
+
+def _refusals(rows: Sequence[PolicyVerdict], answer: Answer, history: LogHistory) -> Iterator[tuple[str, str | None, str]]:
+    """The policies and bindings that the server could not configure at the time of a request, with its words."""
+    denial = answer.denial
+    if denial is not None and _NOT_YET_KNOWN.match(denial["message"]):
+        yield denial["policy"], denial["binding"], denial["message"]
+    if not history.unconfigured:
+        return
+    matched = {row.policy for row in rows if row.decision is not Decision.NOMATCH}
+    for name in sorted(matched - ({denial["policy"]} if denial is not None else set())):
+        refused = history.unconfigured.get((answer.event.cluster, name), ())
+        at = bisect_left(refused, answer.event.ts, key=itemgetter(0))
+        if at < len(refused) and refused[at][0] - answer.event.ts <= _LEARNT_WITHIN:
+            yield name, None, refused[at][1]
+
+
+def _unconfigured(policy: CompiledPolicy, binding: str | None, message: str) -> PolicyVerdict:
+    row = Subject(policy, None).configuration_error(ConfigurationError(message, of_policy=True), RECORDED)
+    return row._replace(message=message, binding=binding)
 
 
 def needs_answer(rows: Iterable[PolicyVerdict]) -> bool:

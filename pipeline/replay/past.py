@@ -74,9 +74,20 @@ def _load(reader: LakeReader, param_kinds: Iterable[ParamKind], window: Window) 
         "groups": sorted({group for group, kind in kinds if by_kind(group, kind) is None}),
         "until": until,
     }
-    return LogHistory.from_rows(
+    history = LogHistory.from_rows(
         rows_of_query(reader, "history_events", events), snapshot_rows(reader, kinds, until=until), _spans(reader, until)
     )
+    if events["groups"]:  # built-in kinds are always known
+        history.unconfigured = _unconfigured(reader)
+    return history
+
+
+def _unconfigured(reader: LakeReader) -> dict[tuple[str, str], list[tuple[datetime, str]]]:
+    """When a server said that it does not know the kind of a policy's params: by cluster and policy, in the order of time."""
+    found: dict[tuple[str, str], list[tuple[datetime, str]]] = {}
+    for cluster, policy, ts, message in reader.connection.execute(statement("unconfigured")).fetchall():
+        found.setdefault((cluster, policy), []).append((ts, message))
+    return found
 
 
 def _spans(reader: LakeReader, until: datetime | None) -> dict[str, Span]:

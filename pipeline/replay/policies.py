@@ -34,7 +34,7 @@ from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..history.world import BINDINGS, POLICIES, LogHistory
 from ..request import AdmissionRequest, Evidence, Known, Object
 from ..world import World
-from .answer import Answer, needs_answer, settled
+from .answer import Answer, needs_answer, settled, unconfigured
 
 # How many combinations of versions of one policy and its bindings are tried, if a request came while they changed.
 _VARIANTS_MAX = 16
@@ -163,8 +163,9 @@ class RecordedPolicies:
         """See Policies."""
         in_force, answer = self._in_force(request), Answer(event, self._version)
         if in_force.together is not None:
-            found = evaluate_request(in_force.together, request, world, authorize)
-            return self._settled(found, in_force.together, answer) if needs_answer(found) else found
+            together = evaluate_request(in_force.together, request, world, authorize)
+            found = self._settled(together, in_force.together, answer) if needs_answer(together) else together
+            return unconfigured(found, _by_name([in_force.together]), answer, self._history)
         rows: list[PolicyVerdict] = []
         for variants in in_force.variants:
             tried = []
@@ -172,10 +173,10 @@ class RecordedPolicies:
                 verdicts = evaluate_request(variant, request, world, authorize)
                 tried.append(settled(verdicts, variant.policies[0], answer) if verdicts else verdicts)
             rows += tried[0] if len(tried) == 1 else _agreed(tried, answer)
-        return rows
+        return unconfigured(rows, _by_name(chain.from_iterable(in_force.variants)), answer, self._history)
 
     def _settled(self, rows: Iterable[PolicyVerdict], compiled: CompiledSet, answer: Answer) -> list[PolicyVerdict]:
-        policies = {policy.policy.name: policy for policy in compiled.policies}
+        policies = _by_name([compiled])
         by_policy = groupby(rows, key=lambda row: row.policy)
         return [row for name, of_policy in by_policy for row in settled(of_policy, policies[name], answer)]
 
@@ -253,6 +254,10 @@ class RecordedPolicies:
         if found is None:
             found = self._programs[id(policy)] = compile_policy(policy, version)
         return found
+
+
+def _by_name(compiled: Iterable[CompiledSet]) -> dict[str, CompiledPolicy]:
+    return {policy.policy.name: policy for each in compiled for policy in each.policies}
 
 
 def _agreed(answers: list[list[PolicyVerdict]], answer: Answer) -> Iterator[PolicyVerdict]:
