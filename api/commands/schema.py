@@ -17,6 +17,7 @@ from pipeline.manifests.files import readable
 from pipeline.replay import Window
 from pipeline.stages.schema.checking import Finding, check_definitions, definition_documents, unreadable
 from pipeline.stages.schema.objects import ObjectFinding, Outcome, object_findings
+from pipeline.stages.schema.objects import unreadable as unreadable_object
 
 from .parts import options
 from .parts.schema_fields import fields, kind_of
@@ -83,15 +84,13 @@ def command(
     if question is Question.STUCK:
         return stuck(own, files, window, version, output, limit)
     given, problems = readable(files)
-    if problems and question is Question.OBJECTS:
-        raise problems[0]
     documents = definition_documents(given)
     if not documents and not problems:
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: found no CustomResourceDefinition", "give files of apiextensions.k8s.io/v1 or v1beta1")
     if question is Question.OBJECTS:
         with own.progress("checking objects"):
-            facts = list(object_findings(given, version))
+            facts = [*map(unreadable_object, problems), *object_findings(given, version)]
         if not facts:
             raise InputError("found no object of the given definitions", "give files with objects of their kinds and versions")
         render([objects_table(facts)], output, limit=limit)

@@ -68,7 +68,14 @@ def outage_of_run(source: Source, run: Run, asked: Asked) -> tuple[Chart | None,
     by_effect = sorted(broken.webhooks, key=lambda each: -each.refused - each.unchecked)
     tables = {
         "down": table(asked, "down", "An outage of all servers, by webhook", _DOWN_COLUMNS, by_effect, _ROWS_SHOWN),
-        "hits": table(asked, "hits", "Whose requests; the cluster's own parts first", _HIT_COLUMNS, broken.hits, _ROWS_SHOWN),
+        "hits": table(
+            asked,
+            "hits",
+            "Whose requests; refused ones first, and of these the cluster's own parts",
+            _HIT_COLUMNS,
+            broken.hits,
+            _ROWS_SHOWN,
+        ),
     }
     spans = outage_over_time(broken)
     if spans is None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from api.cli import run
-from tests.api.test_schema_fields import CRD
+from tests.api.test_schema_fields import CRD, WIDGET
 
 
 def definition(**spec: Any) -> str:
@@ -42,3 +42,15 @@ def test_only_files_that_cannot_be_decoded_are_named_too(tmp_path: Path, capsys:
     (tmp_path / "a.yaml").write_text("a: [\n")
     code, found = checked(tmp_path, capsys)
     assert (code, len(found["findings"])) == (2, 1)
+
+
+def test_objects_are_judged_next_to_files_that_cannot_be_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.yaml").write_text("a: [\n")
+    (tmp_path / "b.yaml").write_text(definition(scope=5))
+    (tmp_path / "c.yaml").write_text(definition())
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump({**WIDGET, "spec": {"size": "x"}}))
+    assert run(["-q", "schema", "objects", "-f", str(tmp_path), "-o", "json"]) == 2
+    rows = json.loads(capsys.readouterr().out)["objects"]
+    assert {(Path(row["where"].partition(":")[0]).name, row["outcome"]) for row in rows} == {
+        ("a.yaml", "refused"), ("b.yaml", "refused"), ("d.yaml", "refused")
+    }  # fmt: skip

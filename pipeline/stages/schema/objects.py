@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ingest.errors import InputError
+
 from ...manifests.documents import Document
 from .checking import is_definition, read_definition
 from .definition_check import definition_errors
@@ -41,11 +43,15 @@ class ObjectFinding:
 def object_findings(documents: Sequence[Document], version: Version) -> Iterator[ObjectFinding]:
     """The facts about every object among documents whose kind is defined among them, as if each were created.
 
-    Raises InputError for a definition that cannot be read. An object of a definition that the API server refuses is unknown.
+    A definition that cannot be decoded is refused. An object of a definition that the API server refuses is unknown.
     """
     kinds: dict[tuple[str, str], ObjectKind | str] = {}
     for document in filter(is_definition, documents):
-        definition = read_definition(document)
+        try:
+            definition = read_definition(document)
+        except InputError as problem:
+            yield unreadable(problem, _name(document.value))
+            continue
         refused = [] if definition.is_v1beta1 else definition_errors(definition, version)
         for each in definition.versions:
             key = (f"{definition.group}/{each.name}", definition.kind)
@@ -66,6 +72,12 @@ def object_findings(documents: Sequence[Document], version: Version) -> Iterator
             yield ObjectFinding(document.where(), _name(value), Outcome.UNKNOWN, message=kind)
         elif kind is not None:
             yield from _findings(document, kind)
+
+
+def unreadable(problem: InputError, name: str = "") -> ObjectFinding:
+    """The finding of a file, or of a definition in it, that cannot be decoded. The message begins with `file:line: `."""
+    where, _, text = problem.message.partition(": ")
+    return ObjectFinding(where, name, Outcome.REFUSED, message=text)
 
 
 def _findings(document: Document, kind: ObjectKind) -> Iterator[ObjectFinding]:
