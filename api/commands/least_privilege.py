@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Annotated
 
 import typer
@@ -16,10 +18,16 @@ from api.printing.output import Column, Format, Table, render
 from ingest.errors import EvidenceError, InputError
 from pipeline.authorization.covering import describe_rule
 from pipeline.manifests.writing import to_yaml
+from pipeline.readiness.counting.bounds import upper_bound
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
-from pipeline.stages.authorization.least import LeastOptions, default_name
-from pipeline.stages.authorization.privileges import Privileges, Right, least_privilege, unused_grants
+from pipeline.stages.authorization.beyond import Beyond
+from pipeline.stages.authorization.later import LaterRights
+from pipeline.stages.authorization.least import LeastOptions
+from pipeline.stages.authorization.privileges import Privileges, Right, least_privilege
+from pipeline.stages.authorization.proof import Reason
+from pipeline.stages.authorization.rights_in_force import UseEvidence, rights_in_force
+from pipeline.stages.authorization.role_objects import default_name
 from pipeline.stages.authorization.unused import GrantedRule
 from queries import open_lake
 
@@ -27,6 +35,7 @@ from .parts import options
 from .parts.window import check_window
 
 _SHOWN = 5
+_CONFIDENCE = 0.95
 
 
 def command(
@@ -56,6 +65,13 @@ def command(
         bool,
         typer.Option("--defaults/--no-defaults", help="Leave out rights that every authenticated user has, such as discovery."),
     ] = True,
+    made_names: Annotated[
+        bool,
+        typer.Option(
+            "--made-names/--exact-names",
+            help="Turn rights for names that a server, a controller or a script made into rights for every name in the namespace.",
+        ),
+    ] = True,
     name: Annotated[str | None, typer.Option(help="The name of roles and bindings. Default: derived from the user.")] = None,
     kubernetes_version: options.KubernetesVersion = "1.36",
     limit: options.Limit = None,
@@ -71,16 +87,17 @@ def command(
         place = _cluster(cluster, [name for (name,) in reader.sql("SELECT DISTINCT cluster FROM events ORDER BY 1").fetchall()])
         history = load_history(reader, (), window)
         if unused:
-            found = unused_grants(reader, history, place, window.since, window.until, version, subject)
-            render([unused_table(found, subject)], Format.TABLE if output is Format.YAML else output, limit=limit)
+            found = rights_in_force(reader, history, place, window.since, window.until, version, subject)
+            render([unused_table(found.rules, subject)], Format.TABLE if output is Format.YAML else output, limit=limit)
+            own.say(_evidence(found.evidence))
             return 0
         if subject is None:
             raise InputError("no subject is given", "say with --subject whose roles are meant, or list all grants with --unused")
-        wanted = LeastOptions(names_max, expand_verbs, collapse_namespaces, defaults)
+        wanted = LeastOptions(names_max, expand_verbs, collapse_namespaces, defaults, made_names)
         privileges = least_privilege(
-            reader, history, place, subject, window.since, window.until, version, wanted, name or default_name(subject)
+            reader, history, place, subject, window, version, wanted, default_name(subject) if name is None else name
         )
-        if not privileges.rights:
+        if not privileges.manifests:
             raise _nothing(privileges, subject, reader.sql("SELECT DISTINCT user_name FROM requests").fetchall())
     finally:
         reader.close()
@@ -91,7 +108,8 @@ def command(
         json.dump({"apiVersion": "v1", "kind": "List", "items": privileges.manifests}, sys.stdout, indent=2)
         sys.stdout.write("\n")
     else:
-        render([rights_table(privileges.rights), refused_table(privileges.refused)], output, limit=limit)
+        tables = [rights_table(privileges.rights), refused_table(privileges.refused), beyond_table(privileges.beyond)]
+        render(tables, output, limit=limit)
     for sentence in _remarks(privileges):
         own.say(sentence)
     return 0
@@ -106,12 +124,15 @@ def _cluster(given: str | None, clusters: Sequence[str]) -> str:
 
 
 def _nothing(privileges: Privileges, subject: str, users: Iterable[tuple[str]]) -> EvidenceError:
-    if privileges.check.unknown:
-        several = f"{privileges.check.unknown:,} of {privileges.requests:,} allowed requests of {subject}"
+    if privileges.proof.check.unknown:
+        several = f"{privileges.proof.check.unknown:,} of {privileges.requests:,} allowed requests of {subject}"
         return EvidenceError(
             f"the log does not show what {several} asked for",
             "roles need the URI of a request, or its object: ingest a log that has them",
         )
+    if privileges.missing:
+        left = "; ".join(f"{each.requests:,} requests: {each.reason}" for each in privileges.missing[:_SHOWN])
+        return EvidenceError(f"no role can be written for {subject} from this log: {left}", "add the rights by hand")
     if privileges.requests:
         return EvidenceError(
             f"{subject} needs no role: every authenticated user may make its {privileges.requests:,} allowed requests",
@@ -135,17 +156,20 @@ def _moment(ts: datetime | None) -> str:
 
 def _remarks(found: Privileges) -> Iterable[str]:
     """What a reader of the roles has to know, as sentences."""
-    check = found.check
+    check, reasons = found.proof.check, found.proof.reasons
     unknown = f", {check.unknown:,} unknown" if check.unknown else ""
-    outcome = f"{check.allowed:,} of {check.total:,} requests allowed, {check.refused:,} refused{unknown}"
-    yield f"replay under these roles alone: {outcome}"
+    yield f"replay --only of this file: {check.allowed:,} of {check.total:,} requests allowed, {check.refused:,} refused{unknown}"
+    yield from map(_reason, reasons)
+    told = {each.why for each in reasons}
+    for reason, requests, example in found.missing:
+        if reason not in told:
+            yield f"not in the roles, used by {requests:,} requests{f', such as {example}' if example else ''}: {reason}"
+    yield from _later(found.later)
+    yield from _width(found)
     if found.refused:
-        several = sum(right.requests for right in found.refused)
         names = ", ".join(f"{right.verb} {right.target}" for right in found.refused[:_SHOWN])
         more = f" and {len(found.refused) - _SHOWN:,} more" if len(found.refused) > _SHOWN else ""
-        yield f"{several:,} requests were refused then, and the roles do not allow them: {names}{more}"
-    if found.by_default:
-        yield f"requests that need no role, because every authenticated user may make them: {found.by_default:,} (--no-defaults)"
+        yield f"rights whose every recorded use was refused, and which the roles do not give: {names}{more}"
     if found.by_others:
         yield f"{found.by_others:,} requests were allowed by another authorizer than RBAC, or for the group system:masters"
     if found.granted:
@@ -154,6 +178,66 @@ def _remarks(found: Privileges) -> Iterable[str]:
         yield "no get, list or watch of this subject is recorded: if the audit policy leaves them out, the roles lack them"
     else:
         yield "the roles cover what the log records: requests that the audit policy leaves out are not in them"
+
+
+def _reason(reason: Reason) -> str:
+    example = f", such as {reason.example}" if reason.example else ""
+    return f"  {reason.requests:,} {'unknown' if reason.is_unknown else 'refused'}{example}: {reason.why}"
+
+
+def _evidence(found: UseEvidence | None) -> str:
+    """What a rule without use rests on, and how often such a rule was used later."""
+    if found is None:
+        return "no request is recorded: that a rule has no use says nothing"
+    span = f"{found.requests:,} allowed requests from {_moment(found.first_ts)} to {_moment(found.last_ts)}"
+    bound = f"{upper_bound(found.used_after, found.unused_before, _CONFIDENCE):.0%}" if found.unused_before else "100%"
+    return (
+        f"use is judged by {span}. Of {found.unused_before:,} rules without use before {_moment(found.middle)}, "
+        f"{found.used_after:,} were used afterwards: with {_CONFIDENCE:.0%} confidence at most {bound} of such rules are used in a "
+        "time like that half"
+    )
+
+
+def _later(later: LaterRights | None) -> Iterable[str]:
+    """How well such roles last: those of the earlier half of the time, tried on the later half."""
+    if later is None or not later.requests:
+        yield "no later half to try the roles on: whether they last is not known"
+        return
+    lost = later.refused_rights + later.unknown_rights
+    unknown = f", {later.unknown:,} unknown" if later.unknown else ""
+    outcome = f"{later.allowed:,} of {later.requests:,} requests allowed, {later.refused:,} refused{unknown}"
+    yield f"roles of the earlier half, tried on the half from {_moment(later.middle)}: {outcome}"
+    examples = f", such as {', '.join(later.examples)}" if later.examples else ""
+    bound = f"{upper_bound(lost, later.rights, _CONFIDENCE):.0%}" if later.rights else "100%"
+    yield (
+        f"  {lost:,} of {later.rights:,} rights of that half were lacking{examples}; {later.new_rights:,} were new. "
+        f"With {_CONFIDENCE:.0%} confidence, at most {bound} of the rights of a time like it are lacking"
+    )
+
+
+def _width(found: Privileges) -> Iterable[str]:
+    """What the roles allow in addition to the record."""
+    by_reason = Counter(found.made.values())
+    for reason, rights in by_reason.most_common():
+        example = next(str(asked) for asked, why in sorted(found.made.items()) if why == reason)
+        yield f"{rights:,} rights are for every name in place of a made one, such as {example}: {reason} (--exact-names)"
+    for extent, group in groupby(found.beyond, key=lambda each: each.extent):
+        wider = [f"{each.verb} {each.resource}{f' in {each.namespace}' if each.namespace else ''}" for each in group]
+        more = f" and {len(wider) - _SHOWN:,} more (-o table)" if len(wider) > _SHOWN else ""
+        yield f"allowed beyond the record, {extent}: {', '.join(wider[:_SHOWN])}{more}"
+
+
+def beyond_table(found: Iterable[Beyond]) -> Table:
+    """One row per right that allows more than was recorded."""
+    columns = [
+        Column("namespace", may_shorten=True),
+        Column("verb"),
+        Column("resource", may_shorten=True),
+        Column("extent", prose=True),
+        Column("names", "RECORDED NAMES", number=True),
+    ]
+    rows = [[each.namespace, each.verb, each.resource, str(each.extent), each.names] for each in found]
+    return Table("beyond", columns, rows, "Allowed beyond the record")
 
 
 def rights_table(rights: Iterable[Right]) -> Table:

@@ -15,6 +15,7 @@ from api.cli import run
 from pipeline.authorization import GivenRbac, authorize
 from pipeline.cel.library.authorizer import Attributes
 from pipeline.request import UserInfo
+from tests.rbac_validation import violations
 from tests.recording import START, Object, take_in
 from tests.yaml_text import load_yaml_all
 
@@ -75,9 +76,246 @@ def test_the_roles_are_yaml_and_are_checked(lake: Path, capsys: pytest.CaptureFi
     assert authorize(rbac, robot, Attributes("get", "", "", "pods", "", "shop", "web")).allowed
     assert not authorize(rbac, robot, Attributes("get", "", "", "pods", "", "shop", "other")).allowed
     assert not authorize(rbac, robot, Attributes("delete", "", "", "secrets", "", "shop", "db")).allowed
-    assert "replay under these roles alone: 4 of 4 requests allowed, 0 refused" in captured.err
-    assert "1 requests were refused then, and the roles do not allow them: delete secrets in shop" in captured.err
-    assert "every authenticated user may make them: 1 (--no-defaults)" in captured.err
+    assert "replay --only of this file: 3 of 4 requests allowed, 1 refused" in captured.err
+    assert "  1 refused, such as get /apis/apps/v1: the file leaves them to system:discovery" in captured.err
+    assert "every recorded use was refused, and which the roles do not give: delete secrets in shop" in captured.err
+
+
+def test_with_the_default_rights_the_replay_allows_everything(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--lake", str(lake), "least-privilege", "--subject", ROBOT, "--no-defaults"]) == 0
+    assert "replay --only of this file: 4 of 4 requests allowed, 0 refused" in capsys.readouterr().err
+
+
+def roles_for(lake: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[list[Object], str]:
+    """The objects of the printed YAML, which a server takes, and what the command says."""
+    capsys.readouterr()
+    assert run(["--lake", str(lake), "least-privilege", "--subject", ROBOT, *more]) == 0
+    captured = capsys.readouterr()
+    objects = [each for each in load_yaml_all(captured.out) if each]
+    assert violations(objects) == []
+    return objects, captured.err
+
+
+def parts(objects: list[Object], part: str) -> set[str]:
+    return {value for each in objects for rule in each.get("rules", ()) for value in rule.get(part, ())}
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "/api/v1/namespaces/shop/*",
+        "/apis/*/v1/namespaces/shop/pods",
+        "/metrics*",
+        "/*",
+        "/api/v1/namespaces/*/pods/web",
+        "/api/v1/namespaces/Shop_1/pods",
+        "/api/v1/namespaces/shop/nodes/one",
+    ],
+)
+def test_a_url_that_only_a_wildcard_allows_widens_no_role(tmp_path: Path, capsys: pytest.CaptureFixture[str], uri: str) -> None:
+    """A client chooses its URL: cluster-admin may ask for `/*`, and a rule for `/*` is one for everything."""
+    events = [event(1, ROBOT, "get", "/api/v1/namespaces/shop/pods/web"), event(2, ROBOT, "get", uri, code=404)]
+    objects, said = roles_for(take_in(tmp_path / "lake", events), capsys)
+    assert [each["metadata"].get("namespace") for each in objects] == ["shop", "shop"]
+    assert (parts(objects, "resources"), parts(objects, "apiGroups"), parts(objects, "nonResourceURLs")) == ({"pods"}, {""}, set())
+    assert "replay --only of this file: 1 of 2 requests allowed, 1 refused" in said
+
+
+def test_a_namespace_is_an_object_of_the_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = [event(1, ROBOT, "patch", "/api/v1/namespaces/shop"), event(2, ROBOT, "update", "/api/v1/namespaces/shop/finalize")]
+    objects, said = roles_for(take_in(tmp_path / "lake", events), capsys)
+    assert [each["kind"] for each in objects] == ["ClusterRole", "ClusterRoleBinding"]
+    assert parts(objects, "resourceNames") == {"shop"}
+    assert "2 of 2 requests allowed, 0 refused" in said
+
+
+def test_a_deleted_namespace_is_named_and_gets_no_role(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "gone", "uid": "u", "resourceVersion": "1"}}
+    reference = {"resource": "namespaces", "name": "gone", "namespace": "gone", "apiVersion": "v1"}
+    bodies = {"level": "RequestResponse", "objectRef": reference, "responseObject": made}
+    leaving = {**made, "metadata": {**made["metadata"], "deletionTimestamp": "2026-01-01T00:00:04Z", "resourceVersion": "2"}}
+    events = [
+        event(1, "ann", "create", "/api/v1/namespaces", code=201, **bodies),
+        event(2, ROBOT, "get", "/api/v1/namespaces/gone/pods/web"),
+        event(3, ROBOT, "get", "/api/v1/namespaces/shop/pods/web"),
+        event(4, "ann", "delete", "/api/v1/namespaces/gone", **{**bodies, "responseObject": leaving}),
+    ]
+    objects, said = roles_for(take_in(tmp_path / "lake", events), capsys)
+    assert {each["metadata"]["namespace"] for each in objects} == {"shop"}
+    assert "1 refused, such as get pods gone/web: the namespace gone was deleted" in said
+
+
+def approval(number: int, code: int, message: str = "") -> Object:
+    uri = "/apis/certificates.k8s.io/v1/certificatesigningrequests/csr-1/approval"
+    reference = {"resource": "certificatesigningrequests", "apiGroup": "certificates.k8s.io", "apiVersion": "v1", "name": "csr-1"}
+    status = {"metadata": {}, "code": code, **({"status": "Failure", "reason": "Forbidden", "message": message} if message else {})}
+    return event(number, ROBOT, "update", uri, objectRef={**reference, "subresource": "approval"}, responseStatus=status)
+
+
+REFUSED = (
+    'certificatesigningrequests.certificates.k8s.io "csr-1" is forbidden: user not permitted to approve requests with signerName'
+)
+
+
+def test_rights_whose_every_use_was_refused_are_not_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The request itself was allowed, and then refused for want of a right on the signer."""
+    events = [event(1, ROBOT, "get", "/api/v1/nodes/one"), approval(2, 403, f'{REFUSED} "example.com/one"')]
+    lake = take_in(tmp_path / "lake", events)
+    objects, said = roles_for(lake, capsys)
+    assert parts(objects, "resources") == {"nodes"}
+    assert "1 of 1 requests allowed, 0 refused" in said
+    assert "which the roles do not give" in said
+    assert "update certificatesigningrequests.certificates.k8s.io/approval" in said
+
+
+def test_a_right_on_a_signer_that_the_log_does_not_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The event has no body: the roles cannot name the signer. Without any rule on signers, the approval is refused for sure."""
+    objects, said = roles_for(take_in(tmp_path / "lake", [approval(1, 200)]), capsys)
+    assert parts(objects, "resources") == {"certificatesigningrequests/approval"}
+    assert "0 of 1 requests allowed, 1 refused" in said
+    assert "the signer of the certificate is not recorded" in said
+
+
+def impersonated(number: int, uri: str, **more: Any) -> Object:
+    """The robot patches an object as another service account; `more` says by which mode."""
+    account = "system:serviceaccount:shop:worker"
+    groups = ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"]
+    reference = {"resource": "secrets", "namespace": "shop", "name": "db", "apiVersion": "v1"}
+    acting = {"username": account, "groups": groups}
+    return event(number, ROBOT, "patch", uri, objectRef=reference, impersonatedUser=acting, **more)
+
+
+def redacted(folder: Path, *events: Object) -> Path:
+    """A lake of these events as the command makes it: with redaction."""
+    log, lake = folder / "audit.jsonl", folder / "lake"
+    log.write_text("".join(json.dumps(each, separators=(",", ":")) + "\n" for each in events))
+    assert run(["-q", "--lake", str(lake), "ingest", str(log), "--cluster", "lab"]) == 0
+    return lake
+
+
+def test_redaction_keeps_the_mode_of_an_impersonation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever may act as one service account for patches only is not given the right to act as it for everything."""
+    mode = {"authenticationMetadata": {"impersonationConstraint": "impersonate:serviceaccount"}}
+    objects, _ = roles_for(redacted(tmp_path, impersonated(1, "/api/v1/namespaces/shop/secrets/db", **mode)), capsys)
+    assert parts(objects, "verbs") == {"impersonate:serviceaccount", "impersonate-on:serviceaccount:patch"}
+
+
+def test_an_unknown_mode_of_impersonation_gives_no_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier redaction took unknown fields away, and the mode with them. It left a note."""
+    events = [event(1, ROBOT, "get", "/api/v1/nodes/one"), impersonated(2, "/api/v1/namespaces/shop/secrets/db")]
+    events[1]["annotations"]["hindcast/redacted"] = "requestObject,fields"
+    objects, said = roles_for(redacted(tmp_path, *events), capsys)
+    assert parts(objects, "verbs") == {"get"}
+    assert "the log does not tell in which mode the user acted as another" in said
+
+
+def test_the_legacy_mode_is_told_by_the_missing_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    objects, _ = roles_for(take_in(tmp_path / "lake", [impersonated(1, "/api/v1/namespaces/shop/pods/web")]), capsys)
+    assert parts(objects, "verbs") == {"impersonate"}
+
+
+def made(number: int, plural: str, name: str, *, group: str = "", answered: str = "", **metadata: Any) -> Object:
+    """Somebody creates an object in shop; `answered` is the name in the answer, where the client gave none."""
+    prefix = f"/apis/{group}/v1" if group else "/api/v1"
+    named = {"name": name} if name else {}
+    reference = {"resource": plural, "namespace": "shop", "apiGroup": group, "apiVersion": "v1", **named}
+    body = {"kind": "X", "apiVersion": "v1", "metadata": {"namespace": "shop", **named, **metadata}}
+    answer = {**body, "metadata": {**body["metadata"], "name": answered or name, "uid": f"u{number}", "resourceVersion": "1"}}
+    bodies = {"level": "RequestResponse", "requestObject": body, "responseObject": answer} if metadata else {}
+    return event(number, "ann", "create", f"{prefix}/namespaces/shop/{plural}", code=201, objectRef=reference, **bodies)
+
+
+def owner(kind: str, name: str) -> dict[str, Any]:
+    return {"ownerReferences": [{"kind": kind, "name": name, "controller": True, "uid": "o"}]}
+
+
+def used(number: int, plural: str, name: str, group: str = "", verb: str = "patch") -> Object:
+    prefix = f"/apis/{group}/v1" if group else "/api/v1"
+    reference = {"resource": plural, "namespace": "shop", "apiGroup": group, "apiVersion": "v1", "name": name}
+    return event(number, ROBOT, verb, f"{prefix}/namespaces/shop/{plural}/{name}", objectRef=reference)
+
+
+UUID = "3f1c9a52-0b6e-4c7d-9d55-1f2e3a4b5c6d"
+FAMILY = [made(number, "jobs", f"build-{number}", group="batch") for number in (1, 2, 3)]
+# What the log shows, what the robot uses, whether the role is for every name, and why.
+NAMES: list[tuple[str, list[Object], Object, str]] = [
+    ("a body with generateName", [made(1, "configmaps", "", answered="run-zz", generateName="run-")],
+     used(9, "configmaps", "run-zz"), "generateName"),
+    ("a create without a name", [made(1, "pods", "")], used(9, "pods", "run-x7k2p"), "the log has no body"),
+    ("a hash after the owner", [made(1, "replicasets", "web-6f7b", group="apps", **owner("Deployment", "web"))],
+     used(9, "replicasets", "web-6f7b", "apps"), "a controller made it"),
+    ("a time after the owner", [made(1, "jobs", "nightly-29384", group="batch", **owner("CronJob", "nightly"))],
+     used(9, "jobs", "nightly-29384", "batch"), "a controller made it"),
+    ("a uid", [], used(9, "configmaps", f"lock-{UUID}"), "a uid"),
+    ("a pod of a ReplicaSet", [], used(9, "pods", "search-389-76c69bdd97-mrjtz"), "the log has no body"),
+    ("one of a numbered family", FAMILY, used(9, "jobs", "build-2", "batch"), "other numbers"),
+    ("a pod of a StatefulSet", [made(1, "pods", "db-0", **owner("StatefulSet", "db"))], used(9, "pods", "db-0"), ""),
+    ("a part of a custom resource", [made(1, "services", "db-primary", **owner("Database", "db"))],
+     used(9, "services", "db-primary"), ""),
+    ("a name that a client gave", [made(1, "pods", "run-x7k2p", labels={})], used(9, "pods", "run-x7k2p"), ""),
+    ("two are no family", FAMILY[:2], used(9, "jobs", "build-2", "batch"), ""),
+    ("numbered Secrets", [made(n, "secrets", f"db-{n}") for n in (1, 2, 3)], used(9, "secrets", "db-2"), ""),
+    ("an ordinary name", [], used(9, "deployments", "web", "apps"), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("log", "use", "why"), [case[1:] for case in NAMES], ids=[case[0] for case in NAMES])
+def test_names_that_were_made_are_every_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], log: list[Object], use: Object, why: str
+) -> None:
+    lake, name = take_in(tmp_path / "lake", [*log, use]), use["objectRef"]["name"]
+    objects, said = roles_for(lake, capsys)
+    assert parts(objects, "resourceNames") == (set() if why else {name})
+    assert (f"{name}: " in said and why in said) == bool(why)
+    assert ("allowed beyond the record, every name: patch" in said) == bool(why)
+    assert parts(roles_for(lake, capsys, "--exact-names")[0], "resourceNames") == {name}
+
+
+def test_a_namespace_with_a_made_name_is_not_every_namespace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference = {"resource": "namespaces", "apiVersion": "v1"}
+    events = [
+        event(1, ROBOT, "create", "/api/v1/namespaces", code=201, objectRef=reference),
+        event(2, ROBOT, "delete", "/api/v1/namespaces/e2e-x7k2p", objectRef={**reference, "name": "e2e-x7k2p"}),
+    ]
+    objects, _ = roles_for(take_in(tmp_path / "lake", events), capsys)
+    assert parts(objects, "resourceNames") == {"e2e-x7k2p"}
+
+
+def test_a_name_of_long_use_stays_in_a_numbered_family(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = [*FAMILY, *(used(number, "jobs", "build-2", "batch") for number in (10, 20, 30))]
+    objects, _ = roles_for(take_in(tmp_path / "lake", events), capsys)
+    assert parts(objects, "resourceNames") == {"build-2"}
+
+
+def test_roles_of_the_earlier_half_are_tried_on_the_later_half(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of two rights is lacking. A bound of 97 % leaves one lacking of two a chance of 5 %: 1 - 0.9747 ** 2 = 0.05."""
+    uri = "/api/v1/namespaces/shop/pods/web"
+    events = [event(1, ROBOT, "get", uri), event(2, ROBOT, "get", uri), event(9, ROBOT, "get", uri)]
+    events += [event(10, ROBOT, "list", "/api/v1/namespaces/shop/services"), event(11, ROBOT, "get", "/api")]
+    _, said = roles_for(take_in(tmp_path / "lake", events), capsys)
+    assert "tried on the half from 2026-01-01T00:00:06Z: 1 of 2 requests allowed, 1 refused" in said
+    assert "1 of 2 rights of that half were lacking, such as list services shop; 1 were new" in said
+    assert "at most 97% of the rights" in said
+
+
+def test_one_request_has_no_later_half(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, said = roles_for(take_in(tmp_path / "lake", [event(1, ROBOT, "get", "/api/v1/nodes/one")]), capsys)
+    assert "whether they last is not known" in said
+
+
+def test_what_roles_allow_beyond_the_record_is_a_table(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--quiet", "least-privilege", "--subject", ROBOT, "--expand-verbs", "-o", "table", "--limit", "0"]
+    assert run(["--lake", str(lake), *asked]) == 0
+    shown = capsys.readouterr().out
+    assert "Allowed beyond the record" in shown
+    assert "a verb that was not used" in shown
+    assert "all objects, also later ones" in shown
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "50%", ""])
+def test_a_name_that_no_role_can_have(lake: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert run(["--lake", str(lake), "least-privilege", "--subject", ROBOT, "--name", name]) == 2
+    assert f"no role can have the name {name!r}" in capsys.readouterr().err
 
 
 def test_a_table_lists_the_rights_with_their_use(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,8 +368,10 @@ def test_unused_rules_are_listed_first(tmp_path: Path, capsys: pytest.CaptureFix
         written = {"level": "RequestResponse", "objectRef": reference, "requestObject": role, "responseObject": body}
         events.append(event(number, "ann", "create", f"/apis/{RBAC}/v1/{plural}", code=201, **written))
     lake = take_in(tmp_path / "lake", events)
-    assert run(["--lake", str(lake), "--quiet", "least-privilege", "--unused", "--subject", ROBOT, "-o", "json"]) == 0
-    table = json.loads(capsys.readouterr().out)["grants"]
+    assert run(["--lake", str(lake), "least-privilege", "--unused", "--subject", ROBOT, "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert "Of 2 rules without use before 2026-01-01T00:00:04Z, 1 were used afterwards" in captured.err
+    table = json.loads(captured.out)["grants"]
     found = [(row["rule"], row["requests"], row["unused_verbs"], row["seen"]) for row in table]
     assert found == [
         ('{APIGroups:[""], Resources:["secrets"], Verbs:["delete"]}', 0, "delete", 0),
@@ -140,7 +380,7 @@ def test_unused_rules_are_listed_first(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_least_roles_take_the_place_of_cluster_admin(demo_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The walk of the README: with the roles alone the service account is refused nothing new; without them it is."""
+    """The walk of the README: with the roles, only requests in a deleted namespace are newly refused; without, nearly all."""
     subject, lake = "system:serviceaccount:gitops:applier", shutil.copytree(demo_lake, tmp_path / "lake")
     assert run(["-q", "--lake", str(lake), "least-privilege", "--subject", subject]) == 0
     roles, removed, both = capsys.readouterr().out, tmp_path / "removed.yaml", tmp_path / "both.yaml"
@@ -154,7 +394,8 @@ def test_least_roles_take_the_place_of_cluster_admin(demo_lake: Path, tmp_path: 
         assert run(["-q", "--lake", str(lake), *asked]) == 0
         (entry,) = json.loads(capsys.readouterr().out)["policies"]
         denied[path] = entry["denials"]["requests"]
-    assert denied[both] == 0
+    assert violations(list(load_yaml_all(roles))) == []
+    assert denied[both] == 13  # in pay-staging, which is being deleted at the end of the log: a Role cannot be there
     assert denied[removed] == 371  # all but the discovery that every authenticated user may do
 
 

@@ -28,9 +28,10 @@ from pipeline.replay.past import load_history
 from pipeline.stages.authorization import Need, NeedKind, identity_of, meet, needs_of, refusal_of
 from pipeline.stages.authorization.asked import asked_questions
 from pipeline.stages.authorization.judging import Recorded, judge, recorded_of
-from pipeline.stages.authorization.least import LeastOptions, least_rules, was_allowed
+from pipeline.stages.authorization.least import LeastOptions, least_rules
 from pipeline.stages.authorization.overlay import Proposal
 from pipeline.stages.authorization.stacks import Stack, isolation
+from pipeline.stages.authorization.used_rights import was_allowed
 from pipeline.stages.verdict import Flip
 from queries import open_lake
 from tests.recorded_files import rows_of

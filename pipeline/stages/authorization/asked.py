@@ -20,6 +20,8 @@ from .sql import statement
 # How many rows are held at a time.
 _BATCH_ROWS = 4096
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# See sql/asked.sql.
+_UNTOLD = "?"
 _NO_COLUMNS: Mapping[str, Any] = dict.fromkeys(EVENTS.names)
 
 
@@ -27,7 +29,7 @@ class Question(NamedTuple):
     """Requests that need the same permissions, and that were decided alike.
 
     `event` has the columns of `events` that decide; its bodies only where they do. `example` is the auditID of the first request.
-    `constraint` is the verb by which an impersonation was allowed; empty for the legacy one.
+    `constraint` is the verb by which an impersonation was allowed; empty for the legacy one, None where the log does not tell.
     """
 
     event: Event
@@ -36,7 +38,7 @@ class Question(NamedTuple):
     first_ts: datetime
     last_ts: datetime
     example: str
-    constraint: str = ""
+    constraint: str | None = ""
 
 
 def asked_questions(
@@ -62,7 +64,7 @@ def distinct_asked(reader: LakeReader) -> Iterator[Question]:
             row["first_ts"],
             row["last_ts"],
             row["example"],
-            row["impersonation_constraint"],
+            None if row["impersonation_constraint"] == _UNTOLD else row["impersonation_constraint"],
         )
 
 

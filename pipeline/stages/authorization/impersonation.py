@@ -75,6 +75,11 @@ def impersonation_ways(
     yield from _identity(requestor, wanted, "impersonate", is_constrained=False)
 
 
+def is_constrained(way: Way) -> bool:
+    """Whether a way is one of a constrained mode."""
+    return any(ask.asked.verb.startswith(("impersonate:", "impersonate-on:")) for ask in way)
+
+
 def _constrained_modes(requestor: UserInfo, wanted: Wanted) -> Iterator[str]:
     node, account = _node(wanted.name), _service_account(wanted.name)
     if wanted.is_name_only and node:

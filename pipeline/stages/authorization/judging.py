@@ -142,8 +142,12 @@ def _met(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAuthori
     if need.kind is NeedKind.REQUEST:
         return _request(need, recorded, proposed, others)
     if len(need.readings) > 1 and recorded.refused is not need.kind:
-        need = _possible_readings(need, proposed.ground, others)
+        need = possible_readings(need, proposed.ground, others)
     met = meet(need, proposed, others)
+    is_nameless = need.nameless is not None and recorded.refused is not need.kind
+    if is_nameless and met.allowed is False and meet(need, proposed.ground, others).allowed is False:
+        # The request passed, so its permission came from something that the recorded roles do not show.
+        met = Met(None, need.why_unknown)
     if met.allowed is None and need.user is not None:
         return _unchanged(need, met, need.user, recorded, proposed)
     return met
@@ -217,7 +221,7 @@ class _Touched:
         return self._overlay.role(namespace, name)
 
 
-def _possible_readings(need: Need, ground: RbacObjects, others: OtherAuthorizers) -> Need:
+def possible_readings(need: Need, ground: RbacObjects, others: OtherAuthorizers) -> Need:
     """The need without readings that the server would have refused: it did not refuse the request."""
     kept = tuple(ways for ways in need.readings if meet(Need(need.kind, (ways,)), ground, others).allowed is not False)
     return replace(need, readings=kept or need.readings)

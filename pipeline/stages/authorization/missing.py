@@ -14,10 +14,12 @@ from ...cel.library.authorizer import Attributes
 from ...history.versions import Versions
 from ...request import Object
 from .asked import distinct_asked, gather_asked
-from .least import LeastOptions, default_name, least_rules, manifests, needed
+from .least import LeastOptions, least_rules
 from .needs import Grant
 from .questions import needs_of
+from .role_objects import default_name, manifests
 from .sql import statement
+from .used_rights import LeftOut, needed
 
 _EXACT = LeastOptions(counts_on_defaults=False)
 _PREFIX = "extra-"
@@ -63,7 +65,8 @@ def missing_rights(
         # What the requests needed is wanted here, and the record says that they got it.
         needs = needs_of(question.event, question.identity, versions, kubernetes_version)
         for user in filter(None, (question.identity.user, question.identity.impersonator)):
-            found = list(needed(question, needs, user.username, _EXACT))
+            items = needed(question, needs, user.username, _EXACT)
+            found = [each for each in items if not isinstance(each, LeftOut)]
             used[user.username] += found
             requests.update(dict.fromkeys({(user.username, each.namespace) for each in found}, question.requests))
     return MissingRights(tuple(_roles(used, requests)))

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer
-from ...authorization.covering import Escalation, may_grant, rules_at
+from ...authorization.covering import Escalation, held_rules, may_grant, rules_at
 from ...authorization.rbac import RbacObjects, Rules, authorize
 from ...cel.library.authorizer import Attributes
 from ...request import Unknown, UserInfo
@@ -80,6 +80,7 @@ class Need:
     the log does not show what the server asked; empty if it does. `why_readings_differ` says it where several readings are left.
     `refusal` is the server's message if the permission is missing; without it, the authorizer's reason is.
     `user` is the user whom the questions are about; the request's own permission has one only where its question is unknown.
+    `nameless` is the question where the log shows all of it but the name that it is about.
     """
 
     kind: NeedKind
@@ -89,6 +90,7 @@ class Need:
     user: UserInfo | None = None
     refusal: str = ""
     why_readings_differ: str = "the log does not tell which groups the request asked for"
+    nameless: Ask | None = None
 
     @property
     def ask(self) -> Ask | None:
@@ -113,7 +115,7 @@ def meet(need: Need, objects: RbacObjects, others: OtherAuthorizers) -> Met:
     if need.kind is NeedKind.AUTHENTICATION:
         return Met(False, "authentication failed")
     if need.why_unknown:
-        return Met(None, need.why_unknown)
+        return _met_nameless(need, objects, others)
     found = [_met_ways(ways, objects, others) for ways in need.readings]
     first = found[0]
     if any(each.allowed != first.allowed for each in found):
@@ -129,6 +131,22 @@ def meet(need: Need, objects: RbacObjects, others: OtherAuthorizers) -> Met:
         if not granted.allowed:
             return Met(False, grant.message or granted.message, first.ask)
     return Met(True, "the user holds the granted rules", first.ask)
+
+
+def _met_nameless(need: Need, objects: RbacObjects, others: OtherAuthorizers) -> Met:
+    """Rules for every name allow a question whatever its name is, and without any rule for it no name is allowed."""
+    unknown = Met(None, need.why_unknown)
+    if need.nameless is None:
+        return unknown
+    user, asked = need.nameless
+    found = answer(objects, others, user, asked)
+    if found.allowed or (found.allowed is None and others.may_allow(user)):
+        return Met(True, found.reason or "", need.nameless) if found.allowed else unknown
+    held = held_rules(objects, user, asked.namespace)
+    may_hold = any(rule._replace(names=()).allows(asked) for rule in (*held.sure, *held.possible))
+    if may_hold or held.doubts or not user.is_whole:
+        return unknown
+    return Met(False, need.refusal, need.nameless)
 
 
 def _granted(grant: Grant, objects: RbacObjects) -> Escalation:

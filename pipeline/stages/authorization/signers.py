@@ -45,7 +45,7 @@ def _need(event: Event, verb: str, *, is_certain: bool) -> Need:
     """The right to a verb on the signer by its name, or on its whole domain."""
     name = _signer_name(event)
     if not name:
-        return Need(NeedKind.SIGNER, why_unknown="the signer of the certificate is not recorded", user=event.user)
+        return _nameless(event, verb, is_certain)
     domain = name.partition("/")[0]
     ways: tuple[Way, ...] = tuple(
         (Ask(event.user, Attributes(verb, "", GROUP, "signers", "", "", each)),) for each in (name, f"{domain}/*")
@@ -54,6 +54,15 @@ def _need(event: Event, verb: str, *, is_certain: bool) -> Need:
     what = "attest for" if verb == "attest" else f"{verb} requests with"
     refusal = f"user not permitted to {what} signerName {quoted(name)}"
     return Need(NeedKind.SIGNER, readings, user=event.user, refusal=refusal, why_readings_differ=_UNCHANGED)
+
+
+def _nameless(event: Event, verb: str, is_certain: bool) -> Need:
+    """The right on a signer that the log does not name. Where the server may not have asked at all, its lack decides nothing."""
+    why = "the signer of the certificate is not recorded"
+    ask = Ask(event.user, Attributes(verb, "", GROUP, "signers"))
+    what = "attest for" if verb == "attest" else f"{verb} requests with"
+    refusal = f"user not permitted to {what} any signerName"
+    return Need(NeedKind.SIGNER, user=event.user, why_unknown=why, refusal=refusal, nameless=ask if is_certain else None)
 
 
 def _signer_name(event: Event) -> str:

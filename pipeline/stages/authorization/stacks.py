@@ -20,9 +20,9 @@ from ...cel.library.authorizer import Attributes
 from ...request import Object, Unknown
 from .asked import Question
 from .judging import recorded_of
-from .least import was_allowed
 from .overlay import NoRbac, Proposal
 from .unused import GrantedRule, Use, granted_rules
+from .used_rights import was_allowed
 
 _RBAC = "rbac.authorization.k8s.io"
 CLUSTER, NAMESPACED = "Cluster", "Namespaced"

@@ -131,6 +131,10 @@ class Authorization(GroupedStage[Proposal]):
     def passes(self, reader: LakeReader, plan: GroupedPlan[Proposal], workers: int) -> str:
         """See GroupedStage."""
         gather_asked(reader, plan.window.since, plan.window.until)
+        return self.passes_of_asked(reader, plan)
+
+    def passes_of_asked(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> str:
+        """The passes of the requests in the table `asked`: those of a whole window, or some of them."""
         proposal = _proposal(plan)
         rbac = RecordedRbac(load_history(reader, (), plan.window))
         register_moments(reader, {cluster: rbac.moments(cluster) for cluster in _clusters(reader)})
@@ -141,9 +145,12 @@ class Authorization(GroupedStage[Proposal]):
 
     def judge(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Judge:
         """See GroupedStage."""
+        return self.judging(reader, plan).answer
+
+    def judging(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Judging:
+        """What answers the questions of the passes."""
         history = load_history(reader, (), plan.window)
-        judging = _Judging(_proposal(plan), history, dict(plan.other_authorizers), plan.kubernetes_version, bodies_asked(reader))
-        return judging.answer
+        return Judging(_proposal(plan), history, dict(plan.other_authorizers), plan.kubernetes_version, bodies_asked(reader))
 
 
 def _proposal(plan: GroupedPlan[Proposal]) -> Proposal:
@@ -154,7 +161,7 @@ def _clusters(reader: LakeReader) -> list[str]:
     return [cluster for (cluster,) in reader.connection.execute("SELECT DISTINCT cluster FROM asked ORDER BY 1").fetchall()]
 
 
-class _Judging:
+class Judging:
     """Answers the questions of one plan."""
 
     def __init__(
@@ -176,15 +183,19 @@ class _Judging:
 
     def answer(self, question: Mapping[str, Any]) -> Sequence[Verdict]:
         """The verdict on the requests that have a question."""
-        row = event_row(question, self._bodies)
-        event = Event.from_row(row)
-        needs = needs_of(event, identity_of(row), self._versions, self._version)
-        others = self._others.get(event.cluster, OtherAuthorizers.ANY)
-        judged = judge(needs, recorded_of(event), self._overlay(event.cluster, question["epoch"]), others)
+        event, judged = self.judged(question)
         asked = attributes_of(event)
         if isinstance(asked, Unknown):
             return (AuthorizationVerdict(judged, f"{event.verb} {event.request_uri}".strip()),)
         return (AuthorizationVerdict(judged, str(asked._replace(name="") if question["is_nameless"] else asked)),)
+
+    def judged(self, question: Mapping[str, Any]) -> tuple[Event, Judged]:
+        """An event that has a question, with the columns that decide, and the outcome of the requests that have it."""
+        row = event_row(question, self._bodies)
+        event = Event.from_row(row)
+        needs = needs_of(event, identity_of(row), self._versions, self._version)
+        others = self._others.get(event.cluster, OtherAuthorizers.ANY)
+        return event, judge(needs, recorded_of(event), self._overlay(event.cluster, question["epoch"]), others)
 
     def _overlay(self, cluster: str, epoch: int) -> Overlay:
         """The proposal over the roles and bindings after a number of changes. A negative number: these do not matter."""

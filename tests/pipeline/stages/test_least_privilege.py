@@ -16,8 +16,9 @@ from pipeline.authorization.documents import rules_from_object
 from pipeline.authorization.rbac import Rule
 from pipeline.cel.library.authorizer import Attributes
 from pipeline.request import Object, UserInfo
-from pipeline.stages.authorization.least import LeastOptions, default_name, least_rules, manifests
+from pipeline.stages.authorization.least import LeastOptions, least_rules
 from pipeline.stages.authorization.needs import Grant
+from pipeline.stages.authorization.role_objects import default_name, manifests
 
 USER = UserInfo("system:serviceaccount:ci:deployer")
 EXACT = LeastOptions(names_max=1000)

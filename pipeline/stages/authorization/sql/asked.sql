@@ -2,6 +2,7 @@
 -- uri: without the options that authorizers do not see; empty where the log has none
 -- version, namespace, name: as in objectRef; null where the URL says more
 -- wording: the note on a redacted message, see ingest/server/wordings.py
+-- impersonation_constraint: the verb that allowed an impersonation; empty for the legacy mode, '?' where the field may have been lost
 -- own: names the event whose bodies decide: writes of roles, bindings, admission policies, certificates and trust bundles; or whose
 -- other annotations do: unsafe deletes; else empty
 --
@@ -45,8 +46,15 @@ SELECT
     coalesce(user_groups, []) AS user_groups,
     coalesce(impersonated_user, '') AS impersonated_user,
     CASE WHEN impersonated_user IS NULL THEN '' ELSE coalesce(user_extra, '') END AS user_extra,
-    CASE WHEN impersonated_user IS NULL THEN '' ELSE coalesce(extra ->> '$.authenticationMetadata.impersonationConstraint', '') END
-        AS impersonation_constraint,
+    CASE
+        WHEN impersonated_user IS NULL THEN ''
+        WHEN extra ->> '$.authenticationMetadata.impersonationConstraint' IS NOT NULL
+        THEN extra ->> '$.authenticationMetadata.impersonationConstraint'
+        WHEN list_contains(flags, 'translated')
+            OR list_contains(string_split(coalesce(annotations['hindcast/redacted'], ''), ','), 'fields')
+        THEN '?'
+        ELSE ''
+    END AS impersonation_constraint,
     coalesce(api_group, '') AS api_group, coalesce(resource, '') AS resource, coalesce(subresource, '') AS subresource,
     -- The same question about no name in particular, where the URL has one; authorizers do not see the version. A Namespace is in the
     -- namespace of its own name.
