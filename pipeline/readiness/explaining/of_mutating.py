@@ -28,6 +28,7 @@ from ...stages.mutating.orders import outcomes_of
 from ...stages.mutating.stage import recorded_of
 from ...stages.mutating.verdicts import STAGE, verdicts_of
 from ...stages.mutating.walk import Met, Walk
+from ...stages.mutating.webhooks_between import as_stored, recorded_between
 from ...stages.verdict import Row
 from ..missing import explained
 from .explain import Asked
@@ -70,11 +71,15 @@ class _OfPass:
     def explanation(self) -> Explanation:
         """All policies; those that refuse or change the object come first."""
         met, request, chain, shown = self._met, self._request, self._chain, self._shown
-        Run(
-            chain, request, met.world, met.authorize, notice=lambda step: self._steps.setdefault(step.key, []).append(step)
-        ).outcome()
-        outcomes = outcomes_of(chain, request, met.world, met.authorize)
-        rows = [each.row for each in verdicts_of(outcomes, request.object, recorded_of(met.event), Later(), False)]
+        between, without = recorded_between(met, request.object)
+
+        def notice(step: Noticed) -> None:
+            self._steps.setdefault(step.key, []).append(step)
+
+        Run(chain, request, met.world, met.authorize, between=between, notice=notice).outcome()
+        outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
+        found = verdicts_of(outcomes, without, recorded_of(met.event), Later(), False, as_stored(met))
+        rows = [each.row for each in found]
         entries = [self._entry(row) for row in rows if row.policy == STAGE or self._is_wanted(row.policy)]
         met_names = {row.policy for row in rows}
         entries += [

@@ -34,6 +34,7 @@ from .readiness import MutatingReadiness
 from .sql import statement
 from .verdicts import STAGE, MutatingVerdict, Recorded, unknown_request, verdicts_of
 from .walk import Met, Walk, is_refusal
+from .webhooks_between import as_stored, recorded_between
 
 _TIME = pa.timestamp("us", "UTC")
 # Fewer requests are judged before another process has started.
@@ -140,9 +141,10 @@ class _Judge:
         request, chain = met.request, met.chains[0]
         if met.unreached:
             return [unknown_request(f"whether it reached mutating policies: {met.unreached}")]
-        outcomes = outcomes_of(chain, request, met.world, met.authorize)
-        later = self._judge_later(met, request, chain, outcomes.first.object)
-        return verdicts_of(outcomes, request.object, recorded_of(met.event), later, self._with_objects)
+        between, without = recorded_between(met, request.object)
+        outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
+        later = self._judge_later(met, dataclasses.replace(request, object=without), chain, outcomes.first.object)
+        return verdicts_of(outcomes, without, recorded_of(met.event), later, self._with_objects, as_stored(met))
 
     def _judge_later(self, met: Met, request: AdmissionRequest, chain: Chain, changed: Any) -> Later:
         if not isinstance(changed, Known) or changed.value is None or changed == request.object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -40,9 +40,17 @@ class Recorded(NamedTuple):
 
 
 def verdicts_of(
-    outcomes: Outcomes, entered: Evidence[Object | None], recorded: Recorded, later: Later, with_objects: bool
+    outcomes: Outcomes,
+    entered: Evidence[Object | None],
+    recorded: Recorded,
+    later: Later,
+    with_objects: bool,
+    stored: Callable[[Object], Object] = lambda value: value,
 ) -> Sequence[MutatingVerdict]:
-    """The rows of a request; none if no policy matched it. `entered` is its object before the policies."""
+    """The rows of a request; none if no policy matched it. `entered` is its object without the policies.
+
+    `stored` leaves out of an object what its store drops: a change of that alone is no change of the request.
+    """
     first = outcomes.first
     # A policy whose constraints do not match has no row, like one of another resource.
     matched = (each for found in outcomes.distinct for each in found.invocations if each.is_due or each.ran is not Ran.NOMATCH)
@@ -50,7 +58,7 @@ def verdicts_of(
     rows = [_row_of(key, outcomes, entered) for key in keys]
     if all(row.decision == "nomatch" for row in rows):
         return [MutatingVerdict(row) for row in rows]
-    whole = _whole(outcomes, first, entered, recorded, later, rows, with_objects)
+    whole = _whole(outcomes, first, entered, recorded, later, rows, with_objects, stored)
     return [MutatingVerdict(row) for row in (whole, *rows)]
 
 
@@ -107,6 +115,7 @@ def _whole(
     later: Later,
     rows: Sequence[Row],
     with_objects: bool,
+    stored: Callable[[Object], Object],
 ) -> Row:
     """The request as a whole: the answer, or the object that the policies leave."""
     evidence = _grade(entered, first.invocations)
@@ -126,6 +135,8 @@ def _whole(
         return _unknown(key, first.object.reason, recorded, detail)
     before, after = (entered.value if isinstance(entered, Known) else None), first.object.value
     found = list(changes(before, after))
+    if found and before is not None and after is not None and next(changes(stored(before), stored(after)), None) is None:
+        found, after = [], before
     detail |= _shown(found)
     if with_objects and found:
         detail["object"] = after

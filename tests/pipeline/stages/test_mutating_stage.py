@@ -174,3 +174,85 @@ def test_policies_see_what_built_in_plugins_add_to_claims_volumes_and_nodes(tmp_
         MUTATING.run(plan, lake, 1, None, RunKind.REPLAY)
         rows = pl.read_parquet(RunStore(lake).run(plan.run_id).verdicts).filter(pl.col("policy") == "p")
     assert {row["audit_id"]: row["decision"] for row in rows.to_dicts()} == {f"id-{number}": "changed" for number in range(4)}
+
+
+BETWEEN = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: copy}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: IfNeeded
+  matchConstraints:
+    resourceRules: [{apiGroups: ["", shop.example.com], apiVersions: [v1], operations: [CREATE], resources: [configmaps, widgets]}]
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: >
+        object.kind == 'Widget'
+        ? [JSONPatch{op: 'add', path: '/status', value: {'phase': 'x'}}, JSONPatch{op: 'add', path: '/spec/unknown', value: 1}]
+        : (has(object.data.hook) ? [JSONPatch{op: 'add', path: '/data/copied', value: object.data.hook}] : [])
+"""
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.shop.example.com}
+spec:
+  group: shop.example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: integer}}}
+          status: {type: object, properties: {phase: {type: string}}}
+"""
+
+
+def hooked(path: str) -> dict[str, str]:
+    """The annotations of a webhook that added a value."""
+    place = "webhook.admission.k8s.io/round_0_index_0"
+    head = {"configuration": "hooks", "webhook": "w.example.com"}
+    patch = {**head, "patch": [{"op": "add", "path": path, "value": "h"}], "patchType": "JSONPatch"}
+    return {f"mutation.{place}": json.dumps({**head, "mutated": True}), f"patch.{place}": json.dumps(patch)}
+
+
+def test_webhooks_come_between_rounds_and_what_the_store_drops_is_no_change(tmp_path: Path) -> None:
+    """A policy with IfNeeded sees the patch of a webhook; a policy that does nothing is not charged with it."""
+    stored = config("seen", b="c", hook="h")
+    widget = {"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "shop", "uid": "w"}}
+    events = [
+        recorded("made", START, "create", namespace("shop")),
+        recorded("seen", START + STEP, "create", config("seen", b="c"), answer=stored, annotations=hooked("/data/hook")),
+        recorded(
+            "other",
+            START + 2 * STEP,
+            "create",
+            config("other", b="c"),
+            answer=config("other", b="c", a="h"),
+            annotations=hooked("/data/a"),
+        ),
+        recorded("unfit", START + 3 * STEP, "create", config("unfit", b="c"), annotations=hooked("/absent/a")),
+        recorded("dropped", START + 4 * STEP, "create", widget | {"spec": {"size": 1}}),
+    ]
+    lake = take_in(tmp_path / "lake", events)
+    rules = MUTATING.read(manifests_of([("policies.yaml", f"{BETWEEN}---{DEFINITION}")]))
+    with closing(open_lake(lake)) as reader:
+        plan = MUTATING.plan(reader, rules, Asked())
+        MUTATING.run(plan, lake, 1, None, RunKind.REPLAY)
+        rows = pl.read_parquet(RunStore(lake).run(plan.run_id).verdicts).filter(pl.col("policy") == "mutating").to_dicts()
+    assert not [row["why"] for row in rows if row["why"]]
+    assert {row["audit_id"]: (row["decision"], row["flip"]) for row in rows} == {
+        "seen": ("changed", "changed"),
+        "other": ("unchanged", "same"),
+        "unfit": ("unchanged", "same"),
+        "dropped": ("unchanged", "same"),
+    }
+    (change,) = json.loads(next(row["detail"] for row in rows if row["audit_id"] == "seen"))["difference"]
+    assert (change["op"], change["path"]) == ("add", "data.copied")
