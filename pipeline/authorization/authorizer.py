@@ -6,7 +6,8 @@ others, a log records only the requests that they allowed. So the rules here are
 
 - system:masters may do everything, and the reason is empty.
 - What RBAC allows is allowed. Denials by other authorizers are ignored: of all kinds, only a webhook could deny such a request.
-- If RBAC has no opinion, the request is denied if no other authorizer could have allowed it, and unknown otherwise.
+- If RBAC has no opinion, the request is denied if no other authorizer could have allowed it, and unknown otherwise. What the Node
+  authorizer decides without its graph is known: see node.py.
 - Where RBAC is unknown, the answer is unknown.
 """
 
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 from ..cel.library.authorizer import Answer, Attributes
 from ..request import UserInfo
+from .node import node_opinion
 from .rbac import GROUPS_UNKNOWN, SERVICE_ACCOUNT_PREFIX, Opinion, RbacObjects, authorize
 
 SUPERUSERS = "system:masters"
@@ -76,10 +78,10 @@ def answer(objects: RbacObjects, others: OtherAuthorizers, user: UserInfo, asked
         user = service_account(*asked.service_account)
     if SUPERUSERS in user.groups:
         return Answer(True)
-    return answer_of(authorize(objects, user, asked), others, user)
+    return answer_of(authorize(objects, user, asked), others, user, asked)
 
 
-def answer_of(opinion: Opinion, others: OtherAuthorizers, user: UserInfo) -> Answer:
+def answer_of(opinion: Opinion, others: OtherAuthorizers, user: UserInfo, asked: Attributes) -> Answer:
     """The answer of all authorizers to a user outside of the superuser group, by RBAC's opinion."""
     other = others.may_allow(user)
     if opinion.allowed:
@@ -89,6 +91,15 @@ def answer_of(opinion: Opinion, others: OtherAuthorizers, user: UserInfo) -> Ans
         return Answer(None, opinion.why)
     if not user.is_whole:  # the group of superusers may be one of the missing ones
         return Answer(None, GROUPS_UNKNOWN)
+    if other and others is OtherAuthorizers.NODE:
+        found = node_opinion(user.username.removeprefix(NODE_PREFIX), asked)
+        if found is not None:
+            return Answer(True) if found.allowed else Answer(False, _joined(found.reason, opinion.reason))
     if other:
         return Answer(None, f"RBAC does not allow it, and {other} may")
     return Answer(False, opinion.reason)
+
+
+def _joined(*reasons: str | None) -> str | None:
+    """The reasons of authorizers without an opinion, one a line (kubernetes/apiserver pkg/authorization/union/union.go)."""
+    return None if None in reasons else "\n".join(filter(None, reasons))

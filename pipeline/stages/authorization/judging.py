@@ -173,7 +173,7 @@ def _request(need: Need, recorded: Recorded, proposed: Overlay, others: OtherAut
     if recorded.is_request_allowed is False:
         return _still_refused(ask, recorded, proposed, others)
     opinion = proposed.opinion(ask.user, ask.asked)
-    answered = answer_of(opinion, others, ask.user)
+    answered = answer_of(opinion, others, ask.user, ask.asked)
     return Met(answered.allowed, _one_reason(answered.reason, opinion), ask)
 
 

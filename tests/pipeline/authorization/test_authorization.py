@@ -63,6 +63,21 @@ def test_attributes(case: dict[str, Any]) -> None:
     assert info_of(Recorded(info.verb, uri)) == info
 
 
+@pytest.mark.parametrize("case", read("node"), ids=lambda case: case["asks"])
+def test_the_node_authorizer_without_its_graph(case: dict[str, Any]) -> None:
+    # As the server reads a URL: places of resources without namespace have one part.
+    verb, _, rest = case["asks"].partition(" ")
+    question = asked(case["asks"])
+    if rest.startswith(("nodes", "csinodes")):
+        question = question._replace(namespace="", name=question.namespace)
+    user = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
+    found = answer(GivenRbac([]), OtherAuthorizers.NODE, user, question)
+    assert found.allowed is case["allowed"], verb
+    if found.allowed is not None:
+        assert found.reason == case.get("reason", "")
+    assert answer(GivenRbac([]), OtherAuthorizers.ANY, user, question).allowed is None
+
+
 @pytest.mark.parametrize("case", read("referred"), ids=lambda case: str(case.get("asks", case.get("why"))))
 def test_the_question_without_a_url(case: dict[str, Any]) -> None:
     reference = {"group": "", "resource": "", "subresource": "", "namespace": "", "name": "", **case.get("reference", {})}

@@ -1,0 +1,123 @@
+"""What the Node authorizer decides of a kubelet's request without its graph of pods and nodes.
+
+Follows kubernetes plugin/pkg/auth/authorizer/node/node_authorizer.go and NodeRules of pkg/auth/authorizer/rbac/bootstrappolicy, as
+far as all minors from 1.30 on agree. What depends on the graph, on selectors or on the minor is left open.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..cel.library.authorizer import Attributes
+
+_LEASES = "kube-node-lease"
+_OWN_VERBS = ("get", "create", "update", "patch", "delete")
+_READS = ("get", "list", "watch")
+# Subresources of pods that no minor gives to nodes.
+_OTHER_PARTS = ("log", "exec", "attach", "portforward", "proxy", "binding", "ephemeralcontainers")
+
+# Verbs that every minor gives to every node.
+_STATIC = {
+    ("", "services"): _READS,
+    ("", "events"): ("create", "update", "patch"),
+    ("authentication.k8s.io", "tokenreviews"): ("create",),
+    ("authorization.k8s.io", "subjectaccessreviews"): ("create",),
+    ("authorization.k8s.io", "localsubjectaccessreviews"): ("create",),
+}
+
+
+class NodeOpinion(NamedTuple):
+    """Whether the Node authorizer allows a request; where it does not, its reason."""
+
+    allowed: bool
+    reason: str = ""
+
+
+_ALLOWED = NodeOpinion(True)
+
+
+def node_opinion(node: str, asked: Attributes) -> NodeOpinion | None:
+    """The opinion on a request of the kubelet of a node; None where it depends on more than the request."""
+    match (asked.group, asked.resource):
+        case ("", "secrets" | "configmaps"):
+            return _refused(_of_read(asked))
+        case ("", "persistentvolumeclaims") if asked.subresource == "status":
+            return _refused("can only get/update/patch this type" if asked.verb not in ("update", "patch") else _unnamed(asked))
+        case (
+            ("", "persistentvolumeclaims" | "persistentvolumes")
+            | ("storage.k8s.io", "volumeattachments")
+            | ("resource.k8s.io", "resourceclaims")
+        ):
+            return _refused(_of_get(asked))
+        case ("coordination.k8s.io", "leases"):
+            return _refused(_of_lease(node, asked)) or _ALLOWED
+        case ("storage.k8s.io", "csinodes"):
+            return _refused(_of_csi_node(node, asked)) or _ALLOWED
+        case ("", "pods"):
+            return _of_pod(asked)
+        case ("", "nodes"):
+            return _of_node(node, asked)
+    is_static = asked.verb in _STATIC.get((asked.group, asked.resource), ()) and not asked.subresource
+    return _ALLOWED if is_static else None
+
+
+def _refused(reason: str) -> NodeOpinion | None:
+    return NodeOpinion(False, reason) if reason else None
+
+
+def _unnamed(asked: Attributes) -> str:
+    return "" if asked.name else "No Object name found"
+
+
+def _of_read(asked: Attributes) -> str:
+    if asked.verb not in _READS:
+        return "can only read resources of this type"
+    if asked.subresource:
+        return "cannot read subresource"
+    return _unnamed(asked) if asked.namespace else "can only read namespaced object of this type"
+
+
+def _of_get(asked: Attributes) -> str:
+    if asked.verb != "get":
+        return "can only get individual resources of this type"
+    return "cannot get subresource" if asked.subresource else _unnamed(asked)
+
+
+def _of_lease(node: str, asked: Attributes) -> str:
+    if asked.verb not in _OWN_VERBS:
+        return "can only get, create, update, patch, or delete a node lease"
+    if asked.namespace != _LEASES:
+        return f'can only access leases in the "{_LEASES}" system namespace'
+    is_own = asked.verb == "create" or asked.name == node
+    return "" if is_own else "can only access node lease with the same name as the requesting node"
+
+
+def _of_csi_node(node: str, asked: Attributes) -> str:
+    if asked.verb not in _OWN_VERBS:
+        return "can only get, create, update, patch, or delete a CSINode"
+    if asked.subresource:
+        return "cannot authorize CSINode subresources"
+    is_own = asked.verb == "create" or asked.name == node
+    return "" if is_own else "can only access CSINode with the same name as the requesting node"
+
+
+def _of_node(node: str, asked: Attributes) -> NodeOpinion | None:
+    """From 1.32 on a kubelet reads its own Node only, and before every one."""
+    match asked.subresource, asked.verb:
+        case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
+            return _ALLOWED
+        case ("", "get") if asked.name == node:
+            return _ALLOWED
+        case ("", "delete" | "deletecollection"):
+            return NodeOpinion(False)
+    return None
+
+
+def _of_pod(asked: Attributes) -> NodeOpinion | None:
+    """Which pods a kubelet may read depends on selectors and on the graph; other verbs do not."""
+    match asked.subresource, asked.verb:
+        case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+            return _ALLOWED
+        case ("", "update" | "patch" | "deletecollection"):
+            return NodeOpinion(False)
+    return NodeOpinion(False) if asked.subresource in _OTHER_PARTS else None
