@@ -28,6 +28,7 @@ from pipeline.authorization import OtherAuthorizers
 from ..errors import BusyError, NotFoundError
 from . import forks
 from .forks import Forked
+from .shares import Shares
 
 WAITING_MAX = 16
 # Finished jobs that are remembered; their runs stay in the lake.
@@ -152,7 +153,7 @@ class Jobs:
         self._seconds_max = seconds_max
         self._memory_bytes_max = memory_bytes_max
         self._output_bytes_max = output_bytes_max
-        self._slots = asyncio.Semaphore(running_max)
+        self._shares = Shares(running_max)
         self._jobs: dict[str, Job] = {}
 
     def all(self) -> list[Job]:
@@ -175,9 +176,11 @@ class Jobs:
 
     def start(self, order: Order, reader: str) -> Job:
         """Begin a replay as soon as there is room for it. Raises BusyError if too many wait."""
-        waiting = sum(job.state is State.WAITING for job in self._jobs.values())
-        if waiting >= WAITING_MAX:
-            raise BusyError(f"{waiting} replays are waiting already", "start it again when one has ended, or cancel one")
+        waiting = [job.reader for job in self._jobs.values() if job.state is State.WAITING]
+        own = waiting.count(reader)
+        if len(waiting) >= WAITING_MAX or own >= max(1, WAITING_MAX // 2):  # half of the room stays for other readers
+            whose = f"{len(waiting)} replays" if len(waiting) >= WAITING_MAX else f"{own} replays of {reader}"
+            raise BusyError(f"{whose} are waiting already", "start it again when one has ended, or cancel one")
         job = Job(uuid.uuid4().hex, reader, order, datetime.now(UTC), order.gate_digest if order.gate else "")
         self._jobs[job.job_id] = job
         self._forget()
@@ -229,7 +232,7 @@ class Jobs:
             del self._jobs[job_id]
 
     async def _work(self, job: Job) -> None:
-        async with self._slots:
+        async with self._shares.slot(job.reader):
             await job.update(state=State.PLANNING, started_ts=datetime.now(UTC))
             try:
                 async with asyncio.timeout(self._seconds_max):
