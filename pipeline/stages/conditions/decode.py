@@ -46,7 +46,7 @@ def _chain_of(document: Document) -> Chain | None:
     if group != GROUP or kind != KIND:
         return None
     if version != VERSION:
-        raise root.error(f": found {group}/{version}, wanted {GROUP}/{VERSION}", "apiVersion")
+        raise root.error(f": found {group}/{version}, wanted {GROUP}/{VERSION}", "apiVersion", "docs/chains.md has an example")
     root.only("apiVersion", "kind", "metadata", "spec")
     metadata, spec = root.object("metadata"), root.object("spec")
     if metadata is None or spec is None:
