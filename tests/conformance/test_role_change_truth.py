@@ -92,6 +92,7 @@ def test_further_permissions_are_those_of_the_record(requests: list[Judgeable], 
     assert table[NeedKind.CONNECT]["refused, agreed"] == 5
     assert table[NeedKind.SIGNER]["refused, agreed"] == 26
     assert table[NeedKind.IMPERSONATION]["given, agreed"] >= 15
+    assert table[NeedKind.IMPERSONATION]["refused, agreed"] >= 140
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -18,8 +18,8 @@ from .needs import Ask, Way
 # From here on the constrained modes are on by default.
 CONSTRAINED_SINCE = (1, 36)
 _GROUP = "authentication.k8s.io"
-_NODE_PREFIX = "system:node:"
-_NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"
+NODE_PREFIX = "system:node:"
+NODE_OF_TOKEN = "authentication.kubernetes.io/node-name"
 _AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"
 _MASTERS, _NODES, _SERVICE_ACCOUNTS = "system:masters", "system:nodes", "system:serviceaccounts"
 # With this many values of one sort, one question about all of them may stand for the single ones.
@@ -83,7 +83,7 @@ def is_constrained(way: Way) -> bool:
 def _constrained_modes(requestor: UserInfo, wanted: Wanted) -> Iterator[str]:
     node, account = _node(wanted.name), _service_account(wanted.name)
     if wanted.is_name_only and node:
-        if _service_account(requestor.username) and list(requestor.extra.get(_NODE_OF_TOKEN, ())) == [node]:
+        if _service_account(requestor.username) and list(requestor.extra.get(NODE_OF_TOKEN, ())) == [node]:
             yield "associated-node"
         yield "arbitrary-node"
     elif wanted.is_name_only and account:
@@ -133,7 +133,7 @@ def _identity(requestor: UserInfo, wanted: Wanted, verb: str, is_constrained: bo
 
 def _node(username: str) -> str:
     """The name of a node by its user name; empty for other users."""
-    name = username.removeprefix(_NODE_PREFIX)
+    name = username.removeprefix(NODE_PREFIX)
     return name if name != username and _SUBDOMAIN.fullmatch(name) else ""
 
 

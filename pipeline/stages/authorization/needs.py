@@ -6,15 +6,15 @@ Only the first leaves a decision in the audit event. Of the others the log has a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer
 from ...authorization.covering import Escalation, held_rules, may_grant, rules_at
-from ...authorization.rbac import RbacObjects, Rules, authorize
+from ...authorization.rbac import Bindings, RbacObjects, Rules, Versions, authorize
 from ...cel.library.authorizer import Attributes
-from ...request import Unknown, UserInfo
+from ...request import Known, Unknown, UserInfo
 
 
 class Ask(NamedTuple):
@@ -23,6 +23,9 @@ class Ask(NamedTuple):
     user: UserInfo
     asked: Attributes
 
+
+# The name in a question about objects with whatever name: where it is refused, each of them is.
+ANY_NAME = "\0"
 
 # A way to a permission: all of its questions have to be allowed.
 Way: TypeAlias = tuple[Ask, ...]
@@ -78,6 +81,7 @@ class Need:
     Each reading holds the ways to the permission, and one of them is enough. More than one reading means that the log does not tell
     which questions the server asked. Where no way is allowed, the grants may be: all of them have to hold. `why_unknown` says why
     the log does not show what the server asked; empty if it does. `why_readings_differ` says it where several readings are left.
+    `why_further` says why the server may have asked more than the ways name, so that an allowance is unknown; empty if it did not.
     `refusal` is the server's message if the permission is missing; without it, the authorizer's reason is.
     `user` is the user whom the questions are about; the request's own permission has one only where its question is unknown.
     `nameless` is the question where the log shows all of it but the name that it is about.
@@ -89,6 +93,7 @@ class Need:
     why_unknown: str = ""
     user: UserInfo | None = None
     refusal: str = ""
+    why_further: str = ""
     why_readings_differ: str = "the log does not tell which groups the request asked for"
     nameless: Ask | None = None
 
@@ -118,6 +123,8 @@ def meet(need: Need, objects: RbacObjects, others: OtherAuthorizers) -> Met:
         return _met_nameless(need, objects, others)
     found = [_met_ways(ways, objects, others) for ways in need.readings]
     first = found[0]
+    if need.why_further and first.allowed is not False:
+        return Met(None, need.why_further if first.allowed else first.reason, first.ask)
     if any(each.allowed != first.allowed for each in found):
         return Met(None, need.why_readings_differ, first.ask)
     if first.allowed is False and need.refusal:
@@ -185,6 +192,8 @@ def _met_way(way: Way, objects: RbacObjects, others: OtherAuthorizers) -> Met:
     last = Met(True)
     unknown: Met | None = None
     for ask in way:
+        if ask.asked.name == ANY_NAME:
+            objects, ask = _AnyName(objects), ask._replace(asked=ask.asked._replace(name=""))
         found = answer(objects, others, ask.user, ask.asked)
         reason = found.reason
         if reason is None:
@@ -195,3 +204,23 @@ def _met_way(way: Way, objects: RbacObjects, others: OtherAuthorizers) -> Met:
         if found.allowed is None:
             unknown = unknown or last
     return unknown or last
+
+
+class _AnyName:
+    """Roles whose rules hold for every name."""
+
+    def __init__(self, objects: RbacObjects) -> None:
+        self._objects = objects
+
+    def bindings(self, namespace: str) -> Bindings:
+        """See RbacObjects."""
+        return self._objects.bindings(namespace)
+
+    def role(self, namespace: str, name: str) -> Versions[Rules]:
+        """See RbacObjects."""
+        return tuple(
+            replace(each, value=tuple(rule._replace(names=()) for rule in each.value))
+            if isinstance(each, Known) and each.value is not None
+            else each
+            for each in self._objects.role(namespace, name)
+        )

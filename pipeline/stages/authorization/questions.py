@@ -19,6 +19,7 @@ from .impersonation import impersonation_ways, wanted_users
 from .needs import Ask, Need, NeedKind
 from .param_rights import is_refused as is_param_refused
 from .param_rights import param_need
+from .refused_impersonation import refused_need
 from .signers import signer_need
 
 # From here on, opening a connection by WebSocket needs `create` (AuthorizePodWebsocketUpgradeCreatePermission, on by default).
@@ -101,8 +102,7 @@ def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_ve
     if refused is NeedKind.AUTHENTICATION:
         return (Need(NeedKind.AUTHENTICATION),)
     if refused is NeedKind.IMPERSONATION:
-        why = "the impersonation was refused, and as whom is then not recorded"
-        return (Need(NeedKind.IMPERSONATION, why_unknown=why, user=identity.user),)
+        return (refused_need(identity.user, None if isinstance(asked, Unknown) else asked, event.message, kubernetes_version),)
     if is_unreadable(event) and not event.annotations.get(DECISION):
         return (Need(NeedKind.REQUEST, why_unknown=UNREADABLE),)
     if isinstance(asked, Unknown):
