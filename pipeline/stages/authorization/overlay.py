@@ -268,7 +268,7 @@ class Overlay:
         return self.proposal.is_only or name in self.proposal.binding_names.get(namespace, ())
 
     def touched_bindings(self, namespace: str, may_allow: bool) -> Bindings:
-        """The bindings that the files change, or whose role they change. `may_allow`: those of which this is not known, too."""
+        """The bindings that the files change, or whose role they change. `may_allow`: also those that may be changed."""
         found = self._touched.get((namespace, may_allow))
         if found is None:
             every = self.bindings(namespace)
