@@ -113,7 +113,10 @@ def explain(
     """
     info = request_info(METHODS.get(verb, "GET"), uri)
     if info is None or not info.is_resource_request or verb not in ("list", "watch"):
-        raise InputError(f"{verb} {uri}: found another request, wanted a list or a watch of a resource")
+        raise InputError(
+            f"{verb} {uri}: found another request, wanted a list or a watch of a resource",
+            "`hindcast replay -f` says for every other request what the chain decides, and why",
+        )
     info = info._replace(verb=verb)
     compiled, prover = CompiledChain(chain, version), Prover()
     asked = compiled.asked(request_value(info, UserInfo(user, groups=tuple(groups))), True, _builtin(rbac))
@@ -174,9 +177,14 @@ def explain_recorded(reader: LakeReader, chain: Chain, audit_id: str, cluster: s
         rbac = None if row["decision"] == "allow" and not rbac else rbac
         # Known objects look up resources in this table; for one request no other is needed in it.
         reader.connection.execute(statement("asked"), {"since": row["ts"], "until": row["ts"]})
-        states = KnownObjects(reader, Window()).of(row["cluster"], row["api_group"], row["resource"])
-        current = [state for state in states if state.since <= row["ts"] < state.until]
-        found.append(
-            explain(chain, row["user_name"], row["verb"], row["request_uri"], row["user_groups"], rbac=rbac, states=current)
-        )
+        if not row["request_uri"]:
+            raise InputError(
+                f"{audit_id}: the log has no requestURI of it, and so no selectors", "replay -f judges it by its object"
+            )
+        place = (row["cluster"], row["api_group"] or "", row["resource"] or "")
+        known = KnownObjects(reader, Window())
+        current = [state for state in known.of(*place) if state.since <= row["ts"] < state.until]
+        fields = known.fields(*place, CompiledChain(chain).paths)
+        user, groups = row["user_name"] or "", row["user_groups"] or ()
+        found.append(explain(chain, user, row["verb"], row["request_uri"], groups, rbac=rbac, states=current, fields=fields))
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from api.cli import run
 from pipeline.manifests.files import manifests_of
 from pipeline.stages.conditions.chain import Reads
@@ -38,7 +40,7 @@ def test_the_example_is_a_chain_that_decides(tmp_path: Path) -> None:
     assert run(["-q", "--lake", str(lake), "explain", "id-2", "-f", str(file)]) == 0
 
 
-def test_an_event_without_uri_is_unknown_or_judged_by_its_object(tmp_path: Path) -> None:
+def test_an_event_without_uri_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = {name: value for name, value in event(1, "list", MAPS).items() if name != "requestURI"}
     nothing = {name: value for name, value in event(2, "get", MAPS).items() if name not in ("requestURI", "objectRef")}
     lake = take_in(tmp_path / "lake", [bare, nothing, event(3, "list", MAPS)])
@@ -47,3 +49,7 @@ def test_an_event_without_uri_is_unknown_or_judged_by_its_object(tmp_path: Path)
     for row in (found["id-1"], found["id-2"]):
         assert row["decision"] == "unknown"
         assert row["why"]
+    file = tmp_path / "chain.yaml"
+    file.write_text(EXAMPLE)
+    assert run(["-q", "--lake", str(lake), "explain", "id-1", "-f", str(file)]) == 2
+    assert "the log has no requestURI of it" in capsys.readouterr().err
