@@ -95,6 +95,7 @@ def remove_retired(writer: LakeWriter, now_ts: float, grace_seconds: float = GRA
     Files that a living reader holds stay (holds.py). A file is retired as of the beginning of a pass, and a reader may list it a
     while after that. So the grace also counts back from the hold.
     """
+    writer.lake.manifest.retire_by(now_ts)
     held_ts = oldest_hold(writer.lake.path, now_ts)
     gone = writer.lake.manifest.retired(min(now_ts, now_ts if held_ts is None else held_ts) - grace_seconds)
     for name in gone:

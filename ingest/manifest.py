@@ -198,6 +198,12 @@ class Manifest:
         found = self._connection.execute("SELECT path FROM retired WHERE retired_ts < ?", (before_ts,))
         return [inside(path, str(self._path)) for (path,) in found]
 
+    def retire_by(self, now_ts: float) -> None:
+        """Let no path be retired later than now (seconds since the epoch): the clock was ahead then, and it would stay."""
+        if self._connection.execute("SELECT 1 FROM retired WHERE retired_ts > ? LIMIT 1", (now_ts,)).fetchone():
+            with self.transaction():
+                self._connection.execute("UPDATE retired SET retired_ts = ? WHERE retired_ts > ?", (now_ts, now_ts))
+
     def forget(self, paths: Iterable[str]) -> None:
         """Drop retired paths whose files are gone."""
         with self.transaction():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ from .manifest import DataFile
 
 # The flag of events whose bodies expired before the events.
 OBJECTS_EXPIRED = "objects_expired"
+# After so long without events, a day counts as present only if so many days of events follow: a clock may have jumped.
+GAP = timedelta(days=7)
+_SURE_DAYS = 3
 _BODIES = ("request_object", "response_object")
 
 
@@ -51,6 +54,37 @@ def quarantine_before(lake: Lake, before: date) -> list[Path]:
     """The quarantine files that were written before a UTC day, with those that a killed process left unfinished."""
     start_ts = datetime.combine(before, time(), UTC).timestamp()
     return [path for path in sorted((lake.path / "quarantine").glob("*.jsonl.zst*")) if path.stat().st_mtime < start_ts]
+
+
+def present_day(lake: Lake, now_ts: float) -> date | None:
+    """The day from which retention counts back: the newest one with events that is not after the clock; None without events.
+
+    Days after a gap of a week count once three of them have events. So neither a clock that jumps nor events from the future
+    expire a lake: a wrong clock has to last for days first. `now_ts` is the clock, in seconds since the epoch.
+    """
+    clock = datetime.fromtimestamp(now_ts, UTC).date()
+    days = sorted(day for day in {_day(file.dt) for file in lake.manifest.files("events")} if day is not None and day <= clock)
+    stretches: list[list[date]] = []
+    for day in days:
+        if not stretches or day - stretches[-1][-1] > GAP:
+            stretches.append([])
+        stretches[-1].append(day)
+    while len(stretches) > 1 and len(stretches[-1]) < _SURE_DAYS:
+        stretches.pop()
+    return stretches[-1][-1] if stretches else None
+
+
+def days_after(lake: Lake, now_ts: float) -> list[date]:
+    """The days with events that the clock has not reached: its sender's clock is ahead, or that of this machine went back."""
+    clock = datetime.fromtimestamp(now_ts, UTC).date() + timedelta(days=1)
+    return sorted(day for day in {_day(file.dt) for file in lake.manifest.files("events")} if day is not None and day > clock)
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def sizes(files: Iterable[DataFile]) -> Expired:

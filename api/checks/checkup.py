@@ -12,6 +12,7 @@ from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.maintain import verify
 from ingest.quarantine import quarantine_heads
+from ingest.retention import days_after, present_day
 from ingest.spooling.drain import lag_of
 from ingest.spooling.lag import Lag
 from ingest.spooling.repair import LOST_TAIL
@@ -141,6 +142,38 @@ def damage_findings(lake: Lake) -> Iterator[Finding]:
             fault.path,
             "its events are missing or altered",
             "restore the file from a backup; ingest the log files of its day again into a new lake",
+        )
+
+
+def clock_findings(lake: Lake, now: datetime) -> Iterator[Finding]:
+    """What the days of the events say of clocks; this reads no event."""
+    if after := days_after(lake, now.timestamp()):
+        yield Finding(
+            Severity.NOTE,
+            "",
+            "events_after_now",
+            len(after),
+            f"events of {len(after):,} days that this machine's clock has not reached",
+            None,
+            None,
+            f"{after[0].isoformat()} to {after[-1].isoformat()}",
+            "a sender's clock is ahead, or that of this machine is behind; retention counts from the days before",
+            "correct the clock",
+        )
+    today = present_day(lake, now.timestamp())
+    newest = max((file.dt for file in lake.manifest.files("events") if file.dt <= now.date().isoformat()), default="")
+    if today and newest > today.isoformat():
+        yield Finding(
+            Severity.NOTE,
+            "",
+            "clock_jump",
+            None,
+            f"the newest events are of {newest}, days after those of {today.isoformat()}",
+            None,
+            None,
+            "",
+            "a clock may have jumped; retention counts from the earlier day until events of three days follow",
+            "correct the clock if it is wrong",
         )
 
 

@@ -15,6 +15,7 @@ from api.checks.checkup import (
     UNREADABLE,
     Finding,
     LakeState,
+    clock_findings,
     damage_findings,
     lake_state,
     ledger_findings,
@@ -91,6 +92,7 @@ def command(
         if verify:
             findings += damage_findings(lake)
         findings += spool_findings(lake)
+        findings += clock_findings(lake, datetime.now(UTC))
         state = lake_state(lake)
     finally:
         lake.close()

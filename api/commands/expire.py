@@ -15,12 +15,14 @@ from ingest.errors import InputError
 from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, remove_retired
 from ingest.retention import (
+    GAP,
     Expired,
     bodies_before,
     events_before,
     expire,
     expire_objects,
     expire_quarantine,
+    present_day,
     quarantine_before,
     sizes,
 )
@@ -33,7 +35,8 @@ _Row = tuple[str, date, Expired]
 def command(
     context: typer.Context,
     before: Annotated[
-        str | None, typer.Option(help="Delete the events of whole UTC days before this time: 90d (90 days ago), or RFC 3339.")
+        str | None,
+        typer.Option(help="Delete the events of whole UTC days before this time: 90d (90 days ago), or RFC 3339."),
     ] = None,
     objects_before: Annotated[
         str | None, typer.Option(help="Delete only the bodies of events before this time. Users, verbs and names stay.")
@@ -43,13 +46,14 @@ def command(
 ) -> int:
     """Delete the events of past days, or only their bodies. Without bodies, most verdicts on these requests are unknown."""
     own: Context = context.obj
-    events_day, bodies_day = _day("--before", before), _day("--objects-before", objects_before)
-    if events_day is None and bodies_day is None:
+    if before is None and objects_before is None:
         raise InputError(
             "no option says which events to drop", "give --before or --objects-before, for example --objects-before 30d"
         )
     lake = Lake.open(own.lake)
     try:
+        now = _now(lake)
+        events_day, bodies_day = _day("--before", before, now), _day("--objects-before", objects_before, now)
         rows = (_planned if plan else _expired)(lake, events_day, bodies_day)
     finally:
         lake.close()
@@ -57,8 +61,15 @@ def command(
     return 0
 
 
-def _day(option: str, text: str | None) -> date | None:
-    moment = asked_values.parse_time(option, text, datetime.now(UTC))
+def _now(lake: Lake) -> datetime:
+    """The moment from which spans count back: see present_day. A clock that is far ahead of the events decides nothing."""
+    now = datetime.now(UTC)
+    today = present_day(lake, now.timestamp())
+    return now if today is None or now.date() - today <= GAP else datetime.combine(today, now.timetz())
+
+
+def _day(option: str, text: str | None, now: datetime) -> date | None:
+    moment = asked_values.parse_time(option, text, now)
     return None if moment is None else moment.date()
 
 

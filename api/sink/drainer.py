@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import structlog
 
 from ingest.errors import HindcastError, LakeError
 from ingest.lake import Lake
 from ingest.maintain import Compacted, compact, remove_retired
-from ingest.retention import expire, expire_objects, expire_quarantine
+from ingest.retention import GAP, expire, expire_objects, expire_quarantine, present_day
 from ingest.spooling.drain import drain
 from ingest.spooling.segment_files import sealed_segments
 from ingest.store import Counts
@@ -143,13 +143,13 @@ def maintain_once(
         with lake.writer() as writer:
             # Deletion comes first: on a full disk nothing can be merged.
             removed = remove_retired(writer, now_ts)
-            today = datetime.fromtimestamp(now_ts, UTC).date()
-            if settings.retention_days:
+            today = _today(lake, settings, now_ts)
+            if settings.retention_days and today:
                 first_day = today - timedelta(days=settings.retention_days)
                 expired = expire(writer, first_day, now_ts)
                 expire_quarantine(writer, first_day)
                 _log.info("expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
-            if settings.objects_retention_days:
+            if settings.objects_retention_days and today:
                 first_day = today - timedelta(days=settings.objects_retention_days)
                 expired = expire_objects(writer, first_day, now_ts)
                 _log.info("objects_expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
@@ -161,6 +161,14 @@ def maintain_once(
     _log.info(event, files_before=merged.files_before, files_after=merged.files_after, files_removed=removed)
     after(merged)
     return merged.is_whole
+
+
+def _today(lake: Lake, settings: Settings, now_ts: float) -> date | None:
+    """The day from which retention counts back; the log names a clock that is far ahead of the events."""
+    clock, today = datetime.fromtimestamp(now_ts, UTC).date(), present_day(lake, now_ts)
+    if (settings.retention_days or settings.objects_retention_days) and today and clock - today > GAP:
+        _log.warning("retention_waits", clock=clock.isoformat(), counts_from=today.isoformat())
+    return today
 
 
 def _report(counts: Counts | None) -> None:
