@@ -173,6 +173,10 @@ def explain_recorded(reader: LakeReader, chain: Chain, audit_id: str, cluster: s
         raise InputError(f"{audit_id}: no recorded request has this audit ID", "the column AUDIT ID of -o wide names some")
     found = []
     for row in rows:
+        if not row["request_uri"]:
+            raise InputError(
+                f"{audit_id}: the log has no URI of this request, and so not its selectors", "see docs/clusters/managed.md"
+            )
         rbac = None if row["decision"] is None else row["decision"] == "allow" and row["reason"].startswith("RBAC: allowed by")
         rbac = None if row["decision"] == "allow" and not rbac else rbac
         # Known objects look up resources in this table; for one request no other is needed in it.
