@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
@@ -70,6 +70,21 @@ _DEFAULT_LAKE = Path("hindcast-lake")
 
 # These commands query a lake several times, and always the files that it held at their start.
 _REPLAYING = ("replay", "calibrate", "readiness", "fleet", "exemptions", "gate", "policy", "schema")
+# These commands say something of clusters by name, without a report whose caveats tell of a name that two clusters share.
+_NAMING = (
+    "replay",
+    "calibrate",
+    "exemptions",
+    "policy",
+    "schema",
+    "watch",
+    "violations",
+    "explain",
+    "webhooks",
+    "least-privilege",
+    "stack",
+    "doctor",
+)
 # These commands evaluate policies under a memory limit.
 _EVALUATING = (*_REPLAYING, "watch")
 
@@ -218,12 +233,25 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
             if not isinstance(error, ENGINE_ERRORS) or (known := explained(error, context.obj.lake)) is None:
                 raise
             raise known from error
+        if "context" in options and options["context"].info_name in _NAMING and not options.get("server"):
+            _tell_of_shared_names(options["context"].obj)
         defects = options["context"].obj.defects if "context" in options else ()
         for defect in defects:
             _complain(defect)
         raise typer.Exit(code or (EXIT_IN_PART if defects else 0))
 
     return finish
+
+
+def _tell_of_shared_names(own: Context) -> None:
+    """Warn of each name under which the lake has two clusters: no answer over it is about one cluster."""
+    from .damage import ENGINE_ERRORS
+    from .shared_names import sentences
+
+    # The command is done; a lake that cannot be read any more does not change its answer.
+    with suppress(HindcastError, OSError, *ENGINE_ERRORS):
+        for sentence in sentences(own.lake):
+            own.warn(sentence)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,20 @@
+"""Names of clusters that two clusters share, as every command reports them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.derived.whole import mixed_names_of
+from queries import open_lake
+from queries.identity import REMEDY
+
+
+def sentences(lake: Path) -> list[str]:
+    """One sentence with the remedy for each such name; none where there is no lake. Raises LakeError."""
+    if not (lake / "manifest.sqlite").exists():
+        return []
+    reader = open_lake(lake)
+    try:
+        return [f"{sentence}; {REMEDY}" for sentence in mixed_names_of(reader).values()]
+    finally:
+        reader.close()
