@@ -59,7 +59,10 @@ Between: TypeAlias = Callable[[int, Object], Object | Unknown]
 
 @dataclass
 class Run:
-    """One walk of one request through the rounds of a chain. `notice` gets each step, for an explanation."""
+    """One walk of one request through the rounds of a chain. `notice` gets each step, for an explanation.
+
+    `settles`: each policy is also tried on its own result.
+    """
 
     chain: Chain
     request: AdmissionRequest
@@ -68,6 +71,7 @@ class Run:
     order: Sequence[Key] = ()
     between: Between | None = None
     notice: Callable[[Noticed], None] | None = None
+    settles: bool = True
     invocations: list[Invocation] = field(default_factory=list)
     object: Evidence[Object | None] = field(init=False)
     previous: set[Key] = field(default_factory=set)  # IfNeeded policies that ran, and that a later change calls again

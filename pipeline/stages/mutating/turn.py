@@ -146,7 +146,7 @@ class Turn:
             self._run.call_again()
         if policy.mutating.reinvocation is ReinvocationPolicy.IF_NEEDED:
             self._run.previous.add(key)
-        settled = current == before.value or self._is_settled(due, kind, current)
+        settled = current == before.value or not self._run.settles or self._is_settled(due, kind, current)
         self._finish(due, key, before.value, current, errors, settled)
         return None
 
