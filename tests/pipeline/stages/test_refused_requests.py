@@ -17,6 +17,7 @@ from tests.recording import Object, take_in
 _TEXTS = frozenset({"message", "run_id"})
 _NOTHING = {"kind": "ClusterRole", "metadata": {"name": "nothing"}, "rules": []}
 CERTIFICATES = "certificates.k8s.io"
+_SPEC = {"request": "TElLRQ==", "signerName": "example.com/a"}
 SECRETS = "/api/v1/namespaces/shop/secrets"
 
 
@@ -56,6 +57,14 @@ EVENTS = [
         22, "ann", "list",
         'users "bob" is forbidden: User "ann" cannot impersonate resource "users" in API group "" at the cluster scope',
     ),
+    {
+        **refused(26, "ann", "update", "", "allow", approves=True),
+        "level": "RequestResponse",
+        "responseStatus": {"metadata": {}, "code": 200},
+        "requestObject": {
+            "kind": "CertificateSigningRequest", "spec": _SPEC, "metadata": {"name": "c"},
+        },
+    },
     refused(23, "ann", "create", 'secrets "s" is forbidden: exceeded quota: q, requested: count/secrets=1', "allow"),
     refused(24, "ann", "create", 'secrets "s" is forbidden: a plugin says no', "allow"),
     refused(
