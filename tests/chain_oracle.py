@@ -171,6 +171,14 @@ Member = str | Mapping[str, Sequence[Node]]
 
 def decision(members: Sequence[tuple[Member, Evaluator]]) -> tuple[str, bool]:
     """The effect of a chain, and whether an error travels with a refusal."""
+    kept: list[tuple[Member, Evaluator]] = []
+    for each in members:
+        kept.append(each)
+        if each[0] in ("Allow", "Deny"):
+            break
+    possible = set[str]().union(*({one} if isinstance(one, str) else {"NoOpinion", *filter(one.get, one)} for one, _ in kept))
+    if kept[-1][0] in ("Allow", "Deny") and possible - {"NoOpinion"} == {kept[-1][0]}:
+        return str(kept[-1][0]), False  # a chain with one possible outcome is decided before any condition is evaluated
     erred = False
     for member, evaluator in members:
         effect, error = (member, False) if isinstance(member, str) else of_lists(member, evaluator)
