@@ -79,7 +79,13 @@ _FRESH = {
     True: f"SELECT row FROM ({_FIRST}) ANTI JOIN (SELECT {_KEYS} {_STORED}) USING ({_KEYS}) ORDER BY row",
 }
 _COLUMNS = ", ".join((*_KEY, *_CONTENT, "ingest_source"))
-_DIFFER = " OR ".join(f"a.{name} IS DISTINCT FROM b.{name}" for name in _CONTENT)
+# Each version of Hindcast may write other annotations of its own on the same event.
+_OWN_ANNOTATION = "hindcast/"
+_COMPARED = {"annotations": f"list_filter(map_entries({{}}), lambda entry: NOT starts_with(entry.key, '{_OWN_ANNOTATION}'))"}
+_DIFFER = " OR ".join(
+    f"{own.format(f'a.{name}')} IS DISTINCT FROM {own.format(f'b.{name}')}"
+    for name, own in ((name, _COMPARED.get(name, "{}")) for name in _CONTENT)
+)
 # Which repeats to record: those from a kind of source that no stored copy has, or with other content.
 _AGAIN = {
     has_stored: f"""

@@ -103,6 +103,25 @@ def test_what_comes_again_from_elsewhere_or_differs_is_remembered(lake: Lake, ev
     assert repeats(lake) == [("id-1", "file:audit.log", True), ("id-2", "webhook", False), ("id-3", "file:audit.log", False)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "conflicting"),
+    [
+        ({}, {"hindcast/wording": "forbidden"}, 0),
+        ({"hindcast/redacted": "responseStatus"}, {"hindcast/redacted": "responseStatus", "hindcast/signer": "a/b"}, 0),
+        ({"hindcast/redacted": "responseStatus"}, {"hindcast/redacted": "responseStatus,user"}, 0),
+        ({"a": "b"}, {"a": "b", "hindcast/wording": ""}, 0),
+        ({"a": "b"}, {"a": "c", "hindcast/wording": ""}, 1),
+        ({"a": "b", "hindcast/wording": ""}, {"hindcast/wording": ""}, 1),
+        ({"hindcast.example.com/a": "b"}, {"hindcast.example.com/a": "c"}, 1),
+    ],
+)
+def test_annotations_of_another_version_of_hindcast_are_no_other_content(
+    lake: Lake, event: Event, before: dict[str, str], after: dict[str, str], conflicting: int
+) -> None:
+    store(lake, event(1, annotations=before))
+    assert store(lake, event(1, annotations=after)) == Counts(read=1, duplicate=1, conflicting=conflicting)
+
+
 def test_what_is_no_event_costs_no_neighbour_and_is_kept(lake: Lake, event: Event) -> None:
     broken = b'{"auditID":"\xff'
     assert store(lake, event(1), broken, event(2)) == Counts(read=3, stored=2, quarantined=1)
