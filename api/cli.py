@@ -25,6 +25,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ingest.acting import visible
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
 
@@ -310,7 +311,7 @@ def _interruptions() -> Iterator[list[int]]:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write(f"hindcast: {message}\n")
+    sys.stderr.write(visible(f"hindcast: {message}\n"))
 
 
 # A command makes many objects and few cycles of them, and most commands end before a search for cycles finds anything.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ingest.acting import visible
 from ingest.owning import telling_waits
 
 if TYPE_CHECKING:  # `hindcast --help` needs no replay
@@ -37,14 +38,14 @@ class Context:
     def say(self, message: str) -> None:
         """One line to standard error; silent with --quiet."""
         if not self.quiet:
-            sys.stderr.write(message + "\n")
+            sys.stderr.write(visible(message) + "\n")
 
     def warn(self, sentence: str) -> None:
         """One line to standard error, also with --quiet: a job that hides progress must not hide that it tests nothing."""
         if sentence not in self.warnings:
             self.warnings.append(sentence)
             if self.speaks:
-                sys.stderr.write(sentence + "\n")
+                sys.stderr.write(visible(sentence) + "\n")
 
     def note_defects(self, defects: Iterable[Defect]) -> None:
         """Make the end of the command name the policies that Hindcast failed to judge."""

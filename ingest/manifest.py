@@ -26,6 +26,17 @@ PUBLISHED = "published"
 _EXPANDED = "*?[]"
 _IDENTITY = "identity"
 
+# What helps, by the primary result code (sqlite.org/rescode.html).
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "free space on the disk of the lake",
+    sqlite3.SQLITE_BUSY: "another process holds the manifest; wait until it ends, or end it",
+    sqlite3.SQLITE_LOCKED: "another process holds the manifest; wait until it ends, or end it",
+    sqlite3.SQLITE_READONLY: "see who may write it",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: restore it from a backup",
+    sqlite3.SQLITE_NOTADB: "the file is damaged: restore it from a backup",
+}
+_DISK = "see whether the disk of the lake is well"
+
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE files (
@@ -128,7 +139,7 @@ class Manifest:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
-                raise LakeError(f"the lake's manifest cannot be written: {error}", "is the disk full?") from error
+                raise LakeError(f"the lake's manifest cannot be written: {error}", _REMEDIES.get(_kind(error), _DISK)) from error
             raise
 
     def commit(
@@ -216,6 +227,11 @@ class Manifest:
     def close(self) -> None:
         """Release the database."""
         self._release()
+
+
+def _kind(error: sqlite3.Error) -> int:
+    """The primary result code of an error; 0 for one that SQLite did not raise."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def has_tables(path: Path) -> bool:

@@ -7,6 +7,7 @@ events go to the spool, and the drain decodes them later. It refuses only a batc
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import threading
@@ -89,6 +90,7 @@ REFUSALS = {
     "busy": _RefusalKind(503, 1, "too many bytes are being received; the sender tries again by itself"),
     "lake_displaced": _RefusalKind(503, 5, "put the lake's folder back, or restart the server to use the new folder"),
     "disk_full": _RefusalKind(503, 5, "free space on the disk of the lake"),
+    "disk_failed": _RefusalKind(503, 5, "see whether the disk of the lake is well, and who may write there"),
     "stopping": _RefusalKind(503, 2, "the server is being restarted; the sender tries again by itself"),
 }
 
@@ -97,6 +99,15 @@ def refuse(reason: str, message: str, hint: str = "") -> Refused:
     """A refusal of one of the kinds in REFUSALS."""
     kind = REFUSALS[reason]
     return Refused(reason, kind.status, kind.retry_after_seconds, message, hint or kind.hint)
+
+
+def _of_disk(error: BaseException | None, message: str) -> Refused:
+    """The refusal for a failed write: only a full disk or a used-up quota is one that more space mends."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return refuse("disk_full", message)
+        error = error.__cause__
+    return refuse("disk_failed", message)
 
 
 def is_cluster_name(text: str) -> bool:
@@ -157,10 +168,10 @@ class Sink:
             self.limits.in_flight_bytes_max, self.limits.requests_per_sender_max, self.metrics.in_flight_bytes.set
         )
         self._stopping = False
-        self._disk_trouble = ""
+        self._disk_trouble: Refused | None = None
         self._is_behind = False  # the last logged state
         self._displaced = ""  # why no reader of the lake would see a batch written now
-        self._write_trouble = ""  # why the last batch could not be stored; cleared when a batch or a probe is written
+        self._write_trouble: Refused | None = None  # why the last batch was not stored; cleared when a batch or a probe is written
         self.metrics.disk_free_bytes_min.set(self.limits.disk_free_bytes_min)
         for reason in REFUSALS:  # a counter that begins above 0 shows no increase
             self.metrics.batches_refused.labels(reason)
@@ -218,9 +229,11 @@ class Sink:
             self.metrics.disk_free_bytes.set(free_bytes)
             self.metrics.backlog_bytes.set(self._spool.measure_backlog())
             short = free_bytes < self.limits.disk_free_bytes_min
-            trouble = f"{directory}: less than {self.limits.disk_free_bytes_min} bytes are free" if short else ""
+            trouble = (
+                refuse("disk_full", f"{directory}: less than {self.limits.disk_free_bytes_min} bytes are free") if short else None
+            )
         except OSError as error:
-            trouble = f"{directory}: the spool cannot be read: {error.strerror or error}"
+            trouble = _of_disk(error, f"{directory}: the spool cannot be read: {error.strerror or error}")
         displaced = self._spool.why_displaced()
         if displaced != self._displaced:
             _log.error("lake_displaced" if displaced else "lake_is_back", trouble=displaced or self._displaced)
@@ -228,13 +241,14 @@ class Sink:
         if self._write_trouble:
             with suppress(OSError, DisplacedError):
                 self._spool.probe()
-                self._write_trouble = ""
+                self._write_trouble = None
         warning = self.warning()
         if bool(warning) != self._is_behind:
             _log.warning("drain_is_behind" if warning else "drain_caught_up", backlog_bytes=self._spool.backlog_bytes)
         self._is_behind = bool(warning)
         if trouble != self._disk_trouble:
-            _log.warning("disk_trouble" if trouble else "disk_recovered", trouble=trouble or self._disk_trouble)
+            told = trouble or self._disk_trouble
+            _log.warning("disk_trouble" if trouble else "disk_recovered", trouble=told.message if told else "")
         self._disk_trouble = trouble
         self.metrics.ready.set(not self._stopping and self.trouble() is None)
 
@@ -247,9 +261,7 @@ class Sink:
         """The reason for which a batch of any size would be refused now, or None."""
         if self._displaced:
             return refuse("lake_displaced", self._displaced)
-        if self._disk_trouble:
-            return refuse("disk_full", self._disk_trouble)
-        return None
+        return self._disk_trouble
 
     def warning(self) -> str:
         """A warning for the operator while batches are still taken; else empty."""
@@ -263,8 +275,10 @@ class Sink:
 
         Unlike `why_not_ready` it also covers failing writes and seals, which the sink tries again with the next batch.
         """
-        failing = self._write_trouble or self._spool.seal_trouble
-        return self.why_not_ready() or (refuse("disk_full", failing) if failing else None)
+        unsealed = self._spool.seal_error
+        if (found := self.why_not_ready() or self._write_trouble) is not None or unsealed is None:
+            return found
+        return _of_disk(unsealed, f"the open segment could not be sealed: {unsealed.strerror or unsealed}")
 
     def _cannot_take(self, cluster: str, body_bytes: int) -> Refused | None:
         if not is_cluster_name(cluster):
@@ -309,9 +323,9 @@ class Sink:
             return refuse("lake_displaced", error.message)
         except (LakeError, OSError) as error:
             _log.error("batch_not_stored", cluster=cluster, error=str(error))
-            self._write_trouble = str(error.message if isinstance(error, SpoolWriteError) else error)
-            return refuse("disk_full", self._write_trouble)
-        self._write_trouble = ""
+            self._write_trouble = _of_disk(error, str(error.message if isinstance(error, SpoolWriteError) else error))
+            return self._write_trouble
+        self._write_trouble = None
         self._digests.add(cluster, digest, received_ts)
         metrics.events_stored.inc(len(lines))
         return Accepted(len(lines), len(events.bad))

@@ -60,4 +60,3 @@ def _requires_python(name: str, version: str) -> str:
         return ""
     assert installed.version == version, f"{name}: {installed.version} is installed, constraints.txt pins {version}"
     return str(installed.metadata.get("Requires-Python") or "")
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from datetime import UTC, date, datetime, timedelta
@@ -26,6 +25,7 @@ from pipeline.readiness.exempting.proposal import Proposal, propose
 from pipeline.readiness.exempting.review import Finding, Need, Overdue, overdue, review
 from pipeline.readiness.words import percent
 from pipeline.replay import Window
+from pipeline.report.texts import json_text
 from pipeline.stages.stage import Asked
 from queries import open_lake
 
@@ -141,7 +141,7 @@ def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> No
         case ExemptionFormat.MERGE_PATCH:
             sys.stdout.write(to_yaml(merge_patches(proposal.before, proposal.after)))
         case ExemptionFormat.JSON_PATCH:
-            sys.stdout.write(json.dumps(json_patches(proposal.before, proposal.after), indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_text(json_patches(proposal.before, proposal.after), indent=2) + "\n")
         case _:
             render([exemption_table(proposal), later_table(proposal), left_table(proposal)], Format(output), limit=limit)
 

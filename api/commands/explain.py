@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-import yaml
 
 from api import asked_values
 from api.context import Context
@@ -23,6 +21,7 @@ from pipeline.admission.policies import PolicySet
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.explaining.explain import Asked
 from pipeline.readiness.redaction import Redaction
+from pipeline.report.texts import json_text, yaml_text
 from pipeline.stages.assign import kind_of
 from pipeline.stages.conditions.chain import Chain
 from pipeline.stages.conditions.explain import explain_recorded
@@ -84,10 +83,10 @@ def command(
         found = question.given(given_of(texts), lambda: _policies(texts, version)) if texts else question.recorded(stage)
     match output:
         case ExplanationFormat.JSON:
-            sys.stdout.write(json.dumps({"explanations": [as_data(each) for each in found]}, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_text({"explanations": [as_data(each) for each in found]}, indent=2) + "\n")
         case ExplanationFormat.YAML:
             data = {"explanations": [as_data(each) for each in found]}
-            yaml.safe_dump(data, sys.stdout, sort_keys=False, allow_unicode=True)
+            sys.stdout.write(yaml_text([data]))
         case _:
             width = min(shutil.get_terminal_size().columns, _WIDTH_MAX)
             whole = output is ExplanationFormat.WIDE
@@ -112,10 +111,10 @@ def _explain_chains(own: Context, chains: tuple[Chain, ...], audit_id: str, clus
         found = [each for chain in chains for each in explain_recorded(reader, chain, audit_id, cluster)]
     match output:
         case ExplanationFormat.JSON:
-            sys.stdout.write(json.dumps({"explanations": [each.data() for each in found]}, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_text({"explanations": [each.data() for each in found]}, indent=2) + "\n")
         case ExplanationFormat.YAML:
             data = {"explanations": [each.data() for each in found]}
-            yaml.safe_dump(data, sys.stdout, sort_keys=False, allow_unicode=True)
+            sys.stdout.write(yaml_text([data]))
         case _:
             sys.stdout.write("".join(f"{line}\n" for each in found for line in each.lines()))
     return 0

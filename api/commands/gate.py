@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from api import asked_values
 from api.context import Context
@@ -25,6 +24,7 @@ from pipeline.readiness.model import Counterexample, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import ReplayPlan
+from pipeline.report.texts import yaml_text
 from pipeline.runs import RunKind, RunSummary
 
 from . import replay
@@ -183,5 +183,5 @@ def counterexample_tables(report: Report) -> list[Table]:
 
 def _row(item: Counterexample) -> list[object]:
     what = f"{item.verb} {item.resource} {item.namespace}/{item.name}"
-    part = yaml.safe_dump(item.object, default_flow_style=True, width=2**31, sort_keys=False, allow_unicode=True).strip()
+    part = yaml_text([item.object], width=2**31, flow=True).strip()
     return [item.ts, item.user, what, item.message, part, item.audit_id]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-import yaml
 
 from api import asked_values
 from api.beside_runs import keep_policies
@@ -35,6 +34,7 @@ from pipeline.replay import (
     start_processes,
 )
 from pipeline.replay.executors import Executor
+from pipeline.report.texts import yaml_text
 from pipeline.runs import RunKind, RunStore, RunSummary
 from pipeline.stages.conditions.matrix import matrix
 from pipeline.stages.registry import CONDITIONS, VALIDATING
@@ -199,7 +199,7 @@ def _print_plan(plan: StagePlan, output: Format) -> None:
         case Format.JSON:
             sys.stdout.write(plan.to_json())
         case Format.YAML:
-            yaml.safe_dump(json.loads(plan.to_json()), sys.stdout, sort_keys=False, allow_unicode=True)
+            sys.stdout.write(yaml_text([json.loads(plan.to_json())]))
         case _:
             if not isinstance(plan, ReplayPlan):
                 raise InputError(f"-o {output}: the plan of stage {plan.stage} has no tables", "use -o json, yaml or table")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
@@ -32,6 +31,7 @@ from pipeline.readiness.of_stage import fidelity_of
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch, watched_digest
 from pipeline.replay import Window
+from pipeline.report.texts import json_text
 from pipeline.runs import Defect
 from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Asked
@@ -207,7 +207,7 @@ class Teller:
 
     def _line(self, ts: str, event: str, text: str, fields: dict[str, Any]) -> None:
         if self.form is WatchFormat.JSON:
-            sys.stdout.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
+            sys.stdout.write(json_text({"event": event, **fields}) + "\n")
         else:
             sys.stdout.write(" ".join(f"{ts} {text}".split()) + "\n")
         sys.stdout.flush()

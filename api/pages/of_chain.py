@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import yaml
-
+from pipeline.report.texts import yaml_text
 from pipeline.runs import RunStore
 from pipeline.stages.conditions.figures import Decided, Read, by_finding, decided, reads
 from pipeline.stages.conditions.ruling import NAME, Finding
@@ -86,7 +85,7 @@ def _view(read: Read) -> ReadView:
 
 
 def _as_yaml(value: Any) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip() if value else ""
+    return yaml_text([value]).rstrip() if value else ""
 
 
 @dataclass(frozen=True, slots=True)

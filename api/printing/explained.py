@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import yaml
-
 from pipeline.readiness.explaining.explanation import (
     DecidingPart,
     ExplainedExpression,
@@ -21,6 +19,7 @@ from pipeline.readiness.explaining.explanation import (
     Piece,
 )
 from pipeline.readiness.missing import UnknownReason
+from pipeline.report.texts import yaml_text
 
 from .layout import printable
 
@@ -268,7 +267,7 @@ def _piece(paper: _Paper, piece: Piece, fields: set[str], whole: bool, indent: i
     else:
         paper.words(f"{title} ({piece.grade}; {piece.source})", indent)
     value = piece.value if whole or not isinstance(piece.value, dict) else {**_head(piece.value), **_read(piece, fields)}
-    lines = yaml.safe_dump(value, sort_keys=False, allow_unicode=True).splitlines()
+    lines = yaml_text([value]).splitlines()
     paper.raw(lines if whole else lines[:_YAML_LINES_MAX], indent + 2)
 
 

@@ -50,10 +50,10 @@ def render(tables: Sequence[Table], form: Format, stream: TextIO | None = None, 
             json.dump(_as_data(tables), out, indent=2, default=_json_value)
             out.write("\n")
         case Format.YAML:
-            import yaml  # no other format needs it
+            from pipeline.report.texts import yaml_text  # no other format needs it
 
             plain = json.loads(json.dumps(_as_data(tables), default=_json_value))
-            yaml.safe_dump(plain, out, sort_keys=False, allow_unicode=True)
+            out.write(yaml_text([plain]))
         case Format.MARKDOWN:
             out.write("\n".join(_markdown(table) for table in tables))
         case Format.CSV:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
-import yaml
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
+from pipeline.report.texts import yaml_text
 from queries.rows import KnownPolicy
 
 from ..ask import reads
@@ -46,7 +46,7 @@ async def list_policies(
     if form is ManifestFormat.JSON:
         return json_response({"rows": found})
     manifests = [entry["object"] for entry in found if entry["object"] is not None]
-    return Response(yaml.safe_dump_all(manifests, sort_keys=False, allow_unicode=True), media_type="application/yaml")
+    return Response(yaml_text(manifests), media_type="application/yaml")
 
 
 @router.get("/policies/known", responses=rows_described("known_policies", KnownPolicy))

@@ -89,7 +89,7 @@ class Spool:
         self._waiting = Waiting()
         self._is_displaced = False  # the result of the last check
         self._quarantine = quarantine or directory.with_name("quarantine")
-        self.seal_trouble = ""  # why the last attempt to seal a segment failed, until one succeeds
+        self.seal_error: OSError | None = None  # why the last attempt to seal a segment failed, until one succeeds
         self._lock_handle = lock_folder(directory)
         try:
             self._place = Place((directory.parent, directory))
@@ -309,9 +309,9 @@ class Spool:
         try:
             sealed = self._rename_open()
         except OSError as error:
-            self.seal_trouble = f"the open segment could not be sealed: {error.strerror or error}"
+            self.seal_error = error
             raise
-        self.seal_trouble = ""
+        self.seal_error = None
         sync_folder(self.directory)
         return sealed
 

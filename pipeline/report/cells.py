@@ -6,9 +6,10 @@ import re
 
 from markupsafe import Markup
 
-# Characters that move a terminal's cursor, end a line within a text, or turn the direction of writing (Unicode TR 36, 3.3). Also
-# a lone half of a surrogate pair, which UTF-8 cannot hold. Line feeds and tabs are text.
-_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+from ingest.acting import ACTING, acting_characters, visible
+
+__all__ = ["FORMULA", "NUMBER", "acting_characters", "spreadsheet_text", "visible", "visible_value"]
+
 # A spreadsheet takes such a cell for a formula (OWASP, CSV Injection); not a number, which has nothing to run.
 FORMULA = r"^[=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
 NUMBER = r"^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$"
@@ -16,18 +17,17 @@ _FORMULA_START = frozenset("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _IS_NUMBER = re.compile(NUMBER, re.ASCII)
 
 
-def visible(text: str) -> str:
-    """The text with everything that acts instead of showing written as an escape, as in `\\x1b`."""
-    return _ACTING.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
-
-
 def visible_value(value: object) -> object:
     """The same for a value that a template prints; markup stays markup, and other values are unchanged."""
-    if not isinstance(value, str) or not _ACTING.search(value):
+    if not isinstance(value, str) or not ACTING.search(value):
         return value
     return Markup(visible(value)) if isinstance(value, Markup) else visible(value)  # safe: escapes hold no markup
 
 
 def spreadsheet_text(text: str) -> str:
-    """The text as a CSV cell: an apostrophe stands before text that a spreadsheet would run as a formula. Numbers are unchanged."""
+    """The text as a CSV cell: an apostrophe stands before text that a spreadsheet would run as a formula. Numbers are unchanged.
+
+    A carriage return would begin a row for many readers, so it becomes an escape like all that acts.
+    """
+    text = visible(text)
     return f"'{text}" if text[:1] in _FORMULA_START and not _IS_NUMBER.fullmatch(text) else text

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import date, datetime
 from enum import Enum
 from typing import Any
 
-import yaml
-
 from pipeline.readiness.report import MODEL_VERSION, Report
 
 from .shape import members
+from .texts import json_text, yaml_text
 
 API_VERSION = f"hindcast.report/v{MODEL_VERSION}"
 KIND = "ReadinessReport"
@@ -21,13 +19,12 @@ KIND = "ReadinessReport"
 
 def to_json(report: Report) -> str:
     """One JSON object: `{"apiVersion": "hindcast.report/v1", "kind": "ReadinessReport", ...}`; times are RFC 3339 in UTC."""
-    return json.dumps(document(report), indent=2, ensure_ascii=False) + "\n"
+    return json_text(document(report), indent=2) + "\n"
 
 
 def to_yaml(report: Report) -> str:
     """The same as YAML."""
-    text: str = yaml.safe_dump(document(report), sort_keys=False, allow_unicode=True, width=120)
-    return text
+    return yaml_text([document(report)], width=120)
 
 
 def document(report: Report) -> dict[str, Any]:

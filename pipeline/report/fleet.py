@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
@@ -22,6 +20,7 @@ from pipeline.readiness.model import Status
 from .cells import visible, visible_value
 from .data import plain
 from .schema import schema_of_record
+from .texts import json_text, yaml_text
 
 API_VERSION = f"hindcast.fleet/v{MODEL_VERSION}"
 KIND = "FleetReport"
@@ -57,12 +56,11 @@ def fleet_schema() -> dict[str, Any]:
 
 
 def _json(report: FleetReport) -> str:
-    return json.dumps(fleet_document(report), indent=2, ensure_ascii=False) + "\n"
+    return json_text(fleet_document(report), indent=2) + "\n"
 
 
 def _yaml(report: FleetReport) -> str:
-    text: str = yaml.safe_dump(fleet_document(report), sort_keys=False, allow_unicode=True, width=120)
-    return text
+    return yaml_text([fleet_document(report)], width=120)
 
 
 def _html(report: FleetReport) -> str:

@@ -8,7 +8,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
@@ -24,6 +23,7 @@ from .cells import visible_value
 from .data import API_VERSION, plain
 from .markup import coded, soft, user
 from .outcomes import OUTCOMES, Outcome, next_step
+from .texts import yaml_text
 from .words import answer, exemptions_title, fates, policy_name, step, workload
 
 
@@ -118,5 +118,4 @@ def _rules(rules: ReadinessRules) -> list[tuple[str, str]]:
 
 
 def _yaml(value: Any) -> str:
-    text: str = yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=True)
-    return text
+    return yaml_text([plain(value)])

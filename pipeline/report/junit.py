@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from datetime import datetime
 from xml.etree import ElementTree as Xml
 
-import yaml
-
 from pipeline.readiness.model import POLICIES, Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 
+from .cells import visible
 from .data import plain
 from .outcomes import OUTCOMES, findings
+from .texts import yaml_text
 from .words import fate_count, fates, policy_name, workload
 
 # Characters that XML 1.0 cannot hold, even escaped (its production `Char`).
@@ -74,7 +74,7 @@ def _counterexample(found: Counterexample) -> Iterator[str]:
     """One denied request, with the part of the judged object that the denial depends on."""
     what = f"{found.verb} {found.resource} {found.namespace}/{found.name}"
     yield f"counterexample: {what} by {found.user}, audit ID {found.audit_id}: {found.message}"
-    text = yaml.safe_dump(plain(found.object), sort_keys=False, allow_unicode=True)
+    text = yaml_text([plain(found.object)])
     yield from (f"    {line}" for line in text.splitlines())
 
 
@@ -93,4 +93,4 @@ def _timestamp(moment: datetime | None) -> str:
 
 
 def _text(words: str) -> str:
-    return _NOT_IN_XML.sub("\ufffd", words)
+    return _NOT_IN_XML.sub("\ufffd", visible(words))

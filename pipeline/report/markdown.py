@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import yaml
-
 from pipeline.readiness.change import Fate
 from pipeline.readiness.counting.figures import FIGURES, figures_by_group
 from pipeline.readiness.missing import SHOWN_MAX
@@ -19,6 +17,7 @@ from .cells import visible
 from .data import plain
 from .outcomes import OUTCOMES, next_step
 from .over_time import MOMENT, sparkline
+from .texts import yaml_text
 from .words import answer, exemptions_title, fate_count, policy_name, step, workload
 
 
@@ -193,7 +192,7 @@ def _code(target: str, patch: object) -> Iterator[str]:
 
 def _indented(value: object) -> Iterator[str]:
     # Indented, not fenced, so that the value cannot end the block.
-    yield from (f"    {line}" for line in yaml.safe_dump(value, sort_keys=False, allow_unicode=True).splitlines())
+    yield from (f"    {line}" for line in yaml_text([value]).splitlines())
     yield ""
 
 

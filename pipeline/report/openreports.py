@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import yaml
-
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 
 from .data import plain
 from .outcomes import OUTCOMES, Finding, findings, fingerprint
+from .texts import yaml_text
 from .words import fate_count, fates, policy_name
 
 _RESULTS = ("pass", "fail", "warn", "error", "skip")
@@ -59,7 +58,7 @@ def _documents(report: Report, dialect: _Dialect) -> str:
             home = owner.namespace if _NAMESPACE.fullmatch(owner.namespace) else ""
             found.setdefault(home, []).append(_denied(entry, each))
     objects = [_object(report, dialect, namespace, results) for namespace, results in sorted(found.items())]
-    return yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True, width=120)
+    return yaml_text(objects, width=120)
 
 
 def _object(report: Report, dialect: _Dialect, namespace: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:

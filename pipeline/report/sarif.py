@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from pipeline.readiness.words import day
 
 from .data import plain
 from .outcomes import OUTCOMES, Finding, findings, fingerprint, source_of
+from .texts import json_text, shown
 from .words import fates, policy_name, workload
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -39,7 +39,7 @@ def to_sarif(report: Report) -> str:
         "properties": {"clusters": list(report.clusters), "events": report.events, "caveats": list(report.caveats)},
         "results": results,
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [shown(run)]}, indent=2) + "\n"
 
 
 def _rule(slug: str, meaning: str, level: str) -> dict[str, Any]:

@@ -192,3 +192,22 @@ def test_a_name_that_engines_expand_is_refused_before_anything_is_stored(tmp_pat
     with pytest.raises(LakeError, match="holds a character that SQL engines expand"):
         Lake.create(tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("broken", "remedy"),
+    [("locked", "another process holds the manifest"), ("full", "free space on the disk"), ("read-only", "see who may write it")],
+)
+def test_why_a_manifest_cannot_be_written_leads_to_what_helps(lake: Lake, broken: str, remedy: str) -> None:
+    connection = lake.manifest._connection
+    connection.execute("PRAGMA busy_timeout = 50")
+    with closing(sqlite3.connect(lake.path / "manifest.sqlite", isolation_level=None)) as other:
+        if broken == "locked":
+            other.execute("BEGIN IMMEDIATE")
+        elif broken == "full":
+            connection.execute("PRAGMA max_page_count = 1")
+        else:
+            connection.execute("PRAGMA query_only = ON")
+        with pytest.raises(LakeError, match="the lake's manifest cannot be written") as refused:
+            lake.manifest.commit(props={"key": "x" * 100_000})
+    assert refused.value.hint.startswith(remedy)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 import tracemalloc
 from contextlib import ExitStack
@@ -350,16 +352,28 @@ def test_a_list_that_costs_too_much_time_is_refused_and_the_next_is_taken() -> N
         hurried.close()
 
 
-def test_a_disk_that_refuses_is_a_refusal_and_the_repetition_is_stored(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "disk_full"),
+        (errno.EDQUOT, "disk_full"),
+        (errno.EIO, "disk_failed"),
+        (errno.EROFS, "disk_failed"),
+        (errno.EACCES, "disk_failed"),
+    ],
+)
+def test_a_disk_that_refuses_is_a_refusal_and_the_repetition_is_stored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int, reason: str
+) -> None:
     def fail(handle: int) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     body = event_list([event(1)])
     with monkeypatch.context() as patch:
         patch.setattr("os.fdatasync", fail)
         refused = bench.sink.accept("lab-1", body, 1.0)
     assert isinstance(refused, Refused)
-    assert (refused.reason, refused.status, refused.retry_after_seconds) == ("disk_full", 503, 5)
+    assert (refused.reason, refused.status, refused.retry_after_seconds) == (reason, 503, 5)
     assert bench.sink.trouble() == refused
     assert bench.sink.accept("lab-1", body, 2.0) == Accepted(1, 0)
     assert bench.sink.trouble() is None

@@ -267,7 +267,8 @@ def test_a_segment_that_cannot_be_sealed_is_trouble(tmp_path: Path, monkeypatch:
         with monkeypatch.context() as patch:
             patch.setattr(Path, "rename", fail)
             spool.append("lab-1", "d0", 1.0, [b"{}"])
-            assert "could not be sealed: Input/output error" in spool.seal_trouble
+            assert spool.seal_error is not None
+            assert spool.seal_error.strerror == "Input/output error"
         spool.append("lab-1", "d1", 1.0, [b"{}"])
-        assert spool.seal_trouble == ""
+        assert spool.seal_error is None
     assert digests(lake / "spool") == ["d0", "d1"]
