@@ -13,7 +13,7 @@ from fastapi import Query, Request
 from fastapi.responses import Response
 
 from ingest.errors import InputError
-from pipeline.report.cells import spreadsheet_text
+from pipeline.report.cells import spreadsheet_text, visible
 
 from ..ask.json_values import json_bytes
 from .html import SECURITY_HEADERS, address
@@ -192,7 +192,7 @@ def _csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows([spreadsheet_text(_text(row[name])) for name in names] for row in rows)
+    writer.writerows([spreadsheet_text(visible(_text(row[name]))) for name in names] for row in rows)
     return out.getvalue().encode("utf-8", "replace")
 
 

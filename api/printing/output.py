@@ -80,12 +80,15 @@ def _limited(table: Table, limit: int) -> Table:
 
 
 def _write_csv(table: Table, out: TextIO) -> None:
-    """Every column under its key, values as in JSON, lists with commas; no text that a spreadsheet would run."""
+    """Every column under its key, values as in JSON, lists with commas; no text that a spreadsheet would run.
+
+    Many readers begin a row at a carriage return, so that is an escape, like all that acts.
+    """
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(column.key for column in table.columns)
     for row in table.rows:
         cells = [_csv_cell(cell) for cell in row]
-        writer.writerow(spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in cells)
+        writer.writerow(spreadsheet_text(visible(cell)) if isinstance(cell, str) else cell for cell in cells)
 
 
 def _csv_cell(value: Any) -> object:

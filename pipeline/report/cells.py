@@ -25,9 +25,5 @@ def visible_value(value: object) -> object:
 
 
 def spreadsheet_text(text: str) -> str:
-    """The text as a CSV cell: an apostrophe stands before text that a spreadsheet would run as a formula. Numbers are unchanged.
-
-    A carriage return would begin a row for many readers, so it becomes an escape like all that acts.
-    """
-    text = visible(text)
+    """The text as a CSV cell: an apostrophe stands before text that a spreadsheet would run as a formula. Numbers are unchanged."""
     return f"'{text}" if text[:1] in _FORMULA_START and not _IS_NUMBER.fullmatch(text) else text

@@ -11,9 +11,10 @@ from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import PolicySource, Report
 from pipeline.readiness.words import day
 
+from .cells import visible
 from .data import plain
 from .outcomes import OUTCOMES, Finding, findings, fingerprint, source_of
-from .texts import json_text, shown
+from .texts import json_text
 from .words import fates, policy_name, workload
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -39,7 +40,7 @@ def to_sarif(report: Report) -> str:
         "properties": {"clusters": list(report.clusters), "events": report.events, "caveats": list(report.caveats)},
         "results": results,
     }
-    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [shown(run)]}, indent=2) + "\n"
+    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 def _rule(slug: str, meaning: str, level: str) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def _result(rule: str, level: str, text: str, name: str, source: PolicySource | 
         # Section 3.27.10: a result has the level none if, and only if, it is not a failure.
         "kind": "pass" if level == "none" else "fail",
         "level": level,
-        "message": {"text": text},
+        "message": {"text": visible(text)},
         "locations": [location],
         # GitHub tracks a finding by the first fingerprint, even when the file's lines move; other tools use ours.
         "partialFingerprints": {"primaryLocationLineHash": name, "hindcast/v1": name},

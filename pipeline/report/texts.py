@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from .cells import acting_characters, visible
+from .cells import acting_characters
 
 
 class _Dumper(yaml.SafeDumper):
@@ -33,15 +33,6 @@ def yaml_text(values: Iterable[Any], *, width: int = 80, flow: bool = False) -> 
         values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width, default_flow_style=flow, explicit_start=False
     )
     return _escaped(text)
-
-
-def shown(value: Any) -> Any:
-    """JSON values with the characters that act as visible escapes, for programs that print the texts in them."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, dict):
-        return {visible(name): shown(item) for name, item in value.items()}
-    return [shown(item) for item in value] if isinstance(value, list) else value
 
 
 def _escaped(text: str) -> str:

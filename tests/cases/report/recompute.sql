@@ -6,7 +6,9 @@ WITH asked AS (
         count(*) FILTER (decision = 'unknown') > 0 AND count(*) FILTER (effect = 'deny') = 0 AS is_unknown,
         count(*) FILTER (decision = 'error') > 0 AS is_error
     FROM read_parquet($verdicts)
+    -- A dry run changes nothing, so its verdict is no figure of a report.
     WHERE decision IN ('admit', 'deny', 'error', 'unknown')
+        AND (cluster, audit_id, ts) NOT IN (SELECT (cluster, audit_id, ts) FROM requests WHERE request_uri LIKE '%dryRun=All%')
     GROUP BY policy, binding, cluster, audit_id, ts
 ),
 sent AS (
