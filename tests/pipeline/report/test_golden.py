@@ -214,7 +214,8 @@ def test_workloads_recounted_in_python(made: Made) -> None:
                 any_value(recorded_object(r.response_object, r.request_object)),
                 any_value(coalesce(r.namespace, '')), any_value(r.name), any_value(r.resource)
             FROM read_parquet($verdicts) AS v JOIN requests AS r USING (cluster, audit_id, ts)
-            WHERE v.decision <> 'nomatch' AND r.request_uri NOT LIKE '%dryRun=All%' GROUP BY v.policy, v.binding, cluster, audit_id, ts
+            WHERE v.decision <> 'nomatch' AND r.request_uri NOT LIKE '%dryRun=All%'
+            GROUP BY v.policy, v.binding, cluster, audit_id, ts
         """
         rows = reader.sql(sql, {"verdicts": str(verdicts_of(made.lake, made.summary))}).fetchall()
     judged: dict[tuple[str, str], set[tuple[str, ...]]] = {}
