@@ -7,6 +7,8 @@ compiles each text once. A `Program` evaluates one expression over an activation
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from threading import Lock
 
 from .checking.check import check
@@ -38,6 +40,14 @@ class Environment:
         self.names = Names(self.scope.functions, frozenset(self.scope.variables), self.scope.types, self.release.dot_is_root)
         self._programs: dict[str, Program | CompileError] = {}
         self._lock = Lock()
+
+    def redeclaring(self, changed: ObjectType) -> Environment:
+        """This environment with other fields of one of its object types. It shares everything else, so that many are cheap."""
+        assert changed.name in self.scope.objects
+        other = copy(self)
+        other.scope = replace(self.scope, objects={**self.scope.objects, changed.name: changed})
+        other._programs, other._lock = {}, Lock()
+        return other
 
     def compile(self, text: str, expected: Sequence[Type] | None = None) -> Program:
         """The program of an expression, made once. Raises CompileError where a server of this version rejects it.

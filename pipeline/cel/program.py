@@ -116,7 +116,10 @@ class Program:
 
     def reads_with(self, variables: Mapping[str, Program]) -> ReadSet:
         """As `reads`, where these programs are the values of `variables.NAME`: reads of these are traced back to their origin."""
-        composed = {name: program._analyzed for name, program in variables.items()}
+
+        def composed(name: str) -> Analyzed | None:
+            return variables[name]._analyzed if name in variables else None
+
         try:
             return on_fresh_stack(lambda: read_set(self._analyzed, composed))
         except RecursionError:

@@ -7,7 +7,7 @@ here, such as passing a value to a function, reads the whole value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -141,13 +141,13 @@ class Analyzed:
     constants: Constants
 
 
-def read_set(expression: Analyzed, composed: Mapping[str, Analyzed] | None = None) -> ReadSet:
+def read_set(expression: Analyzed, composed: Callable[[str], Analyzed | None] = lambda _: None) -> ReadSet:
     """The read set of an expression whose whole result is read.
 
-    `composed` are expressions that it may use as `variables.NAME`: reads of their values are traced back to the parts that they
-    consist of. Every use that is found is traced; the set names `variables` itself only for other uses.
+    `composed` finds the expression that it may use as `variables.NAME`: reads of its value are traced back to the parts that it
+    consists of. Every use that is found is traced; the set names `variables` itself only for other uses.
     """
-    composition = _Composition(composed or {})
+    composition = _Composition(composed)
     _whole(composition.analysis(expression).visit(expression.tree, {}))
     return ReadSet(composition.root)
 
@@ -155,7 +155,7 @@ def read_set(expression: Analyzed, composed: Mapping[str, Analyzed] | None = Non
 class _Composition:
     """The expressions that are analyzed together: they share the variables of the activation."""
 
-    def __init__(self, composed: Mapping[str, Analyzed]) -> None:
+    def __init__(self, composed: Callable[[str], Analyzed | None]) -> None:
         self.root = Reads()
         self._composed = composed
         self._values: dict[str, References | None] = {}
@@ -165,10 +165,10 @@ class _Composition:
 
     def value_of(self, name: str) -> References | None:
         """The nodes that a composed expression's value may stand for; None if no expression has the name."""
-        expression = self._composed.get(name)
-        if expression is None:
-            return None
         if name not in self._values:
+            expression = self._composed(name)
+            if expression is None:
+                return None
             self._values[name] = None  # If it occurs within itself, it is read as `variables.NAME`.
             self._values[name] = self.analysis(expression).visit(expression.tree, {})
         return self._values[name]

@@ -19,7 +19,7 @@ from ...cel.projection import projector
 from ...cel.stack import on_fresh_stack
 from ...cel.types import DYN, Type
 from ...request import Grade
-from .environments import environment
+from .environments import environment, with_variable
 from .known_costs import KnownCosts
 from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, Limits
 from .messages import trimmed
@@ -37,6 +37,8 @@ MESSAGE = (types.STRING,)
 AUDIT_ANNOTATION = (types.STRING, types.NULL)
 
 Version = tuple[int, int]
+# Each variable may put the one before into a list. A server compiles such types of any depth; Python's stack ends at some hundreds.
+TOO_DEEP = "the types of the policy's variables nest deeper than Hindcast can compile"
 # Roots that depend on the request alone; the others are bound per evaluation.
 _REQUEST_ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
 
@@ -66,7 +68,7 @@ class CompiledPolicy:
     """A policy ready for many requests. It computes once everything that does not depend on the request."""
 
     def __init__(self, policy: Policy, version: Version, defect: str = "", *, for_new: bool = False) -> None:
-        """`defect` says why a fault of Hindcast kept the expressions from being compiled; the policy then has no programs.
+        """`defect` says why Hindcast could not compile the expressions; the policy then has no programs.
 
         `for_new`: with the CEL for expressions that a write adds; only `refused_expressions` asks for it.
         """
@@ -152,12 +154,17 @@ class CompiledPolicy:
 def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy:
     """Compiles a policy as a server of this minor version has it in memory. Never raises: other policies keep their verdicts.
 
-    A failure here that a server would not have is a defect: the policy is then unknown for every request that it matches.
+    A failure here that a server would not have makes the policy unknown for every request that it matches.
     """
     try:
         return on_fresh_stack(lambda: CompiledPolicy(policy, version))
     except Exception as problem:
-        return CompiledPolicy(policy, version, defect_of(problem))
+        return CompiledPolicy(policy, version, not_compiled(problem))
+
+
+def not_compiled(problem: Exception) -> str:
+    """Why a policy has no programs: its types nest too deep for any stack, or there is a defect of Hindcast."""
+    return TOO_DEEP if isinstance(problem, RecursionError) else defect_of(problem)
 
 
 def _programs(expressions: Iterable[CompiledExpression]) -> list[Program]:
@@ -176,7 +183,7 @@ class Compiler:
         self._version = version
         self._for_new = for_new
         self._types: dict[str, Type] = {}
-        self._environments: dict[bool, Environment] = {}
+        self._environments = {True: self._declared(has_authorizer=True)}
         self._programs: dict[tuple[str, Sequence[Type] | None, bool], Program | str] = {}
         self.variables: dict[str, CompiledExpression] = {}
         for variable in policy.variables:
@@ -185,7 +192,7 @@ class Compiler:
             # earlier one.
             self.variables[variable.name] = compiled
             self._types[variable.name] = compiled.program.result_type if compiled.program else DYN
-            self._environments.clear()
+            self._environments[True] = with_variable(self._environments[True], variable.name, self._types[variable.name])
             self._programs.clear()
 
     def validations(self) -> tuple[CompiledValidation, ...]:
@@ -229,15 +236,14 @@ class Compiler:
             return f"compilation failed: {error}"
 
     def _environment(self, has_authorizer: bool) -> Environment:
-        found = self._environments.get(has_authorizer)
-        if found is None:
-            has_params = self._policy.param_kind is not None
-            found = environment(
-                self._version,
-                has_params=has_params,
-                has_authorizer=has_authorizer,
-                variables=tuple(self._types.items()),
-                for_new=self._for_new,
-            )
-            self._environments[has_authorizer] = found
-        return found
+        """The environment with all variables so far. The one without the authorizer is made when all variables are known."""
+        if has_authorizer not in self._environments:
+            self._environments[has_authorizer] = self._declared(has_authorizer=has_authorizer)
+        return self._environments[has_authorizer]
+
+    def _declared(self, *, has_authorizer: bool) -> Environment:
+        has_params = self._policy.param_kind is not None
+        variables = tuple(self._types.items())
+        return environment(
+            self._version, has_params=has_params, has_authorizer=has_authorizer, variables=variables, for_new=self._for_new
+        )

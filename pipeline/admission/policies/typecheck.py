@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from ingest.errors import InputError
+
 from ...cel import CompileError, Environment
 from ...cel.checking.check import check
 from ...cel.checking.schema_types import SchemaType, schema_type
@@ -20,7 +22,9 @@ from ...cel.types import DYN, Type
 from ...matching import Rule
 from ...openapi import Schemas
 from ...request import GroupVersionKind, GroupVersionResource
+from .compile import TOO_DEEP
 from .declarations import Declarations, scope_for
+from .environments import extended
 from .model import Policy
 
 KINDS_MAX = 10  # of one rule; further kinds are not checked
@@ -35,7 +39,18 @@ class ExpressionWarning:
 
 
 def expression_warnings(policy: Policy, schemas: Schemas, version: tuple[int, int]) -> tuple[ExpressionWarning, ...]:
-    """The warnings that a controller of this Kubernetes version would write into the status of a policy."""
+    """The warnings that a controller of this Kubernetes version would write into the status of a policy.
+
+    Raises InputError if the types of its variables nest deeper than Hindcast can compile: its warnings are not known then.
+    """
+    try:
+        return _warnings(policy, schemas, version)
+    except RecursionError:
+        what = f"{policy.source or policy.name}: {policy.name}: {TOO_DEEP}"
+        raise InputError(what, "let variables nest lists in fewer levels, or check the other policies without this one") from None
+
+
+def _warnings(policy: Policy, schemas: Schemas, version: tuple[int, int]) -> tuple[ExpressionWarning, ...]:
     checkers = [_KindChecker(policy, kind, schemas, version) for kind in kinds_to_check(policy, schemas)]
     found: list[ExpressionWarning] = []
     for index, validation in enumerate(policy.validations):
@@ -120,15 +135,13 @@ class _KindChecker:
 
     def __init__(self, policy: Policy, kind: GroupVersionKind, schemas: Schemas, version: tuple[int, int]) -> None:
         self.kind = kind
-        self._has_params = policy.param_kind is not None
-        self._version = version
-        self._object = _root_type(kind, schemas)
-        self._params = _params_type(policy, schemas)
-        self._variables: dict[str, Type] = {}
+        declared = _declarations(policy, _root_type(kind, schemas), _params_type(policy, schemas))
+        self._environment = Environment(version, declared.variables, declared.object_types)
         for variable in policy.variables:
             # A variable with an error is dyn to the expressions that use it; its own error is not reported.
             checked = self._check(variable.expression)
-            self._variables[variable.name] = DYN if isinstance(checked, CompileError) else checked
+            type_ = DYN if isinstance(checked, CompileError) else checked
+            self._environment = extended(self._environment, variable.name, type_)
 
     def issue(self, text: str) -> str | None:
         """Why an expression does not compile for objects of this kind; None if it does."""
@@ -136,8 +149,7 @@ class _KindChecker:
         return str(checked) if isinstance(checked, CompileError) else None
 
     def _check(self, text: str) -> Type | CompileError:
-        declared = self._declarations()
-        environment = Environment(self._version, declared.variables, declared.object_types)
+        environment = self._environment
 
         def work() -> Type:
             # Programs are not made: a constant that cannot be converted goes unnoticed here.
@@ -149,20 +161,21 @@ class _KindChecker:
         except CompileError as refusal:
             return refusal
 
-    def _declarations(self) -> Declarations:
-        typed = [each for each in (self._object, self._params) if each is not None]
-        object_types = {each.name: each for root in typed for each in root.object_types()}
-        declared = scope_for(
-            has_params=self._has_params,
-            has_authorizer=True,
-            variables=self._variables,
-            object_type=self._object.type if self._object else DYN,
-            params_type=self._params.type if self._params else DYN,
-            object_types=tuple(object_types.values()),
-        )
-        # The controller declares only the authorizer.
-        variables = {name: type_ for name, type_ in declared.variables.items() if name != "authorizer.requestResource"}
-        return Declarations(variables, declared.object_types)
+
+def _declarations(policy: Policy, object_: SchemaType | None, params: SchemaType | None) -> Declarations:
+    typed = [each for each in (object_, params) if each is not None]
+    object_types = {each.name: each for root in typed for each in root.object_types()}
+    declared = scope_for(
+        has_params=policy.param_kind is not None,
+        has_authorizer=True,
+        variables={},
+        object_type=object_.type if object_ else DYN,
+        params_type=params.type if params else DYN,
+        object_types=tuple(object_types.values()),
+    )
+    # The controller declares only the authorizer.
+    variables = {name: type_ for name, type_ in declared.variables.items() if name != "authorizer.requestResource"}
+    return Declarations(variables, declared.object_types)
 
 
 def _params_type(policy: Policy, schemas: Schemas) -> SchemaType | None:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...admission.policies.compile import CompiledExpression, CompiledPolicy
+from ...admission.policies.compile import CompiledExpression, CompiledPolicy, not_compiled
 from ...admission.policies.declarations import scope_for
 from ...admission.policies.limits import BUDGET, Limits
 from ...admission.policies.reads import reads_of
 from ...cel import DYN, STRING, CompileError, Environment, ObjectType, ProgramError, ResultTypeError, Type, list_of
-from ...cel.defects import defect_of
 from ...cel.library import jsonpatch
 from ...cel.stack import on_fresh_stack
 from .model import MutatingPolicy, Mutation, PatchType
@@ -82,7 +81,7 @@ def compile_mutating(policy: MutatingPolicy, version: Version = (1, 36)) -> Comp
     try:
         return on_fresh_stack(lambda: CompiledMutating(policy, version))
     except Exception as problem:
-        return CompiledMutating(policy, version, defect_of(problem))
+        return CompiledMutating(policy, version, not_compiled(problem))
 
 
 def _expression(mutation: Mutation, declared: Environment) -> CompiledExpression:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ingest.errors import InputError
 from pipeline.admission.policies.load import parse_policy_set
 from pipeline.admission.policies.model import Policy
 from pipeline.admission.policies.typecheck import KINDS_MAX, expression_warnings, kinds_to_check
@@ -74,3 +75,13 @@ def test_versions_that_are_not_served_have_no_kind() -> None:
     definition = custom_resource("Widget", "widgets", {"type": "object"})
     definition["spec"]["versions"][0]["served"] = False
     assert Schemas([definition]).schema_of(GroupVersionKind("shop.example.com", "v1", "Widget")) is None
+
+
+def test_types_that_nest_too_deep_are_named(schemas: Schemas) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
+    nested = [{"name": f"v{number}", "expression": f"[variables.v{number - 1}]" if number else "[1]"} for number in range(600)]
+    validations = [{"expression": "variables.v599.size() == 1"}]
+    policy = policy_of({"matchConstraints": {"resourceRules": [rule]}, "variables": nested, "validations": validations})
+    assert kinds_to_check(policy, schemas)
+    with pytest.raises(InputError, match="case:1: checked: the types of the policy's variables nest deeper than"):
+        expression_warnings(policy, schemas, VERSION)
