@@ -26,13 +26,15 @@ _MISTAKES_SHOWN = 10
 class Given:
     """The rules of each stage among given manifests, without those of policies, which have a flow of their own.
 
-    `has_policies`: some manifest is a policy or a binding of one. `left` is a sentence on manifests that change nothing.
+    `has_policies`: some manifest is a policy or a binding of one. `left` is a sentence on manifests that change nothing, `notes`
+    are sentences on texts that were read otherwise than they look.
     """
 
     texts: Texts
     stages: tuple[tuple[Stage[Any, Any], Any], ...]
     has_policies: bool
     left: str
+    notes: tuple[str, ...] = ()
 
     @property
     def judges_policies(self) -> bool:
@@ -46,9 +48,18 @@ class Given:
 
 def given_of(texts: Texts) -> Given:
     """Read manifests. Raises InputError with file and line."""
-    assigned = assign(manifests_of(texts))
+    documents = manifests_of(texts)
+    assigned = assign(documents)
+    notes = tuple(dict.fromkeys(note for document in documents for note in document.notes))
     others = tuple((stage, rules) for stage, rules in assigned.rules if stage is not VALIDATING)
-    return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left)
+    return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left, notes)
+
+
+def warn_of(own: Context, given: Given) -> None:
+    """Say which manifests change nothing, and what was read otherwise than it looks."""
+    for sentence in (given.left, *given.notes):
+        if sentence:
+            own.warn(sentence)
 
 
 def of_stage(texts: Texts, stage: Stage[Any, Any]) -> list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import sys
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -26,6 +28,7 @@ from pipeline.readiness.exempting.review import Finding, Need, Overdue, overdue,
 from pipeline.readiness.words import percent
 from pipeline.replay import Window
 from pipeline.report.texts import json_text
+from pipeline.request import Object
 from pipeline.stages.stage import Asked
 from queries import open_lake
 
@@ -139,11 +142,21 @@ def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> No
         case ExemptionFormat.MANIFESTS:
             sys.stdout.write(proposal.after.to_yaml())
         case ExemptionFormat.MERGE_PATCH:
-            sys.stdout.write(to_yaml(merge_patches(proposal.before, proposal.after)))
+            for patch in merge_patches(proposal.before, proposal.after):
+                is_new = (patch["kind"], patch["metadata"]["name"]) not in proposal.before.objects
+                sys.stdout.write(f"---\n# {_kubectl(patch, is_new)}\n{to_yaml([patch])}")
         case ExemptionFormat.JSON_PATCH:
             sys.stdout.write(json_text(json_patches(proposal.before, proposal.after), indent=2) + "\n")
         case _:
             render([exemption_table(proposal), later_table(proposal), left_table(proposal)], Format(output), limit=limit)
+
+
+def _kubectl(patch: Object, is_new: bool) -> str:
+    """The command for one patch, because `kubectl patch` takes one document; a new object is created in place of a patch."""
+    text = shlex.quote(json.dumps(patch, separators=(",", ":")))
+    if is_new:
+        return f"echo {text} | kubectl create -f -"
+    return f"kubectl patch {patch['kind'].lower()} {patch['metadata']['name']} --type=merge --patch {text}"
 
 
 def exemption_table(proposal: Proposal) -> Table:

@@ -13,7 +13,7 @@ import typer
 from api import asked_values
 from api.beside_runs import keep_cluster, keep_manifests, keep_policies, keep_report
 from api.context import Context
-from api.given import given_of, of_stage
+from api.given import given_of, of_stage, warn_of
 from api.printing.output import Column, Format, Table, render
 from api.printing.reports import VERDICT_STYLES
 from api.printing.targets import check_file
@@ -90,8 +90,7 @@ def command(
         check_file("--report-file", path)
     texts = tuple(read_texts(policies))
     given = given_of(texts)
-    if given.left:
-        own.warn(given.left)
+    warn_of(own, given)
     question = Question(
         texts,
         Window(*asked_values.parse_window(since, until)),

@@ -14,6 +14,7 @@ from api import asked_values
 from api.checks.coverage import coverage_of
 from api.checks.withheld import StateKnown, Withheld, state_known, withheld
 from api.context import Context
+from api.given import given_of
 from api.printing.output import Column, Format, Table, render
 from api.printing.targets import check_folder
 from api.settings import Settings, is_loopback
@@ -21,12 +22,13 @@ from api.sink.certificates import Certificates, make_certificates
 from api.sink.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
 from ingest.errors import InputError
 from ingest.server.audit_policy import AuditPolicy, parse_audit_policy
-from ingest.server.recommended import Coverage, audit_policy_text
+from ingest.server.recommended import audit_policy_text
 from ingest.sink import is_cluster_name
+from pipeline.stages.registry import AUTHORIZATION, CONDITIONS
 from queries import open_lake
 
 from .parts import options
-from .policies import read_policies
+from .policies import parse_policies, read_texts
 
 POLICY, KUBECONFIG, IDENTITIES = "audit-policy.yaml", "audit-webhook.kubeconfig", "identities"
 CERTIFICATE, KEY = "sink.crt", "sink.key"
@@ -84,6 +86,9 @@ def command(
     client_key: Annotated[str, typer.Option(help="Path on the control plane of the key of the client certificate.")] = "",
     client_name: Annotated[str, typer.Option(help="The certificate's common name. [default: apiserver-CLUSTER]")] = "",
     filename: options.Policies = None,
+    record_reads: Annotated[
+        bool, typer.Option("--record-reads", help="Also record reads, without bodies; roles among the manifests of -f imply it.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files; a replaced token is no longer accepted.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; say which evidence the audit policy withholds.")] = False,
     audit_policy: Annotated[
@@ -95,10 +100,10 @@ def command(
 ) -> int:
     """Write an audit policy, the webhook's kubeconfig and its token. With --check, say what the audit policy in force withholds."""
     own: Context = context.obj
-    coverage = coverage_of(read_policies(filename)) if filename else None
+    needed = _needed(filename, record_reads)
     if check:
         given = _read_given(audit_policy, asked_values.parse_version(kubernetes_version))
-        return _check(own, coverage, given, output, limit)
+        return _check(own, needed, given, output, limit)
     if audit_policy is not None:
         raise InputError("--audit-policy is for --check", "add --check; without it a policy is written to --out")
     if not is_cluster_name(cluster):
@@ -112,7 +117,7 @@ def command(
         sink = replace(sink, authority_pem=made.authority)
     token = new_token()
     files = {
-        out / POLICY: (audit_policy_text(coverage), 0o644),
+        out / POLICY: (needed, 0o644),
         out / KUBECONFIG: (kubeconfig_text(sink, token), 0o600),
         out / IDENTITIES: (identities_text(sink, token), 0o600),
     }
@@ -171,8 +176,20 @@ def _read_given(path: Path | None, version: tuple[int, int]) -> AuditPolicy | No
     return parse_audit_policy(text, str(path), version)
 
 
-def _check(own: Context, coverage: Coverage | None, given: AuditPolicy | None, output: Format, limit: int | None) -> int:
-    needed = parse_audit_policy(audit_policy_text(coverage), POLICY)
+def _needed(paths: list[Path] | None, record_reads: bool) -> str:
+    """The audit policy for the manifests of files, or for any policy. Roles and chains judge reads too."""
+    if not paths:
+        return audit_policy_text(record_reads=record_reads)
+    texts = read_texts(paths)
+    given = given_of(texts)
+    judges_reads = any(stage in (AUTHORIZATION, CONDITIONS) for stage, _ in given.stages)
+    # The manifests of other stages may concern any write.
+    coverage = coverage_of(parse_policies(texts)) if given.judges_policies and not given.stages else None
+    return audit_policy_text(coverage, record_reads=record_reads or judges_reads)
+
+
+def _check(own: Context, wanted: str, given: AuditPolicy | None, output: Format, limit: int | None) -> int:
+    needed = parse_audit_policy(wanted, POLICY)
     reader = open_lake(own.lake)
     try:
         rows = list(withheld(reader, needed, given))

@@ -119,11 +119,6 @@ def moment_of(reader: LakeReader, moment: str, cluster: str | None) -> tuple[str
     return cluster or clusters[0], asked_values.parse_time("the time of the log's policies", moment, now) or now
 
 
-def read_policies(paths: list[Path] | None) -> PolicySet:
-    """The policies of files, folders and standard input. Raises InputError where they hold no policy."""
-    return parse_policies(read_texts(paths))
-
-
 def read_texts(paths: list[Path] | None) -> list[tuple[str, str]]:
     """The name and the text of each file, and of standard input. Raises InputError without paths, and for unreadable files."""
     if not paths:

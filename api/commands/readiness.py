@@ -12,7 +12,7 @@ import typer
 from api import asked_values
 from api.beside_runs import keep_cluster, keep_report
 from api.context import Context
-from api.given import Texts, given_of
+from api.given import Texts, given_of, warn_of
 from api.printing import reports
 from api.printing.reports import ReportFormat
 from pipeline.admission.policies.load import parse_objects
@@ -82,8 +82,7 @@ def command(
     reports.check_outputs(report_file, export)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     given = given_of(read_texts(policies))
-    if given.left:
-        own.warn(given.left)
+    warn_of(own, given)
     window, files = Window(*asked_values.parse_window(since, until)), cluster_files(own, cluster)
     found: list[Report] = []
     if given.judges_policies:

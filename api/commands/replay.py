@@ -15,7 +15,7 @@ import typer
 from api import asked_values
 from api.beside_runs import keep_policies
 from api.context import Context
-from api.given import Texts, given_of, use_until_end
+from api.given import Texts, given_of, use_until_end, warn_of
 from api.on_ray import On, connected
 from api.printing.output import Format, Table, render
 from api.printing.targets import check_file
@@ -109,8 +109,8 @@ def command(
     check_window(own, window)
     texts = _texts(own, policies, from_log, stage_of_log, cluster)
     given = given_of(texts)
-    if given.left and from_log is None:
-        own.warn(given.left)
+    if from_log is None:
+        warn_of(own, given)
     old_texts = read_texts(against) if against else []
     base = _Base(old_texts, against_log, cluster)
     replays = []

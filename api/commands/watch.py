@@ -19,7 +19,7 @@ from api import asked_values
 from api.checks.watch_metrics import HOST, WatchMetrics
 from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
-from api.given import Texts, given_of, of_stage, say_mistakes
+from api.given import Texts, given_of, of_stage, say_mistakes, warn_of
 from api.printing.targets import check_file
 from ingest.durable import write_whole
 from ingest.errors import HindcastError, InputError
@@ -109,8 +109,7 @@ def command(
 def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all: bool) -> tuple[list[tuple[Any, Any]], str]:
     """The rules to watch by stage, and a digest of them."""
     given = given_of(texts)
-    if given.left:
-        own.warn(given.left)
+    warn_of(own, given)
     found: list[tuple[Any, Any]] = []
     policies = checked_policies(own, texts, version) if given.judges_policies else None
     if policies is not None:

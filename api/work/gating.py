@@ -40,7 +40,7 @@ from ..commands import replay
 from ..commands.parts.window import check_window
 from ..commands.policies import checked_policies
 from ..context import Context
-from ..given import Given, Texts, given_of, say_mistakes, walk
+from ..given import Given, Texts, given_of, say_mistakes, walk, warn_of
 from .jobs import State
 
 
@@ -125,9 +125,9 @@ def answer(
     window = Window(question.since, question.until)
     check_window(own, window)
     given, before = given_of(question.policies), given_of(question.against) if question.against else None
-    for text in (given.left, before.left if before is not None else ""):
-        if text:
-            own.warn(text)
+    for version in (given, before):
+        if version is not None:
+            warn_of(own, version)
     stages = _judged_stages(own, given, before)
     _check_renamed(question.renamed, given, before)
     walked = stage_run or walk(own, question.policies, workers)

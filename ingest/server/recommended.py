@@ -55,12 +55,15 @@ class Coverage:
         return any(group == "*" for group, _ in self.groups)
 
 
-def audit_policy_text(coverage: Coverage | None = None) -> str:
-    """The file for --audit-policy-file: for any policy, or only for the requests in `coverage`. Its comments give the reasons."""
-    return "\n".join(_lines(coverage)) + "\n"
+def audit_policy_text(coverage: Coverage | None = None, *, record_reads: bool = False) -> str:
+    """The file for --audit-policy-file: for any policy, or only for the requests in `coverage`. Its comments give the reasons.
+
+    With `record_reads` it also records reads of resources, which questions about roles need.
+    """
+    return "\n".join(_lines(coverage, record_reads)) + "\n"
 
 
-def _lines(coverage: Coverage | None) -> Iterator[str]:
+def _lines(coverage: Coverage | None, record_reads: bool) -> Iterator[str]:
     yield from _head(coverage)
     yield from _rule(
         "Bodies that are credentials stay out of every log: policies on them cannot be replayed, and that is the lesser evil.",
@@ -73,8 +76,15 @@ def _lines(coverage: Coverage | None) -> Iterator[str]:
         "Metadata",
         CONNECTS,
     )
-    yield from _rule("Reads never reach admission, and they are most of the traffic.", "None", (), READS)
-    yield from _rule("URLs that name no resource: health, metrics, discovery.", "None", (), urls=("*",))
+    urls = "URLs that name no resource: health, metrics, discovery."
+    if record_reads:  # a rule for all groups matches these URLs too, so theirs comes first
+        yield from _rule(urls, "None", (), urls=("*",))
+        yield from _rule(
+            "Reads, without bodies: a role that shrinks may refuse them, and a right may never be used.", "Metadata", (), READS
+        )
+    else:
+        yield from _rule("Reads never reach admission, and they are most of the traffic.", "None", (), READS)
+        yield from _rule(urls, "None", (), urls=("*",))
     yield from _rule(
         "What decides how policies are evaluated, to be known as of any moment: namespaces for their labels, policies and\n"
         "bindings for when they were in force, roles for the CEL authorizer, CRDs for kinds and schemas.",

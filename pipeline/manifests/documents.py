@@ -12,18 +12,22 @@ import yaml
 from ingest.errors import InputError
 from ingest.extent import refuse_excess
 
-from .yaml_values import JSON_TAGS, MERGE, NO_NUMBER, PLAIN, KubernetesLoader, as_stored
+from .yaml_values import JSON_TAGS, MERGE, NO_NUMBER, PLAIN, TRUE_OR_FALSE, KubernetesLoader, as_stored
 
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object and the lines of its fields. `lines` is empty where no lines are known, as for objects from an audit log."""
+    """One object and the lines of its fields. `lines` is empty where no lines are known, as for objects from an audit log.
+
+    `notes` are sentences on what was read otherwise than it looks.
+    """
 
     value: Any
     source: str
     lines: dict[Path, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def where(self, path: Path = ()) -> str:
         """`file:line` of a field, or of the closest written field around it."""
@@ -36,7 +40,8 @@ class Document:
     def below(self, path: Path, value: Any) -> Document:
         """The part of this document at `path` as a separate document (an item of a List)."""
         size = len(path)
-        return Document(value, self.source, {key[size:]: line for key, line in self.lines.items() if key[:size] == path})
+        lines = {key[size:]: line for key, line in self.lines.items() if key[:size] == path}
+        return Document(value, self.source, lines, self.notes)
 
 
 def read_documents(text: str, source: str) -> list[Document]:
@@ -112,7 +117,7 @@ def _yaml_documents(text: str, source: str) -> Iterator[Document]:
             lines: dict[Path, int] = {}
             _collect_lines(node, (), lines)
             lines[()] = node.start_mark.line + 1
-            yield Document(value, source, lines)
+            yield Document(value, source, lines, tuple(_notes(node, source)))
     finally:
         loader.dispose()
 
@@ -137,6 +142,23 @@ def _refuse(node: yaml.Node, source: str) -> None:
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
             _refuse(item, source)
+
+
+def _notes(node: yaml.Node, source: str) -> Iterator[str]:
+    """Keys such as `n` and `yes`, which YAML 1.1 reads as false and true: kubectl does so without a word."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            is_letter = key.tag == PLAIN and key.value in TRUE_OR_FALSE
+            if is_letter or key.tag.endswith(":bool"):
+                is_true = TRUE_OR_FALSE[key.value] if is_letter else key.value.lower() in ("true", "yes", "on")
+                read = str(is_true).lower()
+                if read != key.value:
+                    where = f"{source}:{key.start_mark.line + 1}"
+                    yield f"{where}: the key {key.value} is read as {read!r}, as kubectl reads it; quote it if the word is meant"
+            yield from _notes(value, source)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _notes(item, source)
 
 
 def _collect_lines(node: yaml.Node, path: Path, lines: dict[Path, int]) -> None:

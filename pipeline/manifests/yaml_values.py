@@ -16,7 +16,7 @@ _PREFIX = "tag:yaml.org,2002:"
 JSON_TAGS = frozenset((PLAIN, *(_PREFIX + name for name in ("map", "seq", "str", "null", "bool", "int", "float"))))
 MERGE = f"{_PREFIX}merge"
 NO_NUMBER = re.compile(r"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))\Z")
-_TRUE_OR_FALSE = {"y": True, "Y": True, "n": False, "N": False}
+TRUE_OR_FALSE = {"y": True, "Y": True, "n": False, "N": False}
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|([1-9][0-9]*|0))\Z")
 _BASES = (16, 2, 8, 10)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
@@ -59,7 +59,7 @@ def as_stored(value: int | float) -> int | float:
 
 def _plain(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> object:
     text = node.value
-    return _TRUE_OR_FALSE[text] if text in _TRUE_OR_FALSE else number_of(text)
+    return TRUE_OR_FALSE[text] if text in TRUE_OR_FALSE else number_of(text)
 
 
 def _number(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -64,8 +65,13 @@ def test_what_is_printed_can_be_applied(lake: Path, tmp_path: Path, capsys: pyte
     assert all(row["who"].startswith("anyone who may write services in namespace") for row in shown["exemptions"])
     assert {row["review_by"] for row in shown["exemptions"]} == {"2027-01-31"}
     assert run([*ask, "-o", "merge-patch"]) == 0
-    (patch,) = load_yaml_all(capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    (patch,) = load_yaml_all(printed)
     assert patch["metadata"]["name"] == "deny-external-ips"
+    # Each patch has its command, because kubectl takes one patch at a time.
+    (command,) = (shlex.split(line[2:]) for line in printed.splitlines() if line.startswith("# "))
+    assert command[:5] == ["kubectl", "patch", patch["kind"].lower(), "deny-external-ips", "--type=merge"]
+    assert json.loads(command[-1]) == patch
     assert "validationActions" not in patch["spec"]
     assert run([*ask, "-o", "json-patch"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)

@@ -60,6 +60,16 @@ def test_manifests_that_no_stage_reads_are_named_in_each_form_also_with_quiet(
     assert form == "table" or sentence in html.unescape(shown.out)
 
 
+def test_keys_that_yaml_reads_as_true_or_false_are_named(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labelled = tmp_path / "labelled.yaml"
+    labels = "  labels: {n: a, 'y': b, \"no\": c, On: d, true: e, 'x': f}\n"
+    labelled.write_text(POLICY.read_text().replace("metadata:\n", f"metadata:\n{labels}", 1))
+    run(["-q", "--lake", str(lake), "readiness", "--no-calibrate", "--workers", "1", "-f", str(labelled)])
+    told = [line for line in capsys.readouterr().err.splitlines() if "is read as" in line]
+    assert [line.split(": the key ")[1].split(",")[0] for line in told] == ["n is read as 'false'", "On is read as 'true'"]
+    assert all(line.startswith(f"{labelled}:") for line in told)
+
+
 def test_denied_workloads_and_exemptions_can_be_allowed(
     gate: list[str], lenient: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

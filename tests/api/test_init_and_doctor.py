@@ -42,6 +42,8 @@ def event(number: int, **fields: Any) -> bytes:
     head = {"auditID": f"id-{number}", "stage": "ResponseComplete", "level": "Metadata", "verb": "get", "stageTimestamp": stamp}
     head |= {
         "requestReceivedTimestamp": stamp,
+        "requestURI": "/api/v1/namespaces/n/pods/x",
+        "user": {"username": "dana", "groups": ["system:authenticated"]},
         "objectRef": {"resource": "pods", "apiVersion": "v1", "namespace": "n", "name": "x"},
     }
     return json.dumps(head | {"responseStatus": {"code": 200}} | fields).encode()
@@ -229,6 +231,27 @@ def test_params_and_managed_fields_of_policies_are_covered() -> None:
         assert not coverage.reads_managed_fields
     text = policy_of([rule]).replace("'true'", "has(object.metadata.managedFields)")
     assert coverage_of(parse_policy_set([("p.yaml", text)])).reads_managed_fields
+
+
+ROLE = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view}, rules: []}"
+
+
+@pytest.mark.parametrize("given", ["option", "roles", "roles and policies"])
+def test_reads_are_recorded_for_questions_about_roles(tmp_path: Path, given: str) -> None:
+    rule = {"apiGroups": ["apps"], "apiVersions": ["*"], "operations": ["*"], "resources": ["deployments"]}
+    manifests = tmp_path / "given.yaml"
+    manifests.write_text(ROLE if given == "roles" else f"{ROLE}\n---\n{policy_of([rule])}")
+    options = ["--record-reads"] if given == "option" else ["-f", str(manifests)]
+    assert run(["-q", "init", "--out", str(tmp_path / "out"), *options]) == 0
+    # The oldest server that is replayed knows no group `*`.
+    audit = parse_audit_policy((tmp_path / "out" / "audit-policy.yaml").read_text(), "audit.yaml", (1, 30))
+    assert audit.warnings == ()
+    for verb in ("get", "list", "watch"):
+        for group, resource in (("", "pods"), ("apps", "deployments"), ("shop.example.com", "widgets"), ("", "secrets")):
+            assert audit.level_for(Attributes(verb, group, resource)) == "Metadata"
+        assert audit.level_for(Attributes(verb, path="/healthz")) == "None"
+    assert audit.level_for(Attributes("update", "apps", "deployments")) == "RequestResponse"
+    assert audit.level_for(Attributes("create", "", "secrets")) == "Metadata"
 
 
 def test_check_says_what_is_recorded_too_low_and_which_rule_decided(
