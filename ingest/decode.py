@@ -185,8 +185,11 @@ def _utf8(line: bytes, flags: list[str]) -> bytes:
     return line.removeprefix(_BYTE_ORDER_MARK)
 
 
-def _event(line: bytes) -> tuple[Event, bytes | None, datetime | None, datetime]:
-    """The typed event; the fields without a column in the lake, as JSON; requestReceivedTimestamp; stageTimestamp."""
+def _event(line: bytes) -> tuple[Event, bytes | None, datetime, datetime]:
+    """The typed event; the fields without a column in the lake, as JSON; requestReceivedTimestamp; stageTimestamp.
+
+    If one of the two times is missing, it is the other one.
+    """
     extra: dict[str, Any] = {}
     try:
         event = _strict.decode(line)
@@ -200,6 +203,7 @@ def _event(line: bytes) -> tuple[Event, bytes | None, datetime | None, datetime]
     stage_ts = stage_ts or ts
     if stage_ts is None:  # it is part of a row's identity
         raise NotAnEventError("neither stageTimestamp nor requestReceivedTimestamp is set")
+    ts = ts or stage_ts  # so that every stage judges the request, as of the moment at which it was surely received
     status = event.response_status
     if status is not None and (details := _body(status.details)):
         extra["responseStatus"] = {"details": msgspec.Raw(details)}

@@ -34,7 +34,8 @@ _COLUMNS: list[pa.Field[Any]] = [
     pa.field("audit_id", pa.string(), nullable=False),
     pa.field("stage", pa.string(), nullable=False),
     pa.field("stage_ts", _TS, nullable=False),
-    pa.field("ts", _TS),  # requestReceivedTimestamp
+    # requestReceivedTimestamp, or stageTimestamp where the log lacks it; null there in lakes of earlier versions
+    pa.field("ts", _TS),
     pa.field("level", pa.string(), nullable=False),
     pa.field("verb", pa.string()),
     pa.field("request_uri", pa.string()),

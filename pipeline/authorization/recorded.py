@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from ingest.errors import InputError
+
 from ..cel.library.authorizer import Answer, Attributes
 from ..history.in_force import in_force
 from ..history.snapshots import ResourceName
@@ -173,8 +175,9 @@ class RecordedRbac:
             return Known(None, evidence.source, evidence.grade)
         place = id(value), read
         if place not in self._read:
-            self._read[place] = (value, read(value, evidence.source))
-        return Known(self._read[place][1], evidence.source, evidence.grade)
+            self._read[place] = (value, _read(read, value, evidence.source))
+        found: T | Unknown = self._read[place][1]
+        return found if isinstance(found, Unknown) else Known(found, evidence.source, evidence.grade)
 
     def _keys_of(self, cluster: str, resource: str) -> dict[str, list[ObjectKey]]:
         """The objects of a resource by namespace."""
@@ -218,6 +221,14 @@ class RecordedRbac:
         since, _ = self._complete_since(cluster, resource, namespace)
         moments = (since, listed.taken + self._delay if listed else None)
         return [moment for moment in moments if moment is not None]
+
+
+def _read(read: Callable[[Object, str], T], value: Object, source: str) -> T | Unknown:
+    """The object of a record; Unknown if it is not as RBAC objects are, because a log may hold what no API server stores."""
+    try:
+        return read(value, source)
+    except InputError as error:
+        return Unknown(error.message)
 
 
 class RbacAt(NamedTuple):

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import msgspec
+
 from queries import LakeReader
 
 from ...authorization import OtherAuthorizers, RecordedRbac
@@ -224,6 +226,8 @@ def _reviews(
     """Recorded access reviews: their question and the server's answer are in the bodies."""
     for row in _rows(reader, statement("reviews"), {"since": since, "until": until}):
         review = decode_json(row["response_object"])
+        if not _is_review(review):
+            continue
         spec, status = review.get("spec") or {}, review.get("status") or {}
         ask = review_question(spec, effective_user(row) if row["resource"] == "selfsubjectaccessreviews" else None)
         if ask is None or "allowed" not in status:
@@ -232,6 +236,44 @@ def _reviews(
         at, chain = rbac.at(row["cluster"], row["ts"]), others.get(row["cluster"], OtherAuthorizers.ANY)
         found = _request(ask, recorded, status.get("reason") or "", at, chain, REVIEW)
         yield found._replace(first_ts=row["ts"], audit_id=row["audit_id"])
+
+
+class _Attributes(msgspec.Struct):
+    path: str | None = None
+    verb: str | None = None
+    group: str | None = None
+    resource: str | None = None
+    subresource: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+
+
+class _Asked(msgspec.Struct, rename="camel"):
+    user: str | None = None
+    uid: str | None = None
+    groups: list[str] | None = None
+    extra: dict[str, list[str] | None] | None = None
+    resource_attributes: _Attributes | None = None
+    non_resource_attributes: _Attributes | None = None
+
+
+class _Answered(msgspec.Struct):
+    allowed: bool = False
+    reason: str | None = None
+
+
+class _Review(msgspec.Struct):
+    spec: _Asked | None = None
+    status: _Answered | None = None
+
+
+def _is_review(body: Any) -> bool:
+    """Whether a body has the types of an access review; a log may hold what no API server answers."""
+    try:
+        msgspec.convert(body, _Review)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def review_question(spec: Mapping[str, Any], requestor: UserInfo | None = None) -> Ask | None:

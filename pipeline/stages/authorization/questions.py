@@ -12,6 +12,7 @@ from queries.reach_rules import DECISION
 from ...authorization.attributes import attributes_of
 from ...cel.library.authorizer import Attributes
 from ...history.event import Event, Row, effective_user
+from ...history.fitness import unfit_body
 from ...history.versions import Versions
 from ...request import Unknown, UserInfo
 from .grants import grant_need, is_grant
@@ -96,8 +97,18 @@ def is_unreadable(event: Event) -> bool:
 def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_version: tuple[int, int]) -> tuple[Need, ...]:
     """The permissions that a request needed, as far as it came, in the server's order.
 
-    A request that failed for a reason of its own may not have come as far as its later questions, so these are left out.
+    A request that failed for a reason of its own may not have come as far as its later questions, so these are left out. Which
+    ones a request needed is unknown if its body is not an object.
     """
+    try:
+        return _needs(event, identity, versions, kubernetes_version)
+    except (AttributeError, TypeError, KeyError, IndexError, ValueError):
+        if not (problem := unfit_body(event)):
+            raise
+        return (Need(NeedKind.REQUEST, why_unknown=problem),)
+
+
+def _needs(event: Event, identity: Identity, versions: Versions, kubernetes_version: tuple[int, int]) -> tuple[Need, ...]:
     asked, refused = attributes_of(event), refusal_of(event)
     if refused is NeedKind.AUTHENTICATION:
         return (Need(NeedKind.AUTHENTICATION),)

@@ -120,7 +120,8 @@ class Authorization(GroupedStage[Proposal]):
 
     def groups(self, reader: LakeReader, rules: Proposal, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
         """See GroupedStage."""
-        count = "SELECT count(*) FROM requests WHERE ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)"
+        within = "($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)"
+        count = f"SELECT count(*) FROM requests WHERE ts IS NOT NULL AND {within}"
         ((requests,),) = reader.connection.execute(count, asked.window.parameters).fetchall()
         return (PlannedGroup(NAME, None, ("Deny",), requests),), requests, {}
 

@@ -28,7 +28,7 @@ chosen AS (
         coalesce(annotations['authorization.k8s.io/decision'], '') AS decision,
         coalesce(annotations['authorization.k8s.io/reason'], '') AS reason
     FROM answered
-    WHERE ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
+    WHERE ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
         AND ($user IS NULL OR coalesce(impersonated_user ->> '$.username', user_name) = $user OR user_name = $user)
 )
 SELECT

@@ -35,4 +35,4 @@ SELECT
         END
     } AS question
 FROM reach
-WHERE ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
+WHERE ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)

@@ -6,6 +6,6 @@ SELECT
     verb IN ('update', 'patch') AND code >= 400 AS refused, count(*) AS requests
 FROM reach
 WHERE operation IN ('CREATE', 'UPDATE', 'CONNECT') AND way <> 'empty' AND stage = 'ResponseComplete'
-    AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
+    AND ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
 GROUP BY ALL
 ORDER BY ALL

@@ -15,7 +15,7 @@ FROM events JOIN (
         AND (coalesce(reach.namespace, '') <> '') = class.is_namespaced
         AND (reach.verb IN ('update', 'patch') AND reach.code >= 400) = class.refused
     WHERE way <> 'empty' AND stage = 'ResponseComplete'
-        AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
+        AND ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
 ) AS chosen USING (cluster, audit_id, ts, stage_ts)
 WHERE events.stage = 'ResponseComplete'
     AND ($shares = 1 OR hash(events.cluster, events.resource, events.namespace, events.name) % $shares = $share)

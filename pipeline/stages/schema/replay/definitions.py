@@ -105,7 +105,10 @@ class DefinitionsOfTheTime:
 
     def _served(self, value: dict[str, Any]) -> Served | Unknown:
         try:
-            return Served(definition_of(value), self._version)
+            definition = definition_of(value)
+            if definition.storage_version is None:  # no API server stores such a definition, but a log may hold one
+                return Unknown("the definition of that time cannot be read: it has no storage version")
+            return Served(definition, self._version)
         except (DecodeError, NotConvertibleError) as problem:
             return Unknown(f"the definition of that time cannot be read: {problem}")
 

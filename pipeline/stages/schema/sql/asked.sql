@@ -12,4 +12,4 @@ WHERE stage = 'ResponseComplete'
     AND coalesce(subresource, '') IN ('', 'status', 'scale')
     AND (verb IN ('create', 'update', 'patch')
         OR NOT list_contains($served, resource || '.' || api_group || '/' || coalesce(api_version, '')))
-    AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
+    AND ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)

@@ -25,4 +25,4 @@ SELECT
     verb IN ('update', 'patch', 'delete') AND code >= 400 AS refused
 FROM reach
 WHERE operation IS NOT NULL AND way <> 'empty' AND stage = 'ResponseComplete'
-    AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
+    AND ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)

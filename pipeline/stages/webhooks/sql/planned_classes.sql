@@ -7,6 +7,6 @@ SELECT
     count(*) AS requests
 FROM reach
 WHERE operation IS NOT NULL AND way <> 'empty' AND stage = 'ResponseComplete'
-    AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
+    AND ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
 GROUP BY ALL
 ORDER BY ALL
