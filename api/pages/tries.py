@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 from fastapi import Request
@@ -12,6 +13,7 @@ from pipeline.stages.registry import STAGES
 
 from ..ask.asking import Asker
 from ..state import Asking, Working
+from ..work.checked import check_order
 from ..work.jobs import Jobs, State
 from . import overview
 from .html import page
@@ -48,7 +50,9 @@ async def try_policy(request: Request, asker: Asking, working: Working) -> Respo
     form = await read_form(request)
     reader = request.scope.get("state", {}).get("reader")
     try:
-        job = working.start(form.order(datetime.now(UTC)), reader.name if reader else "anyone")
+        order = form.order(datetime.now(UTC))
+        await asyncio.to_thread(check_order, order)
+        job = working.start(order, reader.name if reader else "anyone")
     except InputError as error:
         return await _form_page(request, asker, working, form, problem_of(form, error.message, error.hint))
     await working.settled(job, _SETTLE_SECONDS)
