@@ -6,7 +6,7 @@ Follows dispatchOne of kubernetes/apiserver pkg/admission/plugin/policy/mutating
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from ...admission.policies.evaluate import OUT_OF_BUDGET, Case, OutOfBudgetError
 from ...admission.policies.inputs import NamespaceNotFoundError
@@ -22,6 +22,8 @@ from .merging import MergeError, merge
 from .model import PatchType
 from .results import PanicError, ResultError, UnknownResultError, check_size, configuration_of, is_part_of, operations_of
 
+Patch: TypeAlias = list[dict[str, Any]] | dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -35,9 +37,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Applied:
-    """The object after a mutation, which a failed test leaves as it was."""
+    """The object after a mutation, which a failed test leaves as it was. `patch` has the operations or the configuration."""
 
     object: Object
+    patch: Patch
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,15 @@ def mutate(
     if value.__class__ is CelUnknown:
         return Undecided(", ".join(sorted(value.attributes)))
     is_data = is_part_of([step.roots[name] for name in step.roots if name != "variables"])
+    patch: Patch = []
     try:
         check_size(value)
         if mutation.mutation.patch_type is PatchType.JSON_PATCH:
-            changed = _patched(operations_of(value, is_data, mutation.takes_lists), current, kind)
+            patch = operations_of(value, is_data, mutation.takes_lists)
+            changed = _patched(patch, current, kind)
         else:
-            changed = _merged(configuration_of(value, is_data), current, kind)
+            patch = configuration_of(value, is_data)
+            changed = _merged(patch, current, kind)
         check_size(changed)
     except json_patch.TestFailedError:
         changed = current
@@ -95,7 +101,7 @@ def mutate(
         return Refusal(None, "", None)
     except UnknownResultError as problem:
         return Undecided(str(problem))
-    return Applied(defaulted(changed, request.resource, kind.custom) if not request.subresource else changed)
+    return Applied(defaulted(changed, request.resource, kind.custom) if not request.subresource else changed, patch)
 
 
 def _patched(operations: list[dict[str, Any]], current: Object, kind: KnownKind) -> Object:

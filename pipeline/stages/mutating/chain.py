@@ -7,7 +7,7 @@ evaluated later, on the object as mutated so far. The order of policies is not d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -61,7 +61,7 @@ Between: TypeAlias = Callable[[int, Object], Object | Unknown]
 class Run:
     """One walk of one request through the rounds of a chain. `notice` gets each step, for an explanation.
 
-    `settles`: each policy is also tried on its own result.
+    `settles`: each policy is also tried on its own result. `only`: run these and no other policies.
     """
 
     chain: Chain
@@ -72,6 +72,7 @@ class Run:
     between: Between | None = None
     notice: Callable[[Noticed], None] | None = None
     settles: bool = True
+    only: Collection[Key] | None = None
     invocations: list[Invocation] = field(default_factory=list)
     object: Evidence[Object | None] = field(init=False)
     previous: set[Key] = field(default_factory=set)  # IfNeeded policies that ran, and that a later change calls again

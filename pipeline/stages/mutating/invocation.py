@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from ...admission.policies.evaluate import Case
 from ...admission.policies.model import FailurePolicy
 from ...request import Evidence, Grade, Object
-from .applying import Applied, Failed, Refusal, Undecided
+from .applying import Applied, Failed, Patch, Refusal, Undecided
 
 Key: TypeAlias = tuple[str, str | None, str | None, str | None]  # policy, binding, namespace and name of the param
 
@@ -39,6 +39,8 @@ class Invocation:
     evidence: Grade = Grade.EXACT
     is_settled: bool = True  # false where a mutation changes its own result again
     is_due: bool = True  # false where constraints, a binding or the absence of params kept it out
+    patches: tuple[Patch, ...] = ()
+    is_converted: bool = False  # its mutations see a copy of the object in another version
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,21 @@
 
 The API server runs policies in the order of a Go map, and bindings and params in that of its caches. No order is defined, and two
 API servers may differ (kubernetes/apiserver pkg/admission/plugin/policy/generic/policy_source.go). So a request is run in several
-orders, and what differs between them is not known.
+orders, and what differs between them is not known. Policies that touch nothing that others touch need no other order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 from ...admission.policies.inputs import AuthorizeUser
-from ...request import AdmissionRequest
+from ...request import AdmissionRequest, Known, Unknown
 from ...world import World
 from .chain import Between, Chain, Run
+from .footprints import Footprint, components, read_paths
 from .invocation import Key, Outcome, Ran
 
 # Up to this many policies, bindings and params run in every order; of more, each also runs first and last.
@@ -39,20 +41,73 @@ def outcomes_of(
 ) -> Outcomes:
     """The outcomes of a request in the orders that can matter."""
 
-    def run(order: Sequence[Key], settles: bool = True) -> Outcome:
-        return Run(chain, request, world, authorize, order, between, settles=settles).outcome()
+    def run(order: Sequence[Key], settles: bool = True, only: Collection[Key] | None = None) -> Outcome:
+        return Run(chain, request, world, authorize, order, between, settles=settles, only=only).outcome()
 
     first = run(())
     # A condition may be true in another order. What does not match at all never runs.
     keys = tuple(dict.fromkeys(each.key for each in first.invocations if each.ran is not Ran.NOMATCH or each.is_due))
     orders, is_complete = _orders(keys)
+    if len(keys) > _ALL_ORDERS_MAX and between is None:
+        found = _Interplay(chain, request, first, keys, partial(run, settles=False)).orders()
+        orders = orders if found is None else found
     distinct = [first]
     for order in orders:
         # Most orders give the same outcome, of which nothing more is asked.
-        found = run(order, settles=False)
-        if not any(_same(found, each) for each in distinct):
+        outcome = run(order, settles=False)
+        if not any(_same(outcome, each) for each in distinct):
             distinct.append(run(order))
     return Outcomes(tuple(distinct), is_complete)
+
+
+class _Interplay:
+    """The search for orders that differ, among policies that touch what others touch. Each group of these runs by itself."""
+
+    def __init__(
+        self, chain: Chain, request: AdmissionRequest, first: Outcome, keys: Sequence[Key], run: Callable[..., Outcome]
+    ) -> None:
+        self._run = run
+        self._first = first
+        self._entered = request.object.value if isinstance(request.object, Known) else None
+        policies = {policy.policy.name: policy for policy in chain.policies}
+        entered = self._entered or {}
+        reads = {name: read_paths(policies[name], entered) for name in {key[0] for key in keys}}
+        self._prints = {key: Footprint(set(reads[key[0]])) for key in keys}
+
+    def orders(self) -> list[Sequence[Key]] | None:
+        """The orders that gave a group another outcome; None where every order must be run whole."""
+        if self._entered is None or not self._learn(self._first):
+            return None
+        found: list[Sequence[Key]] = []
+        tried: dict[tuple[Key, ...], None] = {}
+        # A policy that does something else in another order may touch what more policies touch.
+        while groups := [each for each in components(self._prints) if each not in tried]:
+            for group in groups:
+                tried[group] = None
+                usual = self._run(group, only=group)
+                for order in _orders(group)[0]:
+                    outcome = self._run(order, only=group)
+                    if not self._learn(outcome):
+                        return None
+                    if not _same(outcome, usual):
+                        found.append(self._whole(order))
+        return [[*self._prints][::-1], *found] if found else []
+
+    def _learn(self, outcome: Outcome) -> bool:
+        """Whether all footprints of an outcome are known."""
+        if outcome.refusal is not None or isinstance(outcome.object, Unknown):
+            return False
+        for each in outcome.invocations:
+            if each.key in self._prints:
+                if each.ran in (Ran.ERROR, Ran.UNKNOWN) or each.is_converted:
+                    return False
+                self._prints[each.key].add(each, self._entered or {})
+        return True
+
+    def _whole(self, order: Sequence[Key]) -> list[Key]:
+        """The order of names, in which the policies of a group changed places."""
+        group, rest = set(order), iter(order)
+        return [next(rest) if key in group else key for key in self._prints]
 
 
 def _orders(keys: Sequence[Key]) -> tuple[list[Sequence[Key]], bool]:

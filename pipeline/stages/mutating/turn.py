@@ -17,7 +17,7 @@ from ...admission.policies.model import FailurePolicy
 from ...admission.policies.verdict import Decision, PolicyVerdict
 from ...matching import Conversion
 from ...request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Known, Object, Unknown
-from .applying import Applied, Failed, Refusal, Undecided, mutate
+from .applying import Applied, Failed, Patch, Refusal, Undecided, mutate
 from .compiled import CompiledMutating
 from .invocation import Invocation, Key, Noticed, Ran
 from .kinds import KnownKind
@@ -74,7 +74,7 @@ class Turn:
         try:
             if self._due:
                 self._inputs.namespace()
-            for due in sorted(self._due, key=lambda each: place.get(key_of(each), len(place))):
+            for due in sorted(filter(self._is_asked, self._due), key=lambda each: place.get(key_of(each), len(place))):
                 if isinstance(refusal := self._invoke(due), Refusal):
                     run.refusal = refusal
                     return
@@ -88,6 +88,9 @@ class Turn:
         if self._errors:
             texts = tuple(text for _, text in self._errors)
             run.refusal = Refusal(403, self._errors[0][0], texts[0], texts)
+
+    def _is_asked(self, due: Due) -> bool:
+        return self._run.only is None or key_of(due) in self._run.only
 
     def _invoke(self, due: Due) -> Refusal | None:
         policy = due.policy
@@ -123,7 +126,7 @@ class Turn:
         if isinstance(kind, Unknown):
             self._unknown(key, copy, kind.reason)
             return None
-        current, errors, dirty = before.value, [], False
+        current, errors, patches = before.value, list[str](), list[Patch]()
         for index, mutation in enumerate(policy.mutations):
             case = self._case(due, replace(before, value=current))
             result = mutate(case, mutation, current, kind, request)
@@ -137,20 +140,22 @@ class Turn:
                     return None
                 case Failed(message):
                     errors.append(message)
-                case Applied(changed):
-                    current, dirty = changed, True
+                case Applied(changed, patch):
+                    current = changed
+                    patches.append(patch)
         self._copies[copy] = replace(before, value=current)
-        if dirty:
+        if patches:
             self._changed.add(copy)
         if current != before.value:
             self._run.call_again()
         if policy.mutating.reinvocation is ReinvocationPolicy.IF_NEEDED:
             self._run.previous.add(key)
         settled = current == before.value or not self._run.settles or self._is_settled(due, kind, current)
-        self._finish(due, key, before.value, current, errors, settled)
+        found = self._finish(due, key, before.value, current, errors, settled)
+        self._run.invocations.append(replace(found, patches=tuple(patches), is_converted=copy is not None))
         return None
 
-    def _finish(self, due: Due, key: Key, before: Object, after: Object, errors: list[str], settled: bool) -> None:
+    def _finish(self, due: Due, key: Key, before: Object, after: Object, errors: list[str], settled: bool) -> Invocation:
         policy, binding = key[:2]
         whose = f"policy '{policy}' with binding '{binding}'" if binding is not None else f'policy "{policy}"'
         texts = tuple(f"{whose} denied request: {each}" for each in errors)
@@ -158,7 +163,7 @@ class Turn:
         if failure_policy is FailurePolicy.FAIL:
             self._errors += [("Invalid", each) for each in texts]
         ran = Ran.ERROR if texts else Ran.APPLIED
-        self._note(key, ran, "", texts, before, after, failure_policy, due.floor, settled)
+        return Invocation(key, self._number, ran, "", texts, before, after, failure_policy, due.floor, settled)
 
     def _is_settled(self, due: Due, kind: KnownKind, changed: Object) -> bool:
         """Whether the policy leaves its own result as it is."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import permutations
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
@@ -17,7 +19,7 @@ from pipeline.history.json_patch import JsonPatchError, apply
 from pipeline.manifests.files import manifests_of
 from pipeline.request import AdmissionRequest, GroupVersionKind, Known, Object, Unknown
 from pipeline.stages.mutating.afterwards import Later
-from pipeline.stages.mutating.chain import Chain
+from pipeline.stages.mutating.chain import Chain, Run
 from pipeline.stages.mutating.changes import changes
 from pipeline.stages.mutating.decode import rules_of
 from pipeline.stages.mutating.invocation import Outcome, Ran
@@ -323,3 +325,68 @@ def test_merged_lists_hold_every_key_once_and_keep_the_order_of_the_patch(live: 
     assert sorted(names) == sorted({*live, *patch})
     assert [name for name in names if name in patch and name in live] == [name for name in patch if name in live]
     assert [name for name in names if name not in patch] == [name for name in live if name not in patch]
+
+
+def labelled(entry: str, value: str) -> dict[str, Any]:
+    return {"apply": f"Object{{metadata: Object.metadata{{labels: {{'{entry}': {value}}}}}}}"}
+
+
+def patched(op: str, pointer: str, value: str = "'1'") -> dict[str, Any]:
+    return {"patch": f"[JSONPatch{{op: '{op}', path: '/metadata/{pointer}', value: {value}}}]"}
+
+
+HAS_A = "has(object.metadata.labels) && has(object.metadata.labels.a)"
+TOUCHING: list[dict[str, Any]] = [
+    labelled("a", "'1'"),
+    labelled("a", "'2'"),
+    labelled("b", "'1'"),
+    labelled("b", f"{HAS_A} ? object.metadata.labels.a : 'none'"),
+    labelled("c", "has(object.metadata.labels) ? string(object.metadata.labels.size()) : '0'"),
+    {**labelled("d", "'1'"), "conditions": [HAS_A]},
+    {**labelled("a", "'3'"), "conditions": ["has(object.metadata.labels) && has(object.metadata.labels.d)"]},
+    {**labelled("e", "has(object.metadata.annotations) ? 'yes' : 'no'"), "reinvocation": "IfNeeded"},
+    {**patched("remove", "labels/a"), "conditions": [HAS_A]},
+    {**patched("add", "labels/g"), "conditions": ["has(object.metadata.labels)"]},
+    patched("add", "labels", "{'h': '1'}"),
+    patched("add", "annotations", "{'a': '1'}"),
+    {**patched("add", "annotations/b"), "conditions": ["has(object.metadata.annotations)"]},
+]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.sampled_from(TOUCHING), min_size=3, max_size=4),
+    st.sampled_from([{}, {"labels": {"a": "0"}}, {"labels": {"z": "0"}, "annotations": {"z": "0"}}]),
+)
+def test_orders_that_matter_are_found_though_most_are_not_run(some: list[dict[str, Any]], metadata: dict[str, Any]) -> None:
+    """Against a run of every order of those that touch the labels, among others that touch nothing of theirs."""
+    policies = {"p0": {"apply": "Object{data: {'z': '1'}}"}, **{f"p{at}": each for at, each in enumerate(some, 1)}}
+    policies["p9"] = {"apply": "Object{immutable: false}"}
+    chain = chain_of(policies, "v1/configmaps")
+    entered = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": "shop", **metadata},
+        "data": {"k": "v"},
+    }
+    asked = request({"resource": "v1/configmaps", "namespace": "shop", "name": "c", "object": entered})
+    keys = [(name, name, None, None) for name in policies]
+    ends = [Run(chain, asked, SHOP, None, (keys[0], *order)).outcome() for order in permutations(keys[1:])]
+    assume(all(each.refusal is None and isinstance(each.object, Known) for each in ends))
+    found = outcomes_of(chain, asked, SHOP, None)
+    objects = [each.object for each in ends]
+    tried = [each.object for each in found.distinct]
+    assert all(each in objects for each in tried)
+    assert any(each != objects[0] for each in objects) == any(each != tried[0] for each in tried)
+
+
+def test_policies_that_touch_nothing_in_common_take_time_that_grows_with_their_number() -> None:
+    """Each in every place among 200 takes 400 runs of all, which is more than a minute."""
+    metadata = {"name": "c", "namespace": "shop", "labels": {"a": "0"}}
+    asked = request({"resource": "v1/configmaps", "namespace": "shop", "name": "c", "object": {"metadata": metadata}})
+    chain = chain_of({f"p{at:03}": labelled(f"l{at}", "'1'") for at in range(200)}, "v1/configmaps")
+    began = process_time()
+    found = outcomes_of(chain, asked, SHOP, None)
+    assert process_time() - began < 10
+    assert isinstance(found.first.object, Known)
+    assert len(at(found.first.object.value, "metadata.labels")) == 201
