@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .aggregated import fold_table
 from .errors import LakeError
 from .holds import oldest_hold
 from .lake import Lake, file_digest
@@ -40,8 +41,8 @@ class DamagedFileError(LakeError):
 
 @dataclass(slots=True)
 class Compacted:
-    """The result of compaction. A `duplicate` row is never an event, because ingest stores each event once; a repeat may be
-    noted several times."""
+    """The result of compaction. A `duplicate` row is a repeat that was noted several times, or the second event of a request to an
+    aggregated API in a lake of an earlier version. Ingest stores each other event once."""
 
     units: int = 0
     files_before: int = 0
@@ -155,6 +156,8 @@ def _compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done:
     table = pa.concat_tables([pq.read_table(lake.path / file.path, partitioning=None) for file in unit])
     kind = unit[0].kind
     once = _once(table, _KEY[kind])
+    if kind == "events":
+        once = fold_table(once)
     ordered = once.sort_by([(name, "ascending") for name in _ORDER[kind]])
     written = writer.write(kind, unit[0].cluster, ordered, compacted=True)
     writer.commit(written, [file.path for file in unit], retired_ts=now_ts)

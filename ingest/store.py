@@ -1,5 +1,7 @@
 """Once-only storage: decode a unit of raw events, drop the events that the lake holds, write the rest, and count both.
 
+Two servers log a request to an aggregated API. The lake keeps one event of it (`ingest/folding.py`).
+
 A row's identity is (cluster, audit_id, stage, stage_ts). A retried batch, a log file read again, and the log file of a server whose
 webhook was received repeat all four exactly. So a duplicate lies in a file whose range of stage_ts covers it, and no other state is
 kept.
@@ -7,6 +9,7 @@ kept.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,9 +20,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .aggregated import AGGREGATED
 from .decode import Decoded, decode_events
 from .engine import engine_cursor
 from .errors import LakeError
+from .folding import Folder
 from .lake_writer import LakeWriter
 from .manifest import DataFile
 from .quarantine import Quarantined, write_quarantine
@@ -35,6 +40,7 @@ _CONTENT = tuple(name for name in EVENTS.names if name not in EVENT_KEY and name
 @dataclass(slots=True)
 class Counts:
     """The counts of a unit's events. `conflicting` counts those of `duplicate` whose content differs from the stored event.
+    The second event of a request to an aggregated API is a duplicate, too.
     `refusals` says why records were quarantined.
 
     A log file and a webhook may keep different copies of one event, for example when one of them truncates.
@@ -78,14 +84,15 @@ _FRESH = {
     False: f"SELECT row FROM ({_FIRST}) ORDER BY row",
     True: f"SELECT row FROM ({_FIRST}) ANTI JOIN (SELECT {_KEYS} {_STORED}) USING ({_KEYS}) ORDER BY row",
 }
-_COLUMNS = ", ".join((*_KEY, *_CONTENT, "ingest_source"))
+_COLUMNS = ", ".join((*_KEY, *_CONTENT, "ingest_source", "flags"))
 # Each version of Hindcast may write other annotations of its own on the same event.
 _OWN_ANNOTATION = "hindcast/"
 _COMPARED = {"annotations": f"list_filter(map_entries({{}}), lambda entry: NOT starts_with(entry.key, '{_OWN_ANNOTATION}'))"}
-_DIFFER = " OR ".join(
+_DIFFERENT = " OR ".join(
     f"{own.format(f'a.{name}')} IS DISTINCT FROM {own.format(f'b.{name}')}"
     for name, own in ((name, _COMPARED.get(name, "{}")) for name in _CONTENT)
 )
+_DIFFER = f"NOT list_contains(b.flags, '{AGGREGATED}') AND ({_DIFFERENT})"
 # Which repeats to record: those from a kind of source that no stored copy has, or with other content.
 _AGAIN = {
     has_stored: f"""
@@ -104,6 +111,7 @@ class EventStore:
     def __init__(self, writer: LakeWriter) -> None:
         self._writer = writer
         self._connection = engine_cursor()
+        self._folder = Folder(writer, self._connection)
 
     def store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
         """Store a unit and set `marks` in the manifest, all or nothing; a repetition after a crash stores no event twice.
@@ -113,6 +121,7 @@ class EventStore:
         counts = Counts()
         refused: list[Quarantined] = []
         files: list[DataFile] = []
+        replaced: list[str] = []
         tables: dict[str, list[pa.Table]] = {}
         for part in unit:
             decoded = decode_events(part.lines, part.cluster, datetime.fromtimestamp(part.received_ts, UTC), part.source)
@@ -121,11 +130,18 @@ class EventStore:
             tables.setdefault(part.cluster, []).append(decoded.table)
         counts.quarantined = len(refused)
         for cluster, parts in tables.items():
-            fresh, again = self._sorted_out(cluster, pa.concat_tables(parts), counts)
+            unseen, again = self._sorted_out(cluster, pa.concat_tables(parts), counts)
+            folded = self._folder.fold(cluster, unseen)
+            fresh = folded.fresh
+            files += folded.rewritten
+            replaced += folded.replaced
             for kind, table in (("events", fresh), ("repeats", again)):
                 if table.num_rows:
                     files += self._writer.write(kind, cluster, table)
-            counts.stored += fresh.num_rows
+            # An event whose twin in the lake gives way to it adds none.
+            stored = max(0, fresh.num_rows - folded.removed)
+            counts.stored += stored
+            counts.duplicate += unseen.num_rows - stored
         if refused:
             try:
                 write_quarantine(self._writer.lake.path / "quarantine", refused, quarantine_name)
@@ -133,7 +149,7 @@ class EventStore:
                 raise LakeError(
                     f"{self._writer.lake.path}: the quarantine cannot be written: {error}", "free some space"
                 ) from error
-        self._writer.commit(files, props=marks)
+        self._writer.commit(files, replaced, props=marks, retired_ts=time.time() if replaced else 0.0)
         return counts
 
     def _sorted_out(self, cluster: str, table: pa.Table, counts: Counts) -> tuple[pa.Table, pa.Table]:

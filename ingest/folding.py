@@ -1,0 +1,140 @@
+"""Finds the other event of a request to an aggregated API, among new events and in the lake, and keeps one event of both.
+
+The servers send their logs apart, so an event may arrive when its twin is stored. The file of the twin is then written again
+without it. What is derived from files (counts, kept fields, histories) therefore never sees two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .aggregated import SHARED_MAX, Folding, Row, candidates, repeated, without
+from .lake_writer import LakeWriter
+from .maintain import DamagedFileError, refuse_damaged
+from .manifest import DataFile
+
+# Two servers answer one request at nearly the same time. Events of its earlier stages may lie further back.
+_APART_US = 10_000_000
+_NAMED = ("audit_id", "stage", "ts")
+# The stored events that share an auditID with new ones, with the file and the number of the row in it.
+_SHARING = f"""
+SELECT filename, file_row_number, audit_id, stage, ts
+FROM read_parquet($files, hive_partitioning = false, filename = true, file_row_number = true)
+    SEMI JOIN proxied USING (audit_id)
+WHERE stage_ts BETWEEN make_timestamptz($low) AND make_timestamptz($high)
+QUALIFY count(*) OVER (PARTITION BY audit_id) <= {SHARED_MAX}
+ORDER BY filename, file_row_number"""
+
+
+@dataclass(slots=True)
+class Folded:
+    """New events to store, files to list in place of `replaced` ones, and how many stored events these leave out."""
+
+    fresh: pa.Table
+    rewritten: list[DataFile] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    removed: int = 0
+
+
+class Folder:
+    """Folds new events of one lake; `connection` is a cursor of its caller."""
+
+    def __init__(self, writer: LakeWriter, connection: duckdb.DuckDBPyConnection) -> None:
+        self._writer = writer
+        self._connection = connection
+
+    def fold(self, cluster: str, fresh: pa.Table) -> Folded:
+        """Fold new events of one cluster, which the lake does not hold, with each other and with stored ones.
+
+        Files are written, and become part of the lake when the caller commits them. Raises LakeError if the disk is full.
+        """
+        proxied = candidates(fresh)
+        if not proxied:
+            return Folded(fresh)
+        keys = fresh.select([*_NAMED, "stage_ts"]).take(proxied)
+        sharing = self._sharing(cluster, keys)
+        wanted = {row["audit_id"] for rows in sharing.values() for row in rows}
+        again = set(repeated(fresh, proxied))
+        ids: list[Any] = keys["audit_id"].to_pylist()
+        new = [number for number, each in zip(proxied, ids, strict=True) if number in again or each in wanted]
+        return self._folded(fresh, new, sharing) if new else Folded(fresh)
+
+    def _folded(self, fresh: pa.Table, new: Sequence[int], sharing: dict[DataFile, list[Row]]) -> Folded:
+        tables = {file: table for file in sharing if (table := self._read(file)) is not None}
+        places: list[tuple[DataFile | None, int]] = [(None, number) for number in new]
+        rows: list[Row] = fresh.take(new).to_pylist()
+        for file, table in tables.items():
+            numbers = [row["file_row_number"] for row in sharing[file]]
+            places += [(file, number) for number in numbers]
+            rows += table.take(numbers).to_pylist()
+        folding = Folding(rows)
+        leaving = [places[number] for number in (*folding.dropped, *folding.changed)]
+        gone = [number for file, number in leaving if file is None]
+        found = Folded(without(fresh, gone, folding.changed.values()) if leaving else fresh)
+        for file, table in tables.items():
+            self._rewrite(file, table, [number for place, number in leaving if place == file], found)
+        return found
+
+    def _sharing(self, cluster: str, proxied: pa.Table) -> dict[DataFile, list[Row]]:
+        """The stored events that may be of one request with these, by file."""
+        counts = Counter(proxied["audit_id"].to_pylist())
+        few = [each for each, count in counts.items() if count <= SHARED_MAX]
+        proxied = proxied.filter(pc.is_in(proxied["audit_id"], value_set=pa.array(few, pa.string())))
+        if not proxied.num_rows:
+            return {}
+        span = pc.min_max(proxied["stage_ts"].cast(pa.int64()))
+        low, high = span["min"].as_py() - _APART_US, span["max"].as_py() + _APART_US
+        lake = self._writer.lake
+        listed = {str(lake.path / file.path): file for file in lake.manifest.files("events", cluster, (low, high))}
+        if not listed:
+            return {}
+        self._connection.register("proxied", proxied)
+        try:
+            parameters = {"files": list(listed), "low": low, "high": high}
+            stored: list[Row] = self._connection.sql(_SHARING, params=parameters).to_arrow_table().to_pylist()
+        except (duckdb.IOException, duckdb.InvalidInputException):
+            return {}  # A damaged file must not stop the events of today; `doctor` names it.
+        finally:
+            self._connection.unregister("proxied")
+        by_file: dict[DataFile, list[Row]] = {}
+        for row in _of_others(stored, proxied.select(_NAMED).to_pylist() if stored else []):
+            by_file.setdefault(listed[row["filename"]], []).append(row)
+        return by_file
+
+    def _read(self, file: DataFile) -> pa.Table | None:
+        """The events of a stored file. None if it is damaged: to write it again would give it a new checksum."""
+        try:
+            refuse_damaged(self._writer.lake, file)
+        except DamagedFileError:
+            return None
+        return pq.read_table(Path(self._writer.lake.path) / file.path, partitioning=None)
+
+    def _rewrite(self, file: DataFile, table: pa.Table, leaving: Sequence[int], found: Folded) -> None:
+        if not leaving:
+            return
+        rest = without(table, leaving)
+        if rest.num_rows:
+            found.rewritten += self._writer.write("events", file.cluster, rest, compacted=bool(file.compacted))
+        found.replaced.append(file.path)
+        found.removed += len(leaving)
+
+
+def _of_others(stored: Sequence[Row], new: Sequence[Row]) -> list[Row]:
+    """The stored events of auditIDs under which another request was stored: most are earlier stages of the same one."""
+    times: dict[str, set[Any]] = {}
+    stages: dict[str, list[tuple[str, Any]]] = {}
+    for row in (*stored, *new):
+        times.setdefault(row["audit_id"], set()).add(row["ts"])
+        stages.setdefault(row["audit_id"], []).append((row["stage"], row["ts"]))
+    return [
+        row for row in stored if len(times[row["audit_id"]]) > 1 or len(set(stages[row["audit_id"]])) < len(stages[row["audit_id"]])
+    ]
