@@ -86,7 +86,7 @@ def candidates(table: pa.Table) -> list[int]:
 
 def repeated(table: pa.Table, numbers: Sequence[int]) -> list[int]:
     """Those of these rows that share auditID and stage with another of them, and further rows with that auditID."""
-    keys = table.select(["audit_id", "stage"]).take(numbers)
+    keys = table.select(["audit_id", "stage"]).take(pa.array(numbers, pa.int64()))
     ids: list[Any] = keys["audit_id"].to_pylist()
     counts = Counter(zip(ids, keys["stage"].to_pylist(), strict=True))
     shared = {audit_id for (audit_id, _), count in counts.items() if count > 1}
