@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -63,11 +63,8 @@ def open_lake(
     joins that need more than `memory_bytes_max` spill to a private temporary folder. Raises LakeError when there is no lake.
     """
 
-    def list_files() -> LakeFiles:
-        with closing(Lake.open(path)) as lake:
-            return files or files_of(lake, cluster)
-
-    return LakeReader(list_files, threads, memory_bytes_max)
+    lake = Lake.open(path)  # closed with the last of the readers that share this list
+    return LakeReader(lambda: files or files_of(lake, cluster), threads, memory_bytes_max)
 
 
 def files_of(lake: Lake, cluster: str = "") -> LakeFiles:
