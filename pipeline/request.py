@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from .withheld import REDACTED_IN_PART
+
 T_co = TypeVar("T_co", covariant=True)
 Json: TypeAlias = Any
 Object: TypeAlias = dict[str, Any]
@@ -43,6 +45,11 @@ class Known(Generic[T_co]):
     value: T_co
     source: str
     grade: Grade = Grade.EXACT
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether redaction may have replaced values inside: see pipeline/withheld.py."""
+        return REDACTED_IN_PART in self.source
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "pipeline.history": (),  # all
     "pipeline.derived": ("admissions.py", "inputs.py", "kept.py", "touched.py"),
     "pipeline.cel": ("projection.py", "readset.py", "values.py"),
-    "pipeline": ("request.py",),
+    "pipeline": ("request.py", "withheld.py"),
     "queries": ("reach.py", "reach_rules.py"),
     "ingest.server": ("wordings.py",),
     "pipeline.derived.sql": ("file_objects.sql", "object_totals.sql"),

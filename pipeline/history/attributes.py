@@ -6,6 +6,8 @@ import re
 from datetime import datetime
 from typing import Protocol
 
+from ingest.redaction.redact import is_withheld
+
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Unknown
 from .event import BodyKind, Event, body_kind, head_of
 from .kinds import by_resource, kind_of
@@ -60,7 +62,8 @@ def scale_paths_of(event: Event, discovery: Discovery | None) -> Evidence[ScaleP
 def name_of_request(event: Event) -> Evidence[str]:
     """The name. The server resolves a generated one before validating admission; the response or a denial's message shows it."""
     if event.name:
-        return Known(event.name, "objectRef")
+        is_hidden = is_withheld(event.name) and event.is_redacted
+        return Unknown("it was redacted") if is_hidden else Known(event.name, "objectRef")
     response = event.response_head
     told = metadata_head(event.response_raw) if body_kind(response, event.response_raw) is BodyKind.TABLE else response.meta
     if event.succeeded and told.name:

@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ingest.redaction.redact import ANNOTATION as REDACTED
 from ingest.server.wordings import wordings_of
 
 from ..cel.projection import decode
 from ..request import GroupVersionResource, Json, UserInfo
+from ..withheld import hides_values
 
 Raw: TypeAlias = str | bytes
 Decode: TypeAlias = Callable[[Raw], Json]
@@ -136,6 +138,11 @@ class Event(msgspec.Struct, frozen=True):
     def wordings(self) -> frozenset[str]:
         """The names of the wordings that the answer's text has, or had before redaction: see ingest/server/wordings.py."""
         return wordings_of(self.message, self.annotations)
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether redaction may have replaced values in its bodies, its URI or its patches of webhooks."""
+        return REDACTED in self.annotations and hides_values(self.annotations[REDACTED])
 
     @classmethod
     def from_row(cls, row: Row) -> Event:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from ..request import Grade, Known, T_co
+from ..request import Evidence, Grade, Known, T_co, Unknown
+from ..withheld import REDACTED_IN_PART
 
 _UNREAD: Any = object()
+
+
+def noted(evidence: Evidence[T_co]) -> Evidence[T_co]:
+    """The same evidence, with the note that redaction may have replaced values inside."""
+    if isinstance(evidence, Unknown) or evidence.is_redacted:
+        return evidence
+    source = f"{evidence.source}; {REDACTED_IN_PART}"
+    if evidence.__class__ is Known:
+        return replace(evidence, source=source)
+    return LazyKnown(lambda: evidence.value, source, evidence.grade)
 
 
 class LazyKnown(Known[T_co]):

@@ -16,7 +16,7 @@ from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operatio
 from .attributes import Discovery, kind_of_request, name_of_request, namespace_of_request, scale_paths_of
 from .deletion import delete_options_of, is_pending
 from .event import BodyKind, Decode, Event, Raw, Row, body_kind, decode_json, head_of
-from .evidence import LazyKnown
+from .evidence import LazyKnown, noted
 from .intended import created_object, is_apply, patched_object, updated_object
 from .kinds import kind_of, subresource_kind
 from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met, was_absent
@@ -292,6 +292,9 @@ class _Reconstruction:
         name: Evidence[str] | None = None,
     ) -> AdmissionRequest:
         event = self.event
+        dry_run = self._dry_run(options)
+        if event.is_redacted:
+            new, old, options = noted(new), noted(old), noted(options)
         return AdmissionRequest(
             cluster=event.cluster,
             audit_id=event.audit_id,
@@ -304,7 +307,7 @@ class _Reconstruction:
             namespace=namespace_of_request(event),
             name=name or name_of_request(event),
             user=event.user,
-            dry_run=self._dry_run(options),
+            dry_run=dry_run,
             options=options,
             object=new,
             old_object=old,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
+from ..withheld import REDACTED_IN_PART, holds_placeholder
 from .event import Row, decode_json, head_of, moment_of
 from .kinds import by_kind
 from .version import Form, ObjectKey, Version, object_key
@@ -96,11 +97,12 @@ def custom_resources(rows: Iterable[Row]) -> ResourceOf:
 
 def _version(row: Row) -> Version:
     observed: datetime = row["observed_ts"]
+    source = source_of(observed)
     return Version(
         form=Form.WHOLE,
         since=observed,
         began=observed,
-        source=source_of(observed),
+        source=f"{source}; {REDACTED_IN_PART}" if holds_placeholder(row["object"]) else source,
         uid=row["uid"] or "",
         resource_version=row["resource_version"] or "",
         api_version=row["api_version"],

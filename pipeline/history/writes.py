@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from queries.reach_rules import WRITE_VERBS
 
 from ..request import Grade, Object
+from ..withheld import REDACTED_IN_PART
 from .event import BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of, moment_of
 from .kinds import by_resource
 from .options import asks_dry_run, delete_options, query_of
@@ -225,12 +226,18 @@ def why_not_kept(event: Event) -> str:
     return f"the audit level was {event.level}"
 
 
+def _source(event: Event, form: Form) -> str:
+    if form is Form.OPAQUE:
+        return f"{event.label}: {why_no_body(event)}"
+    return f"response to {event.label}; {REDACTED_IN_PART}" if event.is_redacted else f"response to {event.label}"
+
+
 def _version(event: Event, form: Form, head: Head, body: Raw | None = None, metadata: Raw | None = None) -> Version:
     return Version(
         form=form,
         since=event.stage_ts,
         began=event.ts,
-        source=f"response to {event.label}" if form is not Form.OPAQUE else f"{event.label}: {why_no_body(event)}",
+        source=_source(event, form),
         audit_id=event.audit_id,
         uid=head.meta.uid,
         resource_version=head.meta.resource_version,

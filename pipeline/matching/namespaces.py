@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from ..world import World
-from .selectors import LabelSelector, Requirement, labels_of
+from .objects import LABELS_REDACTED
+from .selectors import LabelSelector, Requirement, is_doubtful, labels_of
 
 # The server puts every namespace's own name under this label, and prevents any change to it (KEP-2161).
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -29,6 +30,8 @@ def namespace_selected(selector: LabelSelector, request: AdmissionRequest, world
     evidence = _namespace(request, world)
     if isinstance(evidence, Unknown):
         return _by_name(selector, request, evidence)
+    if evidence.is_redacted and is_doubtful(selector, evidence.value):
+        return _by_name(selector, request, LABELS_REDACTED)
     labels = labels_of(evidence.value)
     if labels is None:
         if evidence.value is None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..request import AdmissionRequest, Evidence, Known, Object, Unknown
-from .selectors import LabelSelector, labels_of
+from .selectors import LabelSelector, is_doubtful, labels_of
+
+LABELS_REDACTED = Unknown("a label that the selector reads was redacted")
 
 
 def object_selected(selector: LabelSelector, request: AdmissionRequest) -> tuple[bool, tuple[Evidence[Object | None], ...]]:
@@ -16,6 +18,9 @@ def object_selected(selector: LabelSelector, request: AdmissionRequest) -> tuple
     read: list[Evidence[Object | None]] = []
     for evidence in (request.object, request.old_object):
         if isinstance(evidence, Known):
+            if evidence.is_redacted and is_doubtful(selector, evidence.value):
+                read.append(LABELS_REDACTED)
+                continue
             labels = labels_of(evidence.value)
             if labels is not None and selector.selects(labels):
                 return True, (evidence,)

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..withheld import holds_placeholder
+
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_ASK_FOR_KEY = ("Exists", "DoesNotExist")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -82,6 +85,20 @@ def labels_of(obj: Mapping[str, Any] | None) -> dict[str, str] | None:
         return None
     labels = metadata.get("labels")
     return labels if isinstance(labels, dict) else {}
+
+
+def is_doubtful(selector: LabelSelector, obj: Mapping[str, Any] | None) -> bool:
+    """Whether it depends on a redacted value whether the selector selects an object of a redacted record."""
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    if _is_hidden(metadata) or (isinstance(metadata, Mapping) and _is_hidden(metadata.get("labels"))):
+        return True
+    labels = labels_of(obj) or {}
+    doubtful = [each for each in selector.requirements if each.operator not in _ASK_FOR_KEY and _is_hidden(labels.get(each.key))]
+    return bool(doubtful) and all(each.holds(labels) for each in selector.requirements if each not in doubtful)
+
+
+def _is_hidden(value: Any) -> bool:
+    return isinstance(value, str) and holds_placeholder(value)
 
 
 def selector_from_object(value: Mapping[str, Any]) -> LabelSelector:

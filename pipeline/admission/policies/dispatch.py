@@ -136,7 +136,11 @@ def _labels(request: AdmissionRequest, keys: tuple[str, ...] | None) -> Labels |
     if not keys:
         return None if keys is None else ()
     new, old = request.object, request.old_object
-    if isinstance(new, Unknown) or not (isinstance(old, Unknown) or (old.__class__ is Known and old.value is None)):
+    if (
+        isinstance(new, Unknown)
+        or new.is_redacted
+        or not (isinstance(old, Unknown) or (old.__class__ is Known and old.value is None))
+    ):
         return None
     labels = labels_of(new.value)
     if labels is None:

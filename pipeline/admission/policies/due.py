@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ...cel import Unknown as CelUnknown
 from ...matching import Conversion, Match, Matcher, Target
 from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
+from ...withheld import has_withheld
 from ...world import World
 from .compile import CompiledPolicy
 from .decide import Subject
@@ -148,5 +149,7 @@ class _Meeting:
 def _due(policy: CompiledPolicy, subject: Subject, match: Match | None, floor: Grade, param: Param) -> Due:
     evidence = param.object
     if isinstance(evidence, Known):
+        if evidence.is_redacted and has_withheld(evidence.value):
+            return Due(policy, subject, match, floor, param, CelUnknown("params: values in it were redacted"))
         return Due(policy, subject, match, worst(floor, evidence.grade), param, evidence.value)
     return Due(policy, subject, match, floor, param, CelUnknown(f"params: {evidence.reason}"))

@@ -32,6 +32,7 @@ from .conversions import convert
 from .invented import with_invented
 from .limits import Doubts, Limits, Measured, Together
 from .reads import MANAGED_FIELDS
+from .redacted import without_placeholders
 
 NULL_PARAM = Measured("params", None)
 # Answers authorization checks: may this user do this?
@@ -190,8 +191,12 @@ class Inputs:
         value = evidence.value
         if name == "object" and self.request.operation is Operation.CREATE and not self._is_mutating:
             value = self._once((name, "invented"), lambda: with_invented(evidence.value, self.request))
+        if evidence.is_redacted:
+            shown = value
+            value = self._once((name, "redacted"), lambda: without_placeholders(name, shown))
         if self._managed_fields:
-            value = self._once((name, MANAGED_FIELDS), lambda: with_managed_fields(name, value))
+            whole = value
+            value = self._once((name, MANAGED_FIELDS), lambda: with_managed_fields(name, whole))
         if match is None or match.conversion is Conversion.NONE:
             return value
         kind = match.matched_kind
@@ -216,7 +221,11 @@ class Inputs:
         value = evidence.value
         if value is None:
             return None
-        return self._once(("namespaceObject", raw), lambda: namespace_value(value, raw))
+        return self._once(("namespaceObject", raw), lambda: self._shown_namespace(evidence, raw))
+
+    def _shown_namespace(self, evidence: Known[Object | None], raw: bool) -> dict[str, Any]:
+        shown = namespace_value(evidence.value or {}, raw)
+        return without_placeholders("namespaceObject", shown) if evidence.is_redacted else shown
 
 
 def _nobody_knows(user: UserInfo, attributes: Attributes) -> Answer:
@@ -283,7 +292,8 @@ def _resource(resource: GroupVersionResource) -> dict[str, str]:
 def _user_info(request: AdmissionRequest) -> dict[str, Any]:
     user = request.user
     fields = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": dict(user.extra)}
-    known = {name: value for name, value in fields.items() if value}
+    # Only authenticators and redaction write these values.
+    known = {name: without_placeholders(f"request.userInfo.{name}", value) for name, value in fields.items() if value}
     if user.is_whole:
         return known
     recorded = "only the user's name was recorded" if user.username else "the user was not recorded"
@@ -296,4 +306,6 @@ def _dry_run(dry_run: bool | Unknown) -> Any:
 
 
 def _options(options: Evidence[Object | None]) -> Any:
-    return CelUnknown(f"request.options: {options.reason}") if isinstance(options, Unknown) else options.value
+    if isinstance(options, Unknown):
+        return CelUnknown(f"request.options: {options.reason}")
+    return without_placeholders("request.options", options.value) if options.is_redacted else options.value

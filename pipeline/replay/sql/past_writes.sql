@@ -24,7 +24,8 @@ SELECT
         false
     ) AS shows_object,
     CASE
-        WHEN verb = 'deletecollection' OR response_object IS NULL OR map_contains(annotations, 'audit.k8s.io/truncated') THEN annotations
+        WHEN verb = 'deletecollection' OR response_object IS NULL OR map_contains(annotations, 'audit.k8s.io/truncated')
+            OR map_contains(annotations, 'hindcast/redacted') THEN annotations
         ELSE MAP {}::MAP(VARCHAR, VARCHAR)
     END AS annotations,
     CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags

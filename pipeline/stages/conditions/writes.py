@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from queries import LakeReader
 
+from ...admission.policies.redacted import without_placeholders
 from ...cel.stack import on_fresh_stack
 from ...cel.values import Unknown as CelUnknown
 from ...cel.values import Value
@@ -25,8 +26,9 @@ from ...replay.earlier import EarlierVersions
 from ...replay.past import load_history
 from ...replay.plan import RequestClass
 from ...replay.waiting import with_history
-from ...request import AdmissionRequest, Evidence, Grade, Known, Object, worst
+from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Unknown, worst
 from ...runs.window import Window
+from ...withheld import has_withheld
 from .compiled import Asked
 from .ruling import Ruling, ruling_of, unknown
 from .spending import LIMITS
@@ -85,7 +87,8 @@ def ruling_on(asked: Asked, request: AdmissionRequest) -> Ruling:
     activation = {name: _value(name, each) for name, each in values.items()}
     found = asked.on(activation)
     if found is None:
-        lacking = [f"{name}: {each.reason}" for name, each in values.items() if not isinstance(each, Known)]
+        lacking = [f"{name}: {each.reason}" for name, each in values.items() if isinstance(each, Unknown)]
+        lacking += [f"{name}: values in it were redacted" for name, each in values.items() if _is_redacted(each)]
         costly = [each for each in asked.open_of(activation) if each in LIMITS]
         return unknown(asked.unknown or "; ".join([*lacking, *costly]) or "only its authorizer can evaluate a condition")
     grades = [each.grade for name, each in values.items() if isinstance(each, Known) and name != "options"]
@@ -93,5 +96,11 @@ def ruling_on(asked: Asked, request: AdmissionRequest) -> Ruling:
 
 
 def _value(name: str, evidence: Evidence[Object | None]) -> Value:
-    value: Any = evidence.value if isinstance(evidence, Known) else CelUnknown(name)
-    return value
+    if isinstance(evidence, Unknown):
+        return CelUnknown(name)
+    value: Any = evidence.value
+    return without_placeholders(name, value) if evidence.is_redacted else value
+
+
+def _is_redacted(evidence: Evidence[Object | None]) -> bool:
+    return isinstance(evidence, Known) and evidence.is_redacted and has_withheld(evidence.value)

@@ -14,7 +14,8 @@ from ...admission.policies.limits import BUDGET
 from ...cel import CelError
 from ...cel import Unknown as CelUnknown
 from ...history import json_patch
-from ...request import AdmissionRequest, Object
+from ...request import AdmissionRequest, Known, Object
+from ...withheld import has_withheld
 from .compiled import CompiledMutation
 from .decoding import DecodeError, decode_strictly, defaulted, written
 from .kinds import KnownKind
@@ -23,6 +24,8 @@ from .model import PatchType
 from .results import PanicError, ResultError, UnknownResultError, check_size, configuration_of, is_part_of, operations_of
 
 Patch: TypeAlias = list[dict[str, Any]] | dict[str, Any]
+
+_REDACTED = "object: values in it were redacted"
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ def mutate(
             changed = _merged(patch, current, kind)
         check_size(changed)
     except json_patch.TestFailedError:
+        if _is_redacted(request):
+            return Undecided(_REDACTED)
         changed = current
     except json_patch.JsonPatchError as problem:
         return Failed(f"JSON Patch: {problem}")
@@ -96,12 +101,20 @@ def mutate(
     except ResultError as problem:
         return Failed(str(problem))
     except DecodeError as problem:
+        if _is_redacted(request):
+            return Undecided(_REDACTED)
         return Refusal(500, "InternalError", f"Internal error occurred: {problem}")
     except PanicError:
         return Refusal(None, "", None)
     except UnknownResultError as problem:
         return Undecided(str(problem))
     return Applied(defaulted(changed, request.resource, kind.custom) if not request.subresource else changed, patch)
+
+
+def _is_redacted(request: AdmissionRequest) -> bool:
+    """Whether a test or the decoding of the object may have met a placeholder."""
+    found = request.object
+    return isinstance(found, Known) and found.is_redacted and has_withheld(found.value)
 
 
 def _patched(operations: list[dict[str, Any]], current: Object, kind: KnownKind) -> Object:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ...history.creation import default_parts, has_defaults, prepare_by_plugins
 from ...history.event import Event, decode_json
+from ...history.evidence import noted
 from ...history.patch import PatchError
 from ...history.patching import PatchType, apply_patch, patch_type
 from ...request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Known, Object, Operation, Unknown
@@ -29,6 +30,8 @@ def before_policies(request: AdmissionRequest, event: Event, known: KnownKind | 
     if request.operation is Operation.CONNECT or request.operation is Operation.DELETE:
         return request
     found = _sent(request, event, known)
+    if event.is_redacted or (isinstance(request.old_object, Known) and request.old_object.is_redacted):
+        found = noted(found)
     name = request.name
     if isinstance(found, Known) and found.value is not None and request.operation is Operation.CREATE:
         metadata = found.value.get("metadata") or {}

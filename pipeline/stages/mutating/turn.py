@@ -171,7 +171,9 @@ class Turn:
         assert isinstance(policy, CompiledMutating)
         current = changed
         for mutation in policy.mutations:
-            case = self._case(due, Known(current, "its own result"))
+            own = self._request.object
+            source = own.source if isinstance(own, Known) and own.is_redacted else "its own result"
+            case = self._case(due, Known(current, source))
             if policy.match_conditions and match_conditions(case) is not None:
                 return True
             result = mutate(case, mutation, current, kind, self._request)

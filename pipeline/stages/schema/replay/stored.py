@@ -14,6 +14,7 @@ from ....history.version import Form, ObjectKey, Version
 from ....history.versions import LogVersions
 from ....history.writes import key_of
 from ....request import Evidence, Grade, Known, Unknown, worst
+from ....withheld import has_withheld
 from ..definition import ScalePaths
 
 
@@ -58,6 +59,8 @@ def _shown(version: Version, scale: ScalePaths | None, met: Grade) -> Known[Stor
     found = _object_of(version, scale)
     if isinstance(found, Unknown):
         return found
+    if found.is_redacted and has_withheld(found.value):
+        return Unknown(f"values of the stored object were redacted: {found.source}")
     api_version = api_version_of(_ground_of(version))
     stored = Stored(found.value, api_version.rpartition("/")[2], found.source, bool(version.audit_id), version.audit_id)
     return Known(stored, found.source, worst(found.grade, met))
