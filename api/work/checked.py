@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..commands.policies import parse_policies
 from ..given import given_of
 from ..posted import check_posted
 from .gating import GateQuestion
@@ -15,4 +16,5 @@ def check_order(order: Order) -> None:
     for texts in filter(None, versions):
         for name, text in texts:
             check_posted(text, name)
-        given_of(texts)
+        if given_of(texts).judges_policies:
+            parse_policies(texts)
