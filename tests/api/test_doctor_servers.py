@@ -38,6 +38,7 @@ def event(number: int) -> bytes:
     stamp = f"2026-01-01T00:00:{number:02}.000000Z"
     head = {"auditID": f"id-{number}", "stage": "ResponseComplete", "level": "Metadata", "verb": "get", "stageTimestamp": stamp}
     place = {"resource": "pods", "apiVersion": "v1", "namespace": "n", "name": "x"}
+    head |= {"requestURI": "/api/v1/namespaces/n/pods/x", "user": {"username": "dana", "groups": ["system:authenticated"]}}
     return json.dumps(head | {"requestReceivedTimestamp": stamp, "objectRef": place, "responseStatus": {"code": 200}}).encode()
 
 

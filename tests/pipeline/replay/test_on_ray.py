@@ -122,7 +122,7 @@ def test_a_worker_with_another_lake_or_other_code_is_refused(
     lake = ingest(cluster)
     plan = plan_of(lake, policies)
     with closing(open_lake(lake, threads=1, files=plan.files)) as reader:
-        job = Job(plan, reader, lake, tmp_path, Replayer, lambda: Replayer(plan, reader))
+        job = Job(plan, reader, lake, tmp_path, tmp_path, Replayer, lambda: Replayer(plan, reader))
         order = order_of(job)
         unit = pickle.dumps(JudgeSlice(slices_of(reader.files.events, plan.window, plan.part_events)[0]))
     cluster.deployment("create", "later", 1)
@@ -150,7 +150,7 @@ def test_a_worker_that_sees_other_content_is_refused(
     plan = plan_of(lake, policies)
     assert plan.files is not None
     with closing(open_lake(lake, threads=1, files=plan.files)) as reader:
-        order = order_of(Job(plan, reader, lake, tmp_path, Replayer, lambda: Replayer(plan, reader)))
+        order = order_of(Job(plan, reader, lake, tmp_path, tmp_path, Replayer, lambda: Replayer(plan, reader)))
         unit = pickle.dumps(JudgeSlice(slices_of(reader.files.events, plan.window, plan.part_events)[0]))
     cluster.deployment("create", "later", 1)
     del cluster.events[:-1]
