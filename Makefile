@@ -35,11 +35,11 @@ demo: $(VENV)/.core
 
 # One process more than cores; the tests of one file stay together, because they share what they set up. The longest files come
 # first: see tests/conftest.py.
-# It ends with the number of skipped tests and the reasons (-rs).
+# It ends with the number of skipped tests and the reasons (-rs). TESTS names folders or files; without it all tests run.
 # Bytecode is kept, even if the environment says otherwise: without it every process compiles every module once more.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -rs
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -rs $(TESTS)
 
 check: $(VENV)/.checks
 	$(BIN)/ruff check .
