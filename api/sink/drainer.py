@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 
 import structlog
@@ -26,6 +25,7 @@ from ingest.retention import GAP, expire, expire_objects, expire_quarantine, pre
 from ingest.spooling.drain import drain
 from ingest.spooling.segment_files import sealed_segments
 from ingest.store import Counts
+from ingest.telemetry import DRAIN_RESULTS
 
 from .. import logs, priorities
 from ..damage import ENGINE_ERRORS, explained
@@ -175,7 +175,7 @@ def _report(counts: Counts | None) -> None:
     """Print the result of a unit, or that a pass failed, for the supervisor's metrics; the supervisor reads this process's
     output."""
     with suppress(OSError):  # the server is gone
-        sys.stdout.write(json.dumps(None if counts is None else asdict(counts)) + "\n")
+        sys.stdout.write(json.dumps(None if counts is None else {name: getattr(counts, name) for name in DRAIN_RESULTS}) + "\n")
         sys.stdout.flush()
 
 

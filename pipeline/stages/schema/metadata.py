@@ -272,23 +272,25 @@ def metadata_errors(
     yield from _map_errors(metadata, path)
     for owner in metadata.get("ownerReferences") or ():
         for name, text in _OWNER_TEXTS.items():
-            if not owner.get(name):
+            if not (owner or {}).get(name):
                 yield invalid(child(child(path, "ownerReferences"), name), "", text)
-    for number, entry in enumerate(metadata.get("managedFields") or ()):
+    for number, given in enumerate(metadata.get("managedFields") or ()):
+        entry = given or {}
         if entry.get("operation") not in ("Apply", "Update"):
             where = child(index(child(path, "managedFields"), number), "operation")
             yield invalid(where, entry.get("operation", ""), "must be `Apply` or `Update`")
     for finalizer in metadata.get("finalizers") or ():
-        for problem in _qualified(finalizer):
-            yield invalid(child(path, "finalizers"), finalizer, problem)
+        for problem in _qualified(finalizer or ""):
+            yield invalid(child(path, "finalizers"), finalizer or "", problem)
 
 
 def _map_errors(metadata: dict[str, Any], path: str) -> Iterator[FieldError]:
     for name, value in (metadata.get("labels") or {}).items():
         for problem in _qualified(name):
             yield invalid(child(path, "labels"), name, problem)
-        for problem in _label_value(value):
-            yield invalid(child(path, "labels"), value, problem)
+        text = "" if value is None else value  # Go reads null as an empty text, and a null entry as one without fields
+        for problem in _label_value(text):
+            yield invalid(child(path, "labels"), text, problem)
     annotations = metadata.get("annotations") or {}
     for name in annotations:
         for problem in _qualified(name.lower()):
