@@ -63,6 +63,7 @@ def test_exposure_and_denials_follow_from_the_views(bundled: Bundled, name: str)
             count(DISTINCT user_name) AS users, count(DISTINCT user_name) FILTER (denied) AS denied_users,
             min(r.ts) AS first_ts, max(r.ts) FILTER (denied) AS last_denied
         FROM judged AS j JOIN requests AS r USING (cluster, audit_id, ts)
+        WHERE r.request_uri NOT LIKE '%dryRun=All%'
         """,
         policy=name,
     )

@@ -358,4 +358,4 @@ def test_a_policy_whose_errors_are_ignored_says_that_it_does_nothing(assess: Ass
     text = policy("deployments", "apps", "object.spec.absent > 1").replace("spec:\n", "spec:\n  failurePolicy: Ignore\n", 1)
     entry = assess(log, text)
     assert (entry.exposure.requests_judged, entry.exposure.requests_excused, entry.denials.requests) == (3, 3, 0)
-    assert entry.reasons[-1].startswith("of 3 of 3 judged requests the evaluation failed")
+    assert any(reason.startswith("of 3 of 3 judged requests the evaluation failed") for reason in entry.reasons)

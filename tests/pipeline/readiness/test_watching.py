@@ -133,13 +133,15 @@ def test_a_stretch_that_grows_is_counted_once(lake: Growing) -> None:
     assert len(lake.cursor.digests) == 1
 
 
-def test_a_request_without_a_time_is_in_no_stretch(lake: Growing) -> None:
+def test_a_request_without_a_time_of_receipt_has_that_of_its_stage(lake: Growing) -> None:
     event = recorded("timeless", START, "create", deployment("a", 9))
     del event["requestReceivedTimestamp"]
     take_in(lake.path, [event], "timeless.jsonl")
-    assert lake.look() == []
+    lake.look()
+    assert lake.requests == {"deny": 1}
     lake.arrive((1, "a", 9))
-    assert lake.look() == ["1-0"]
+    lake.look()
+    assert lake.requests == {"deny": 2}
 
 
 def test_late_events_are_taken_in_where_they_belong(lake: Growing) -> None:

@@ -52,4 +52,4 @@ def test_an_event_without_uri_is_unknown(tmp_path: Path, capsys: pytest.CaptureF
     file = tmp_path / "chain.yaml"
     file.write_text(EXAMPLE)
     assert run(["-q", "--lake", str(lake), "explain", "id-1", "-f", str(file)]) == 2
-    assert "the log has no requestURI of it" in capsys.readouterr().err
+    assert "the log has no URI of this request" in capsys.readouterr().err
