@@ -86,6 +86,7 @@ def test_writes_that_are_taken_out_of_the_log_are_missed_and_no_others(tmp_path:
 def event(number: int, at_ts: float, **fields: Any) -> bytes:
     stamp = (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=at_ts)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     head = {"auditID": f"id-{number}", "stage": "ResponseComplete", "level": "Metadata", "verb": "get", "stageTimestamp": stamp}
+    head |= {"requestURI": "/api/v1/pods", "user": {"username": "dana", "groups": ["system:authenticated"]}}
     return json.dumps(head | {"requestReceivedTimestamp": stamp, "objectRef": {"resource": "pods"}} | fields).encode()
 
 
