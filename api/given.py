@@ -27,7 +27,7 @@ class Given:
     """The rules of each stage among given manifests, without those of policies, which have a flow of their own.
 
     `has_policies`: some manifest is a policy or a binding of one. `left` is a sentence on manifests that change nothing, `notes`
-    are sentences on texts that were read otherwise than they look.
+    are sentences on keys that YAML reads as true or false.
     """
 
     texts: Texts
@@ -56,7 +56,7 @@ def given_of(texts: Texts) -> Given:
 
 
 def warn_of(own: Context, given: Given) -> None:
-    """Say which manifests change nothing, and what was read otherwise than it looks."""
+    """Say which manifests change nothing, and which keys YAML reads as true or false."""
     for sentence in (given.left, *given.notes):
         if sentence:
             own.warn(sentence)

@@ -275,7 +275,7 @@ def _opaque_slot(key: Value) -> object:
     go_type = _GO_UNHASHABLE.get(kind) or kind.go_unhashable
     if go_type:
         raise unhashable(go_type)
-    # Parsed values are cached here, and a server makes each anew.
+    # Hindcast caches parsed values, and a server makes each of them again.
     return object() if kind.is_pointer else (kind, key)
 
 

@@ -19,7 +19,7 @@ from .patching import patch_type
 from .version import Disturbance, Form, ObjectKey, Version, object_key
 from .versions import LogVersions
 
-# Those that an API server writes. Any other one, or none, does not say what was left out.
+# Those that an API server writes. An event without one of them does not say which parts it lacks.
 LEVELS = ("Metadata", "Request", "RequestResponse")
 # Subresources that create something next to the object and leave it as it was.
 _BESIDE = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})

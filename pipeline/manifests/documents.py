@@ -21,7 +21,7 @@ Path = tuple[str | int, ...]
 class Document:
     """One object and the lines of its fields. `lines` is empty where no lines are known, as for objects from an audit log.
 
-    `notes` are sentences on what was read otherwise than it looks.
+    `notes` are sentences on keys that YAML reads as true or false.
     """
 
     value: Any

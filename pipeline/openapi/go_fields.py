@@ -106,7 +106,7 @@ _PLAIN_NUMBERS: Final = _fields(
     """
 )
 
-# Texts and lists without omitempty, of which some are optional.
+# Texts and lists without omitempty; some of them are optional.
 _ALWAYS_WRITTEN: Final = _fields(
     """
     CephFSPersistentVolumeSource: monitors

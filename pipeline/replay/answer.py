@@ -171,7 +171,7 @@ def unconfigured(
 
     A server learns of a new kind within half a minute. Until then it denies every request that a policy with params of the kind
     matches, whatever the actions. Only its refusals say until when: this request's own, or one that came soon after, because a
-    client is told of one denial alone. A replay that denies for the same reason keeps its own row.
+    server tells its client one denial alone. A replay that denies for the same reason keeps its own row.
     """
     if answer.is_admitted or not answer.is_plain:
         return rows

@@ -74,7 +74,7 @@ class Planner:
                 raise TypeError(f"{node.__class__.__name__} is a constant and was not folded")
 
     def key(self, node: ast.Expr) -> Run:
-        """The key of a map literal. Loop variables and `variables.x` hold one value; other names are read anew each time."""
+        """The key of a map literal. Loop variables and `variables.x` hold one value; a server reads other names again each time."""
         run = self.plan(node)
         is_kept = isinstance(node, ast.Ident) and node.name in self.slots
         if isinstance(node, ast.Select):

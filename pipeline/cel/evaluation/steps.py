@@ -200,7 +200,7 @@ def _put(result: CelMap, key: Value, value: Value, optional: bool) -> CelError |
 
 
 def another(run: Run) -> Run:
-    """A list or map that a server makes anew at each read of the data: as the key of a map it is equal to no other."""
+    """A list or map that a server makes again at each read of the data: as the key of a map it equals no other."""
 
     def copied(frame: Frame) -> Value:
         value = run(frame)
