@@ -21,6 +21,7 @@ from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
 from pipeline import load_policy_set, plan_replay, plan_replay_from_log, run_replay
 from queries import open_lake
+from tests import left_open
 from tests.sharing import STRETCHED_DELAY, shared_folder, shared_lake
 from tests.storage import Storage, running_storage
 
@@ -30,6 +31,8 @@ os.environ["HINDCAST_CONFIG"] = ""
 # The user's own cache neither decides a test nor is changed by one.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="hindcast-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+
+left_open.watch()
 
 # How long an example takes is the machine's affair: a busy one is not a failure.
 settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -70,6 +73,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files; `make test` hands out files in this order."""
     order = {Path(__file__).parent / name: number for number, name in enumerate(_LONG)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_databases() -> Iterator[None]:
+    """What a module's tests open, they or the product close, on error paths too. Older Pythons than 3.13 do not warn of it."""
+    yield
+    if found := left_open.left_open():
+        pytest.fail("\n".join(found))
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ catalog, or a database that several machines reach (py.iceberg.apache.org/config
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import xxhash
@@ -36,6 +36,16 @@ NAME = "hindcast"
 FOLDER = "published"
 _HINT = "metadata/version-hint.text"
 CONFLICTS = (CommitFailedException, CommitStateUnknownException, TableAlreadyExistsError)
+
+
+class _Database(SqlCatalog):
+    """A catalog in a SQL database. It holds no connection when it cannot be opened."""
+
+    def __init__(self, name: str, **properties: str) -> None:
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            super().__init__(name, **properties)
+            stack.pop_all()
 
 
 class Tables:
@@ -83,8 +93,7 @@ class Tables:
 
     def close(self) -> None:
         """Release the connection of a database."""
-        if isinstance(self.catalog, SqlCatalog):
-            self.catalog.close()
+        self.catalog.close()
 
     def _recovered(self, kind: str) -> Table | None:
         """A table that the lake's own catalog has lost, for example with a restored lake: its hint still names the metadata."""
@@ -107,14 +116,18 @@ def open_tables(target: Target, lake: Path) -> Tables:
     except OSError as error:
         raise LakeError(f"{folder}: cannot be made: {error.strerror}", "publish as the owner of the lake") from error
     with asking(str(database)):
-        catalog = SqlCatalog(NAME, uri=f"sqlite:///{database.absolute()}", **_properties(target))
+        catalog = _Database(NAME, uri=f"sqlite:///{database.absolute()}", **_properties(target))
         return Tables(target, catalog, str(database), is_own=True)
 
 
 def tables_to_read(target: Target, kinds: tuple[str, ...]) -> dict[str, Table]:
     """The published tables: from the configured catalog, or else from the hints next to them. Raises LakeError."""
     configured = _configured(target)
-    found = {kind: configured.find(kind) if configured else static_table(target, kind) for kind in kinds}
+    if configured is None:
+        found = {kind: static_table(target, kind) for kind in kinds}
+    else:
+        with closing(configured):
+            found = {kind: configured.find(kind) for kind in kinds}
     return {kind: table for kind, table in found.items() if table is not None}
 
 
@@ -150,8 +163,13 @@ def _configured(target: Target) -> Tables | None:
     properties = {name: str(value) for name, value in given.items()}
     words = properties.get("uri", NAME).rpartition("@")[2]
     with asking(words):
-        catalog = load_catalog(NAME, **{**_properties(target), **properties})
+        catalog = _load({**_properties(target), **properties})
     return Tables(target, catalog, words, is_own=False)
+
+
+def _load(properties: dict[str, str]) -> Catalog:
+    is_database = properties.get("uri", "").startswith(("sqlite", "postgresql")) and properties.get("type", "sql") == "sql"
+    return _Database(NAME, **properties) if is_database else load_catalog(NAME, **properties)
 
 
 def _properties(target: Target) -> dict[str, str]:

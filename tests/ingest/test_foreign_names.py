@@ -159,11 +159,11 @@ def test_a_published_folder_of_a_stranger_is_refused(handed: Path, tmp_path: Pat
 
 
 def _add(tmp_path: Path, url: str) -> None:
-    tables = open_tables(Target.parse(f"file://{tmp_path}/shown"), tmp_path / "lake")
-    table = tables.find("events")
-    assert table is not None
-    table.add_files([url])
-    tables.show("events")
+    with closing(open_tables(Target.parse(f"file://{tmp_path}/shown"), tmp_path / "lake")) as tables:
+        table = tables.find("events")
+        assert table is not None
+        table.add_files([url])
+        tables.show("events")
 
 
 def test_a_hint_does_not_lead_to_other_metadata(handed: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 from ingest.maintain import DamagedFileError, compact, remove_retired
-from ingest.published.catalogs import open_tables, static_table
+from ingest.published.catalogs import open_tables, static_table, tables_to_read
 from ingest.published.publish import Published, publish
 from ingest.published.tables import KINDS
 from ingest.published.target import Target, filesystem_of, path_of
@@ -229,6 +230,27 @@ def test_a_place_of_another_lake_is_refused(lake: Lake, event: Event, folder: Ta
         put(other, folder)
     assert ids(folder) == ["id-1"]
     other.close()
+
+
+def test_a_database_that_holds_no_catalog_is_named_and_closed(lake: Lake, folder: Target) -> None:
+    with closing(open_tables(folder, lake.path)) as tables:
+        database = Path(tables.words)
+    database.write_text("no database")
+    with pytest.raises(LakeError, match=f"the catalog {database} cannot be used"):
+        open_tables(folder, lake.path)
+
+
+def test_a_configured_database_is_asked_by_readers_and_closed(
+    lake: Lake, event: Event, folder: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__HINDCAST__URI", f"sqlite:///{tmp_path}/catalog.sqlite")
+    store(lake, event(1))
+    put(lake, folder)
+    found = tables_to_read(folder, KINDS)
+    assert polars.scan_iceberg(found["events"]).select("audit_id").collect()["audit_id"].to_list() == ["id-1"]
+    (tmp_path / "catalog.sqlite").write_text("no database")
+    with pytest.raises(LakeError, match=r"catalog\.sqlite cannot be used"):
+        tables_to_read(folder, KINDS)
 
 
 def test_a_newer_format_is_refused(lake: Lake, event: Event, folder: Target) -> None:
