@@ -1,0 +1,231 @@
+"""What every stage promises of its runs: tests/cases/stages/contract.yaml lists the stages, and those that lack a property."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+import zstandard
+
+from ingest.lake import Lake
+from ingest.maintain import compact, remove_retired
+from ingest.sources.files import ingest_files
+from pipeline.manifests.files import manifests_of, texts_of
+from pipeline.replay.processes import end
+from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.runs.export import export
+from pipeline.runs.window import Window
+from pipeline.stages.mutating import stage as mutating
+from pipeline.stages.registry import STAGES, stage_of
+from pipeline.stages.stage import Asked, Progress
+from pipeline.stages.webhooks import stage as webhooks
+from queries import open_lake
+
+from .drivers import KILLED, cut, drive, order
+
+CASES = Path(__file__).parents[2] / "cases" / "stages"
+CONTRACT: dict[str, Any] = yaml.safe_load((CASES / "contract.yaml").read_text())
+MANIFESTS: dict[str, Path] = {name: CASES / file for name, file in CONTRACT["manifests"].items()}
+NAMES = tuple(MANIFESTS)
+LOG = Path(__file__).parents[3] / "api" / "demo" / "audit.jsonl.zst"
+# Of the bundled log: every request about these, and of the others one in so many.
+WHOLE = (b"shop.example.com", b"apiextensions", b'"scale"')
+ONE_IN = 60
+PIECES = 8
+PART_EVENTS = 300
+AFTER_ALL = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
+
+
+def having(name: str) -> tuple[str, ...]:
+    """The stages that have a property."""
+    return tuple(each for each in NAMES if each not in CONTRACT["lacks"].get(name, {}))
+
+
+class Made(NamedTuple):
+    """A finished run of a stage."""
+
+    plan: Any
+    summary: RunSummary
+    content: bytes
+    table: pa.Table
+
+
+def made(stage_name: str, lake: Path, asked: Asked | None = None, *, workers: int = 1, progress: Progress | None = None) -> Made:
+    """Plan and run a stage over a lake. Stages that cut their requests into parts make many small ones."""
+    stage = stage_of(stage_name)
+    with closing(open_lake(lake)) as reader:
+        plan = stage.plan(reader, stage.read(manifests_of(texts_of([MANIFESTS[stage_name]]))), asked or Asked())
+    plan = cut(plan, PART_EVENTS)
+    summary = stage.run(plan, lake, workers=workers, progress=progress, kind=RunKind.REPLAY)
+    verdicts = RunStore(lake).run(plan.run_id).verdicts
+    return Made(plan, summary, verdicts.read_bytes(), pq.read_table(verdicts).drop_columns(["run_id"]))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    lines = zstandard.ZstdDecompressor().stream_reader(LOG.read_bytes()).read().splitlines()
+    return list(dict.fromkeys([*(line for line in lines if any(word in line for word in WHOLE)), *lines[::ONE_IN]]))
+
+
+@pytest.fixture(scope="module")
+def lake(log: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake without runs, as its log was ingested in one go. Tests copy it."""
+    folder = tmp_path_factory.mktemp("contract")
+    return lake_of([log], folder)
+
+
+def lake_of(pieces: list[list[bytes]], folder: Path) -> Path:
+    with closing(Lake.create(folder / "lake")) as lake:
+        for number, piece in enumerate(pieces):
+            file = folder / f"audit-{number}.jsonl"
+            file.write_bytes(b"\n".join(piece) + b"\n")
+            ingest_files(lake, [file], "demo", 1.0)
+    return folder / "lake"
+
+
+@pytest.fixture(scope="module")
+def with_runs(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake for tests that only add runs with other names."""
+    return copied(lake, tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def runs(with_runs: Path) -> dict[str, Made]:
+    """A run of each stage by one process."""
+    return {name: made(name, with_runs) for name in NAMES}
+
+
+def copied(lake: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(lake, folder / "lake"))
+
+
+@pytest.fixture
+def own(lake: Path, tmp_path: Path) -> Path:
+    return copied(lake, tmp_path)
+
+
+def test_the_contract_is_on_every_stage() -> None:
+    assert set(NAMES) == {stage.name for stage in STAGES}
+    assert all(set(lacking) < set(NAMES) for lacking in CONTRACT["lacks"].values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_judges_what_it_planned_and_says_more_than_one_thing(name: str, runs: dict[str, Made]) -> None:
+    run = runs[name]
+    assert run.summary.verdicts == run.table.num_rows > 10
+    assert run.summary.evaluated + sum(count for _, count in run.summary.not_evaluated) <= run.plan.requests
+    assert set(run.table["stage"].to_pylist()) == {name}
+    assert len(set(run.table["decision"].to_pylist())) > 1
+
+
+@pytest.mark.parametrize("name", having("shares its requests out to processes"))
+def test_processes_change_no_byte(name: str, runs: dict[str, Made], own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutating, "_REQUESTS_MIN", 1)
+    monkeypatch.setattr(webhooks, "_RECORDS_MIN", 1)
+    try:
+        assert made(name, own, workers=2).content == runs[name].content
+    finally:
+        end()
+
+
+@pytest.fixture(scope="module")
+def layouts(log: list[bytes], lake: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    compacted, pieces = copied(lake, tmp_path_factory.mktemp("compacted")), tmp_path_factory.mktemp("pieces")
+    with closing(Lake.open(compacted)) as found, found.writer() as writer:
+        compact(writer, AFTER_ALL)
+        remove_retired(writer, 2 * AFTER_ALL)
+    backwards = [log[start::PIECES] for start in reversed(range(PIECES))]
+    return dict(zip(CONTRACT["layouts"], (compacted, lake_of(backwards, pieces)), strict=True))
+
+
+@pytest.mark.parametrize("layout", CONTRACT["layouts"])
+@pytest.mark.parametrize("name", NAMES)
+def test_how_events_lie_in_files_changes_no_row(name: str, layout: str, layouts: dict[str, Path], runs: dict[str, Made]) -> None:
+    assert made(name, layouts[layout]).table.equals(runs[name].table)
+
+
+@pytest.fixture(scope="module")
+def killed(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A lake for each stage, whose driver was killed when it had judged some requests."""
+    lakes = {name: copied(lake, tmp_path_factory.mktemp(f"killed-{name}")) for name in NAMES}
+    assert drive([order(lakes[name], name, MANIFESTS[name], PART_EVENTS, kill=True) for name in NAMES]) == [KILLED] * len(NAMES)
+    return lakes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_run_is_made_whole(name: str, killed: dict[str, Path], runs: dict[str, Made]) -> None:
+    (left,) = RunStore(killed[name]).every()
+    assert not left.verdicts.exists()
+    done: list[int] = []
+    again = made(name, killed[name], progress=lambda count, planned: done.append(count))
+    assert (again.plan.run_id, again.content, again.summary) == (left.run_id, runs[name].content, runs[name].summary)
+    assert not left.parts.exists()
+    if name in having("goes on where it stopped"):
+        assert 0 < done[0] < again.plan.requests
+
+
+def test_drivers_that_start_at_once_make_a_run_once(lake: Path, tmp_path: Path, runs: dict[str, Made]) -> None:
+    both = copied(lake, tmp_path)
+    assert drive([order(both, name, MANIFESTS[name], PART_EVENTS) for name in NAMES for _ in range(2)]) == [0] * 2 * len(NAMES)
+    found = {run.run_id: run for run in RunStore(both).every()}
+    assert set(found) == {run.plan.run_id for run in runs.values()}
+    assert all(found[run.plan.run_id].verdicts.read_bytes() == run.content for run in runs.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_is_the_same_after_a_journey_and_without_the_files_of_its_rules(
+    name: str, with_runs: Path, runs: dict[str, Made]
+) -> None:
+    plan = runs[name].plan
+    journeyed = pickle.loads(pickle.dumps(plan))
+    assert (journeyed, journeyed.to_json(), journeyed.run_id) == (plan, plan.to_json(), plan.run_id)
+    document = json.loads(plan.to_json())
+    assert json.dumps(document, indent=1, sort_keys=True) + "\n" == plan.to_json()
+    assert document["stage"] == name
+    stage = stage_of(name)
+    moved = manifests_of((f"elsewhere/{source}", f"# moved\n{text}") for source, text in texts_of([MANIFESTS[name]]))
+    with closing(open_lake(with_runs)) as reader:
+        assert stage.plan(reader, stage.read(moved), Asked()).run_id == plan.run_id
+        assert stage.plan(reader, stage.read(moved), Asked(kubernetes_version=(1, 34))).run_id != plan.run_id
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_window_holds_the_same_verdicts_on_its_requests(name: str, with_runs: Path, runs: dict[str, Made]) -> None:
+    whole = runs[name].table
+    moments = sorted(whole["ts"].to_pylist())
+    window = Window(moments[len(moments) // 4], moments[3 * len(moments) // 4])
+    found = made(name, with_runs, Asked(window=window))
+    within = pc.and_(pc.greater_equal(whole["ts"], pa.scalar(window.since)), pc.less(whole["ts"], pa.scalar(window.until)))
+    left_out = [] if name in having("says in a window all that it says without one") else ["detail"]
+    assert found.table.drop_columns(left_out).equals(whole.filter(within).drop_columns(left_out))
+    assert found.plan.run_id != runs[name].plan.run_id
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_export_has_every_verdict_and_one_on_each_request_as_a_whole(
+    name: str, with_runs: Path, runs: dict[str, Made], tmp_path: Path
+) -> None:
+    run, file = runs[name], tmp_path / "verdicts.parquet"
+    with closing(open_lake(with_runs)) as reader:
+        rows = export(reader, [RunStore(with_runs).run(run.plan.run_id).verdicts], file)
+    table = pq.read_table(file)
+    assert rows == table.num_rows
+    # Policies have no verdict on a request as a whole: the export adds one to each pass.
+    whole = table.filter(pc.is_null(table["policy"])) if name == "validating" else table
+    assert table.num_rows - run.table.num_rows == (whole.num_rows if name == "validating" else 0)
+    assert passes_of(whole) == passes_of(run.table)
+    assert whole["flip"].null_count < whole.num_rows
+
+
+def passes_of(table: pa.Table) -> set[tuple[Any, ...]]:
+    return set(zip(*(table[name].to_pylist() for name in ("cluster", "audit_id", "ts", "pass")), strict=True))
