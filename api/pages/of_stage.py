@@ -7,10 +7,10 @@ from typing import Any
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.runs import RunStore
 from pipeline.runs.flips import Flipped, count_flips, flips
+from pipeline.runs.verdict import Flip
 from pipeline.stages.conditions.ruling import NAME as CONDITIONS
 from pipeline.stages.registry import MUTATING, WEBHOOKS, stage_of
 from pipeline.stages.schema.replay.rows import NAME as SCHEMA
-from pipeline.stages.verdict import Flip
 
 from .. import stored_runs
 from ..ask.reads import Source

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.schema import EVENTS, OBJECTS, REPEATS
-from pipeline.stages.verdict import VERDICTS
+from pipeline.runs.verdict import VERDICTS
 from queries.catalog import LakeFiles, Statement, install, statements
 
 from .text import join, table

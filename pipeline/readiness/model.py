@@ -319,7 +319,7 @@ class NamespaceCount:
 class PolicyReadiness:
     """All figures needed to check the verdict on one (policy, binding); binding is None for a policy tried without one.
 
-    In another `stage` than validating, `policy` is what that stage judges by: see pipeline/stages/verdict.py.
+    In another `stage` than validating, `policy` is what that stage judges by: see pipeline/runs/verdict.py.
     """
 
     policy: str

@@ -18,8 +18,8 @@ from queries.catalog import LakeFiles
 
 from ..runs import RunKind, RunStore, RunSummary
 from ..runs.flips import count_flips, flips
+from ..runs.verdict import Flip
 from ..stages.stage import Asked, Stage, StagePlan
-from ..stages.verdict import Flip
 from .against import Base
 from .assess import judge_units
 from .build import About

@@ -1,7 +1,7 @@
 """Replay: plan, run, compare."""
 
+from ..runs.verdict import VERDICTS
 from ..runs.window import Window
-from ..stages.verdict import VERDICTS
 from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements, version_hint
 from .difference import ExpressionDifference, RequestDifference, difference, request_difference
 from .execute import run_replay

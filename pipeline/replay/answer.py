@@ -35,10 +35,11 @@ from ..admission.policies.messages import (
 from ..admission.policies.model import Action, FailurePolicy
 from ..admission.policies.params import ConfigurationError
 from ..admission.policies.reads import reads_of
-from ..admission.policies.verdict import NO_ANNOTATIONS, RECORDED, Decision, PolicyVerdict
+from ..admission.policies.verdict import NO_ANNOTATIONS, Decision, PolicyVerdict
 from ..history.event import Event
 from ..history.outcome import Admission, outcome_of
 from ..history.world import LogHistory
+from ..runs.verdict import RECORDED
 
 DECISION_ANNOTATION = "authorization.k8s.io/decision"
 _DENIAL = re.compile(

@@ -18,8 +18,8 @@ import pyarrow as pa
 from ingest.durable import own_name
 from ingest.errors import LakeError
 
+from ..runs.verdict import VERDICT_VALUES
 from ..runs.verdicts import JUDGED, SETS, Judged
-from ..stages.verdict import VERDICT_VALUES
 
 _COUNTS = "hindcast.counts"
 _CREW = "crew"

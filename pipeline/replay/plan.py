@@ -25,8 +25,8 @@ from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
 from ..matching import Target
 from ..request import GroupVersionResource
+from ..runs.verdict import VERDICTS
 from ..runs.window import Window
-from ..stages.verdict import VERDICTS
 
 # Raised when the same plan would give other verdicts or another layout, so that older runs do not count as this one.
 FORMAT = 9

@@ -28,11 +28,11 @@ from ..admission.policies import (
 from ..admission.policies.dispatch import Memory
 from ..admission.policies.inputs import AuthorizeUser
 from ..admission.policies.params import GivenObjects
-from ..admission.policies.verdict import INSUFFICIENT, RECORDED
 from ..history.event import Event
 from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..history.world import BINDINGS, POLICIES, LogHistory
 from ..request import AdmissionRequest, Evidence, Known, Object
+from ..runs.verdict import INSUFFICIENT, RECORDED
 from ..world import World
 from .answer import Answer, needs_answer, settled, unconfigured
 

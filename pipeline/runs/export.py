@@ -11,10 +11,9 @@ from ingest.durable import own_name
 from queries import LakeReader
 
 from .sql import statement
+from .verdict import EVIDENCE
 
 _SOURCES = pa.schema([pa.field("ref", pa.string()), pa.field("file", pa.string())])
-# From the weakest to the strongest: a request as a whole is known as well as the weakest verdict that decides it.
-_EVIDENCE = ("insufficient", "partial", "inferred", "recorded", "exact")
 
 
 def export(
@@ -29,7 +28,8 @@ def export(
     named = list((sources or {}).items())
     table = pa.table({"ref": [ref for ref, _ in named], "file": [path for _, path in named]}, _SOURCES)
     connection.register("sources", table)
-    connection.execute(f"CREATE OR REPLACE TEMP MACRO evidence_names() AS {list(_EVIDENCE)}")
+    # A request as a whole is known as well as the weakest verdict that decides it.
+    connection.execute(f"CREATE OR REPLACE TEMP MACRO evidence_names() AS {list(EVIDENCE)}")
     for index, path in enumerate(verdicts):
         found = f"CREATE OR REPLACE TEMP TABLE exported_{index} AS {statement('export')}"
         connection.execute(found, {"verdicts": str(path), "only": only})

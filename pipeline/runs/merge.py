@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..stages.verdict import VERDICT_VALUES
+from .verdict import VERDICT_VALUES
 from .verdicts import JUDGED, SETS, Judged, expanded, in_arrival_order
 
 # Passes that are sorted at a time. More passes are cut into stretches of time with about this many each.

@@ -1,4 +1,4 @@
-"""Builds and writes verdict tables; see pipeline/stages/verdict.py for their columns.
+"""Builds and writes verdict tables; see pipeline/runs/verdict.py for their columns.
 
 Most rows of a run differ only in the request: a policy's verdict on an admitted request is made once and repeated. So a table is
 built from the distinct verdicts and two columns of indices, without a Python object per row.
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..stages.verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Verdict
+from .verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Verdict
 
 _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
 # The same columns as they are built and written; a reader gets plain texts.

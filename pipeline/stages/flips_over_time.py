@@ -8,8 +8,8 @@ from pathlib import Path
 from queries import LakeReader
 
 from ..runs.sql import statement
+from ..runs.verdict import Flip
 from .over_time import OverTime, Tone, bars, over_time, slot_width
-from .verdict import Flip
 
 # A request with several verdicts counts under the first of these that one of them has.
 _ROWS: Sequence[tuple[str, Tone, tuple[Flip, ...]]] = (

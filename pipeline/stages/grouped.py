@@ -26,11 +26,11 @@ from ..authorization import OtherAuthorizers
 from ..runs import RunKind, RunStore, RunSummary, StoredRun
 from ..runs.merge import Merged
 from ..runs.summarize import summarize
+from ..runs.verdict import VERDICTS, Verdict
 from ..runs.verdicts import JUDGED, NOTHING, Judged, VerdictBuilder, VerdictFile, in_arrival_order
 from ..runs.window import Window, lake_digest
 from .readiness import DEFAULT, StageReadiness
 from .stage import Asked, Progress
-from .verdict import VERDICTS, Verdict
 
 # Raised when the same plan would give other verdicts, so that older runs do not count as this one.
 FORMAT = 7

@@ -15,8 +15,8 @@ from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from ..replay.processes import end, submit
+from ..runs.verdict import Row
 from .grouped import GroupedPlan
-from .verdict import Row
 
 
 class Share(NamedTuple):

@@ -25,6 +25,7 @@ from pipeline.cel.library.authorizer import Attributes
 from pipeline.history.event import Event
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
+from pipeline.runs.verdict import Flip
 from pipeline.stages.authorization import Need, NeedKind, identity_of, meet, needs_of, refusal_of
 from pipeline.stages.authorization.asked import asked_questions
 from pipeline.stages.authorization.judging import Recorded, judge, recorded_of
@@ -32,7 +33,6 @@ from pipeline.stages.authorization.least import LeastOptions, least_rules
 from pipeline.stages.authorization.overlay import Proposal
 from pipeline.stages.authorization.stacks import Stack, isolation
 from pipeline.stages.authorization.used_rights import was_allowed
-from pipeline.stages.verdict import Flip
 from queries import open_lake
 from tests.recorded_files import rows_of
 

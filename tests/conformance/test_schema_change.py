@@ -18,12 +18,12 @@ from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
 from pipeline.manifests.files import manifests_of
+from pipeline.runs.verdict import Flip
 from pipeline.runs.window import Window
 from pipeline.stages.schema.replay.definitions import given_of, served_of
 from pipeline.stages.schema.replay.difference import changes
 from pipeline.stages.schema.replay.outcome import Decision, Outcome
 from pipeline.stages.schema.replay.walk import Walk
-from pipeline.stages.verdict import Flip
 from queries import open_lake
 from tests.recorded_files import rows_of
 

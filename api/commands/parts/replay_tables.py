@@ -10,7 +10,7 @@ from pipeline.replay import ExpressionDifference, ReplayPlan, RequestDifference
 from pipeline.runs import RunSummary
 from pipeline.runs.flips import Flipped, count_flips
 from pipeline.runs.summary import UNBOUND, VACUOUS, BindingSummary
-from pipeline.stages.verdict import Flip
+from pipeline.runs.verdict import Flip
 
 # The worst first.
 _FLIPS = [Flip.NEWLY_DENIED, Flip.NEWLY_ALLOWED, Flip.CHANGED, Flip.UNKNOWN, Flip.STILL_DENIED, Flip.SAME]

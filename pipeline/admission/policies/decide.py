@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...request import Grade, Unknown
+from ...runs.verdict import INSUFFICIENT
 from .compile import CompiledPolicy
 from .messages import code_of, kept
 from .model import Action, Binding, FailurePolicy
 from .outcome import Annotations, Evaluation, Outcome
 from .params import ConfigurationError, Param
-from .verdict import INSUFFICIENT, NO_ANNOTATIONS, Decision, PolicyVerdict
+from .verdict import NO_ANNOTATIONS, Decision, PolicyVerdict
 
 Rows = tuple[PolicyVerdict, ...]
 

@@ -9,13 +9,11 @@ from typing import NamedTuple
 
 from ...cel.defects import DEFECT
 from ...request import Grade
-from ...stages.verdict import Row
+from ...runs.verdict import Row
 from .model import Action
 
 STAGE = "validating"  # validating admission: the stage of the policies
 NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
-INSUFFICIENT = "insufficient"  # the evidence of an unknown
-RECORDED = "recorded"  # not evaluated: the server's own answer to the request proves it
 
 
 class Decision(StrEnum):
@@ -71,7 +69,7 @@ class PolicyVerdict(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """See stages.verdict. A field that kube-apiserver leaves empty is null: empty strings carry no information.
+        """See runs.verdict. A field that kube-apiserver leaves empty is null: empty strings carry no information.
 
         `rule_ref` and what the log recorded follow from the policy, the binding and the request; see runs.export.
         """

@@ -15,6 +15,7 @@ from queries import LakeReader
 from ...admission.policies.trace import trace_conditions, trace_expressions
 from ...matching import Target
 from ...request import AdmissionRequest, Known, Unknown
+from ...runs.verdict import Row
 from ...runs.window import Window
 from ...stages.in_force import GivenChain
 from ...stages.mutating.afterwards import Later
@@ -29,7 +30,6 @@ from ...stages.mutating.stage import recorded_of
 from ...stages.mutating.verdicts import STAGE, verdicts_of
 from ...stages.mutating.walk import Met, Walk
 from ...stages.mutating.webhooks_between import as_stored, recorded_between
-from ...stages.verdict import Row
 from ..missing import explained
 from .explain import Asked
 from .explanation import ExplainedExpression, ExplainedPolicy, Explanation, Fact, NotExplained

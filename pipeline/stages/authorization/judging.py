@@ -20,7 +20,7 @@ from ...authorization.rbac import Bindings, Opinion, RbacObjects, Rule, Rules, V
 from ...cel.library.authorizer import Attributes
 from ...history.event import Event
 from ...request import Known, UserInfo
-from ..verdict import Flip
+from ...runs.verdict import Flip
 from .needs import Ask, Met, Need, NeedKind, meet
 from .overlay import NoRbac, Overlay, Proposal
 from .questions import is_unreadable, refusal_of

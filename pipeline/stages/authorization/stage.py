@@ -23,10 +23,10 @@ from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...replay.past import load_history
 from ...request import Grade, Unknown
+from ...runs.verdict import INSUFFICIENT, Flip, Verdict
+from ...runs.verdict import Row as VerdictRow
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from ..stage import Asked, Kind
-from ..verdict import Flip, Verdict
-from ..verdict import Row as VerdictRow
 from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
 from .judging import Judged, judge, recorded_of, settles
 from .needs import NeedKind
@@ -35,8 +35,6 @@ from .questions import identity_of, needs_of
 from .readiness import RoleReadiness
 
 NAME = "authorization"
-# The evidence of an unknown.
-INSUFFICIENT = "insufficient"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -10,14 +10,13 @@ from typing import Any
 
 from ...authorization.attributes import RequestInfo
 from ...request import Grade
+from ...runs.verdict import INSUFFICIENT, Flip, Row
 from ..authorization.stage import forbidden
-from ..verdict import Flip, Row
 from .chain import DESIGN, Chain
 from .logic.evaluate import REFUSED_SOMEHOW
 from .model import Effect, Plain
 
 NAME = "conditions"
-INSUFFICIENT = "insufficient"
 INTERNAL_ERROR = "internal error"
 
 

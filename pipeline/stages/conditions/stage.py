@@ -12,9 +12,9 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ...manifests.documents import Document
+from ...runs.verdict import Row, Verdict
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from ..stage import Asked, Kind
-from ..verdict import Row, Verdict
 from .chain import Chain
 from .compiled import Asked as AskedChain
 from .compiled import CompiledChain

@@ -8,9 +8,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...admission.policies.model import FailurePolicy
-from ...admission.policies.verdict import INSUFFICIENT
 from ...request import Evidence, Grade, Known, Object, Unknown, worst
-from ..verdict import Flip, Row
+from ...runs.verdict import INSUFFICIENT, Flip, Row
 from .afterwards import Later
 from .applying import Refusal
 from .changes import Change, changes, has_changes

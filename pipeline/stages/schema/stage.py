@@ -11,9 +11,9 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ...manifests.documents import Document
+from ...runs.verdict import Row, Verdict
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from ..stage import Asked, Kind
-from ..verdict import Row, Verdict
 from .definition import GROUP, KIND
 from .readiness import SchemaReadiness
 from .replay.definitions import Given, given_of, served_of

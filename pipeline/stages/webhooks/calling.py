@@ -17,10 +17,11 @@ from queries.reach import Answer, Reach
 from ...admission.policies.evaluate import Case, evaluate_policy
 from ...admission.policies.inputs import AuthorizeUser, Inputs
 from ...admission.policies.model import FailurePolicy
-from ...admission.policies.verdict import INSUFFICIENT, Decision
+from ...admission.policies.verdict import Decision
 from ...history.event import Event
 from ...matching import Conversion, Target
 from ...request import AdmissionRequest, Grade, GroupVersionResource, Known, Unknown, worst
+from ...runs.verdict import INSUFFICIENT
 from ...world import World
 from .model import Chain, CompiledWebhook, Phase
 from .reached import Arrival

@@ -16,11 +16,11 @@ from queries import LakeReader
 from ...authorization import OtherAuthorizers
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
+from ...runs.verdict import Row, Verdict
 from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
 from ..in_force import GivenChain
 from ..shares import JudgedShare, Share, in_shares
 from ..stage import Asked, Kind
-from ..verdict import Row, Verdict
 from .calling import Call
 from .decode import configurations_of
 from .model import GROUP, Chain, Configuration, Phase

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...admission.policies.model import FailurePolicy
 from ...matching import Conversion
 from ...request import Unknown
-from ..verdict import Flip, Row
+from ...runs.verdict import Flip, Row
 from .calling import Call, Called
 from .model import Phase
 from .trace import Trace

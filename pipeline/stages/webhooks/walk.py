@@ -21,7 +21,6 @@ from queries.reach_rules import DECISION, FAILURE
 
 from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.model import ParamKind
-from ...admission.policies.verdict import INSUFFICIENT
 from ...authorization import OtherAuthorizers, RecordedRbac
 from ...cel.stack import on_fresh_stack
 from ...history.delete_passes import passes_of_delete, second_pass
@@ -41,6 +40,7 @@ from ...replay.plan import RequestClass
 from ...replay.waiting import with_history
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, GroupVersionResource, Known, Operation, Unknown, UserInfo
+from ...runs.verdict import INSUFFICIENT
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains

@@ -20,7 +20,7 @@ from ....history.version import ObjectKey, Version
 from ....history.versions import LogVersions
 from ....history.webhook_changes import webhook_patches
 from ....request import Grade, Known, Unknown
-from ...verdict import Flip
+from ....runs.verdict import Flip
 from ..definition import Definition
 from ..field_errors import FieldError, joined
 from ..props import Props

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ....request import Grade
-from ...verdict import Flip
+from ....runs.verdict import Flip
 from ..field_errors import FieldError
 from .difference import Change
 

@@ -6,8 +6,7 @@ import json
 from enum import StrEnum
 from typing import Any, Final
 
-from ....admission.policies.verdict import INSUFFICIENT
-from ...verdict import Flip, Row
+from ....runs.verdict import INSUFFICIENT, Flip, Row
 from ..definition import KIND
 from ..field_errors import ROOT, FieldError
 from .difference import Change
@@ -68,7 +67,7 @@ def row_of(judged: Judged, with_object: bool = False) -> Row:
         reason=outcome.reason or None,
         code=outcome.code or None,
         why=outcome.why or None,
-        evidence=str(outcome.evidence) if outcome.evidence is not None else str(INSUFFICIENT),
+        evidence=str(outcome.evidence) if outcome.evidence is not None else INSUFFICIENT,
         actions=[],
         audit_annotations=[],
         bypasses_actions=False,

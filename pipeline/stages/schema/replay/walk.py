@@ -18,8 +18,8 @@ from ....replay.past import load_history
 from ....replay.plan import RequestClass
 from ....replay.waiting import with_history
 from ....replay.worlds import Worlds
+from ....runs.verdict import Flip
 from ....runs.window import Window
-from ...verdict import Flip
 from ..definition import Definition
 from ..formats import Version
 from ..sql import statement

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from pipeline.manifests.documents import Document
 from pipeline.manifests.fields import Fields
+from pipeline.runs.verdict import Flip, Row, Verdict
 from pipeline.stages.grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
 from pipeline.stages.stage import Asked, Kind
-from pipeline.stages.verdict import Flip, Row, Verdict
 from queries import LakeReader
 
 BUDGET = Kind("toy.example.com", "ReadBudget")

@@ -43,6 +43,10 @@ VERDICTS = pa.schema(_FIELDS)
 # The columns that identify a pass of a request, and the columns of the verdict on it.
 PASS_FIELDS = _FIELDS[1:5]
 VERDICT_VALUES = pa.schema(_FIELDS[5:])  # from `policy` on, in the order of Row
+# How good the evidence of a verdict is, from the weakest to the strongest: a request.Grade, or one of these.
+INSUFFICIENT = "insufficient"  # that of an unknown
+RECORDED = "recorded"  # not evaluated: the server's own answer to the request proves it
+EVIDENCE = (INSUFFICIENT, "partial", "inferred", RECORDED, "exact")
 
 
 class Flip(StrEnum):
