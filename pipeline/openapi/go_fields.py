@@ -7,6 +7,7 @@ k8s.io/apimachinery meta/v1 (types.go of each).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 
@@ -106,23 +107,29 @@ _PLAIN_NUMBERS: Final = _fields(
     """
 )
 
-# Texts and lists without omitempty; some of them are optional.
-_ALWAYS_WRITTEN: Final = _fields(
+# Lists without omitempty: a nil one is null.
+_LISTS_WRITTEN: Final = _fields(
     """
     CephFSPersistentVolumeSource: monitors
     CephFSVolumeSource: monitors
     ContainerImage: names
-    Event: reportingComponent reportingInstance
     LimitRangeSpec: limits
-    NodeRuntimeHandler: name
     NodeSelector: nodeSelectorTerms
     PodExtendedResourceClaimStatus: requestMappings
     PodSpec: containers
     ProjectedVolumeSource: sources
     RBDPersistentVolumeSource: monitors
     RBDVolumeSource: monitors
-    StatefulSetSpec: serviceName
     TokenRequestSpec: audiences
+    """
+)
+
+# Optional texts without omitempty.
+_TEXTS_WRITTEN: Final = _fields(
+    """
+    Event: reportingComponent reportingInstance
+    NodeRuntimeHandler: name
+    StatefulSetSpec: serviceName
     TokenRequestStatus: token
     """
 )
@@ -142,7 +149,13 @@ def is_left_out(value: Any, struct: str, field: str, is_required: bool) -> bool:
     """Whether Go leaves out an empty value of a field: `struct` is the name of its type without the package."""
     place = (struct, field)
     if value is False or value == "":
-        return place in _REQUIRED_AND_OMITTED or not (is_required or place in _POINTERS or place in _ALWAYS_WRITTEN)
+        return place in _REQUIRED_AND_OMITTED or not (is_required or place in _POINTERS or place in _TEXTS_WRITTEN)
     if value == [] or value == {}:
-        return place not in _ALWAYS_WRITTEN
+        return place not in _LISTS_WRITTEN
     return place in _PLAIN_NUMBERS and value == 0
+
+
+@cache
+def lists_written(struct: str) -> frozenset[str]:
+    """The fields of a type that are lists without omitempty."""
+    return frozenset(field for name, field in _LISTS_WRITTEN if name == struct)

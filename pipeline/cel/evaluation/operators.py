@@ -50,7 +50,7 @@ def add(left: Value, right: Value) -> Value:
             return left + right
         if kind is list:
             check_list(len(left) + len(right))
-            return left + right
+            return left + right if left and right else left or right
         if kind is float:
             return left + right
         if kind is UInt:

@@ -19,6 +19,7 @@ from ...world import World
 from ..schema.writing import Operation as Write
 from ..schema.writing import write
 from .kinds import KnownKind
+from .nil_lists import as_seen
 from .walk import Met
 
 
@@ -37,6 +38,7 @@ class Later:
 
 def judge_later(entered: AdmissionRequest, met: Met, changed: Object, policies: CompiledSet, world: World) -> Later:
     """The later refusals of the changed object that the object without the mutations would not have met."""
+    changed = as_seen(changed)
     invalid = _wrong_namespace(met.event, changed)
     if not invalid and not isinstance(met.kind, Unknown) and met.kind.custom is not None and not met.event.subresource:
         invalid = _new_errors(entered, changed, met.kind)

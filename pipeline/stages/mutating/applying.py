@@ -21,6 +21,7 @@ from .decoding import DecodeError, decode_strictly, defaulted, written
 from .kinds import KnownKind
 from .merging import MergeError, merge
 from .model import PatchType
+from .nil_lists import as_json
 from .results import PanicError, ResultError, UnknownResultError, check_size, configuration_of, is_part_of, operations_of
 
 Patch: TypeAlias = list[dict[str, Any]] | dict[str, Any]
@@ -118,7 +119,7 @@ def _is_redacted(request: AdmissionRequest) -> bool:
 
 
 def _patched(operations: list[dict[str, Any]], current: Object, kind: KnownKind) -> Object:
-    patched = json_patch.apply(current, operations)
+    patched = json_patch.apply(as_json(current), operations)
     if kind.has_metadata_alone:
         return _with_metadata(patched, current, kind)
     if kind.custom is None:

@@ -79,6 +79,7 @@ class Run:
     due_again: set[Key] = field(default_factory=set)
     refusal: Refusal | None = None
     is_dirty: bool = False
+    has_nil: bool = False  # nil slices may be in the object
 
     def __post_init__(self) -> None:
         self.object = self.request.object

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ...history.json_values import json_equal
 from ...request import Json
+from .nil_lists import NilList, as_json
 
 _ABSENT: Final = object()
 
@@ -22,15 +23,17 @@ class Change(NamedTuple):
     @property
     def value(self) -> dict[str, Any]:
         """The change as JSON, without the values that are not there."""
-        values = {"before": self.before} if self.op != "add" else {}
-        return {"op": self.op, "path": self.path, **values, **({"after": self.after} if self.op != "remove" else {})}
+        values = {"before": as_json(self.before)} if self.op != "add" else {}
+        return {"op": self.op, "path": self.path, **values, **({"after": as_json(self.after)} if self.op != "remove" else {})}
 
 
 def changes(before: Json, after: Json, path: str = "") -> Iterator[Change]:
     """The changes that make one value of another.
 
-    Entries of lists are paired by their names, else by their numbers. Other lists of different length are one change.
+    Entries of lists are paired by their names, else by their numbers. Other lists of different length are one change. A nil
+    slice is null, as JSON has it.
     """
+    before, after = (None if isinstance(each, NilList) else each for each in (before, after))
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
             yield from changes(before.get(name, _ABSENT), after.get(name, _ABSENT), _child(path, name))

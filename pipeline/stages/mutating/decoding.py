@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...history.creation import default_parts
-from ...openapi.go_fields import is_left_out
+from ...openapi.go_fields import is_left_out, lists_written
 from ...request import GroupVersionKind, GroupVersionResource, Json, Object
 from ..schema.pruning import set_defaults
 from ..schema.writing import ObjectKind
+from .nil_lists import NilList
 from .results import UnknownResultError
 from .shapes import Shape, built_in_shape
 from .unconverted import go_print
@@ -59,7 +60,7 @@ def defaulted(value: Object, resource: GroupVersionResource, custom: ObjectKind 
 
 
 def written(value: Json, shape: Shape) -> Any:
-    """A value of a Go type as JSON: nulls are gone, and so are the empty values that its type leaves out."""
+    """A value of a Go type as JSON, without what its tags leave out. A nil slice of a field without omitempty is null."""
     map_ = shape.map
     if isinstance(value, dict) and map_ is not None and not shape.is_anything:
         if not map_.fields:
@@ -69,12 +70,12 @@ def written(value: Json, shape: Shape) -> Any:
         found, struct = {}, _struct_name(shape)
         for key, item in value.items():
             within = map_.fields.get(key)
-            if within is None or item is None:
+            if within is None or item is None or isinstance(item, NilList):
                 continue
             result = written(item, within)
             if not (_is_plain(result, within) and is_left_out(result, struct, key, key in map_.required)):
                 found[key] = result
-        return found
+        return found | {key: None for key in lists_written(struct) if key not in found}
     if isinstance(value, list) and shape.list is not None and not shape.is_anything:
         return [written(item, shape.list.element) for item in value]
     return value

@@ -16,6 +16,7 @@ from ...cel import Unknown as CelUnknown
 from ...cel.evaluation.times import duration_text, timestamp_text
 from ...cel.library.gotext import format_float
 from ...cel.values import Opaque, runtime_type
+from .nil_lists import NilList
 from .unconverted import NULL, Unconverted
 
 _JSON_INT_MAX: Final = 2**53 - 1
@@ -135,7 +136,7 @@ def _misnamed(value: Value, path: str) -> Iterator[str]:
 def _field(value: Value, is_data: Callable[[Value], bool]) -> Any:
     """A field of an object, as convertField makes it: one level of lists and maps, and objects at any level."""
     if isinstance(value, list):
-        return value if is_data(value) else [_native(item, is_data) for item in value]
+        return value if is_data(value) else [_native(item, is_data) for item in value] or NilList()
     if isinstance(value, dict) and value.__class__ is not Constructed:
         return value if is_data(value) else {name: _native(item, is_data) for name, item in value.items()}
     if value.__class__ is CelMap:

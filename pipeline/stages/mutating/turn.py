@@ -22,6 +22,7 @@ from .compiled import CompiledMutating
 from .invocation import Invocation, Key, Noticed, Ran
 from .kinds import KnownKind
 from .model import ReinvocationPolicy
+from .nil_lists import as_seen, has_nil
 
 if TYPE_CHECKING:
     from .chain import Run
@@ -143,6 +144,7 @@ class Turn:
                 case Applied(changed, patch):
                     current = changed
                     patches.append(patch)
+                    self._run.has_nil = self._run.has_nil or has_nil(patch)
         self._copies[copy] = replace(before, value=current)
         if patches:
             self._changed.add(copy)
@@ -194,6 +196,8 @@ class Turn:
             self._note(key, Ran.NOMATCH, why)
 
     def _case(self, due: Due, current: Evidence[Object | None]) -> Case:
+        if self._run.has_nil and isinstance(current, Known):
+            current = replace(current, value=as_seen(current.value))
         inputs = self._inputs.of(replace(self._request, object=current))
         return Case(due.policy, inputs, due.match, due.value)
 

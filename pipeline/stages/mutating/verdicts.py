@@ -14,6 +14,7 @@ from .afterwards import Later
 from .applying import Refusal
 from .changes import Change, changes, has_changes
 from .invocation import Invocation, Key, Outcome, Ran
+from .nil_lists import as_json
 from .orders import Outcomes
 
 STAGE = "mutating"
@@ -134,13 +135,15 @@ def _whole(
         return _unknown(key, first.object.reason, recorded, detail)
     before, after = (entered.value if isinstance(entered, Known) else None), first.object.value
     found = list(changes(before, after))
-    if found and before is not None and after is not None and next(changes(stored(before), stored(after)), None) is None:
-        found, after = [], before
+    ends = before, after
+    if found and before is not None and after is not None:
+        ends = stored(before), stored(after)
+        found = found if next(changes(*ends), None) is not None else []
     detail |= _shown(found)
     if with_objects and found:
-        detail["object"] = after
+        detail["object"] = as_json(after)
     decision = "changed" if found else "unchanged"
-    flip = _flip(before, after, recorded, later)
+    flip = _flip(*(ends if found else (before, before)), recorded, later)
     return _row(key, decision, "admit", evidence=evidence, flip=flip, recorded=_said(recorded), detail=detail)
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from ...history.patching import PatchError, apply_operations
 from ...request import Evidence, Object, Unknown
-from ..schema.pruning import prune
+from ..schema.pruning import drop_nulls, prune, set_defaults
 from ..webhooks.trace import Patch, trace_of
 from .chain import Between
+from .nil_lists import as_json
 from .walk import Met
 
 
@@ -32,6 +33,7 @@ def recorded_between(met: Met, entered: Evidence[Object | None]) -> tuple[Betwee
 
 
 def _patched(value: Object, patches: Sequence[Patch]) -> Object | Unknown:
+    value = as_json(value) if patches else value
     for patch in patches:
         try:
             value = apply_operations(value, patch.operations)
@@ -41,7 +43,10 @@ def _patched(value: Object, patches: Sequence[Patch]) -> Object | Unknown:
 
 
 def as_stored(met: Met) -> Callable[[Object], Object]:
-    """A function that leaves out what the store drops: fields without a schema, and a status that the write may not set."""
+    """A function that drops and defaults as the store does.
+
+    It drops fields without a schema, nulls that no schema allows, and a status that the write may not set.
+    """
     kind = met.kind
     if isinstance(kind, Unknown) or kind.custom is None:
         return lambda value: value
@@ -49,8 +54,10 @@ def as_stored(met: Met) -> Callable[[Object], Object]:
     drops_status = custom.has_status and met.event.subresource != "status"
 
     def stored(value: Object) -> Object:
-        found = deepcopy(value)
+        found: Object = deepcopy(as_json(value))
         prune(found, custom.schema)
+        drop_nulls(found, custom.schema)
+        set_defaults(found, custom.schema)
         if drops_status:
             found.pop("status", None)
         return found
