@@ -38,8 +38,10 @@ CONSTANTS, ASKED, FRESH = ("", "x", "y"), ("", "x", "y", "z"), "q"
 VALUES: Mapping[Kind, tuple[Any, ...]] = {
     Kind.TEXT: ("", "x", "y", "z", FRESH),
     Kind.BOOLEAN: (True, False),
-    Kind.INTEGER: (0, 1, 7),
+    Kind.INTEGER: (0, 1, 7, 40),
 }
+# What selectors name: of texts and integers an object may have one more.
+NAMED: Mapping[Kind, tuple[Any, ...]] = {Kind.TEXT: ASKED, Kind.BOOLEAN: (True, False), Kind.INTEGER: (0, 1, 7)}
 SELECTIONS_PER_CHAIN = 40
 
 
@@ -243,7 +245,7 @@ def selection_in(draw: random.Random, of: Resource) -> Selection:
             labels.append(requirement(draw))
             continue
         field = draw.choice(of.fields)
-        texts = sorted({"", *(str(each).lower() for each in VALUES[field.kind][:4])})
+        texts = sorted({"", *(str(each).lower() for each in NAMED[field.kind])})
         terms.append(FieldTerm(field.name, draw.choice(texts), draw.random() < 0.4))
     return Selection(tuple(labels), tuple(terms), types=of.types)
 

@@ -16,7 +16,7 @@ from api.context import Context
 from api.given import given_of
 from api.printing.explained import as_data, as_text
 from api.work.explained_stages import ByStage, ExplainedStage
-from api.work.explaining import Wanted
+from api.work.explaining import Wanted, one_request
 from pipeline.admission.policies import PolicySet
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.explaining.explain import Asked
@@ -24,7 +24,7 @@ from pipeline.readiness.redaction import Redaction
 from pipeline.report.texts import json_text, yaml_text
 from pipeline.stages.assign import kind_of
 from pipeline.stages.conditions.chain import Chain
-from pipeline.stages.conditions.explain import explain_recorded
+from pipeline.stages.conditions.explain_recorded import explain_recorded
 from pipeline.stages.registry import CONDITIONS
 from queries import open_lake
 
@@ -69,14 +69,14 @@ def command(
     Without -f these are the policies that were bound at the time of the request; --stage asks for webhooks or mutating policies of
     that time. Of a webhook it shows the rule, the selectors and the conditions that decide, and whether the request came to it.
     Of a mutating policy it shows each expression with its value, and each change. With an AuthorizerChain, explain what it makes
-    of a recorded list or watch.
+    of the request: of a list or watch what it may select, and of any other what each condition evaluates to.
     """
     own: Context = context.obj
     version = asked_values.parse_version(kubernetes_version)
     texts = read_texts(policies) if policies else []
     chains = _chains(texts)
     if chains:
-        return _explain_chains(own, chains, audit_id, cluster, output)
+        return _explain_chains(own, chains, Wanted(audit_id, cluster, at), version, output)
     asked = Asked(None, frozenset(policy or ()), version, redaction=Redaction(tuple(redact or ())))
     with closing(open_lake(own.lake)) as reader:
         question = ByStage(reader, Wanted(audit_id, cluster, at), asked, other_authorizers)
@@ -106,9 +106,12 @@ def _chains(texts: Sequence[tuple[str, str]]) -> tuple[Chain, ...]:
     return CONDITIONS.read(documents) if documents and all(kind_of(each) in CONDITIONS.kinds for each in documents) else ()
 
 
-def _explain_chains(own: Context, chains: tuple[Chain, ...], audit_id: str, cluster: str | None, output: ExplanationFormat) -> int:
+def _explain_chains(
+    own: Context, chains: tuple[Chain, ...], wanted: Wanted, version: tuple[int, int], output: ExplanationFormat
+) -> int:
     with closing(open_lake(own.lake)) as reader:
-        found = [each for chain in chains for each in explain_recorded(reader, chain, audit_id, cluster)]
+        request = one_request(reader, wanted)
+        found = [explain_recorded(reader, each, request["cluster"], wanted.audit_id, request["ts"], version) for each in chains]
     match output:
         case ExplanationFormat.JSON:
             sys.stdout.write(json_text({"explanations": [each.data() for each in found]}, indent=2) + "\n")

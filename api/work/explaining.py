@@ -92,7 +92,18 @@ def _check_names(reader: LakeReader, cluster: str, wanted: Wanted, asked: Asked,
 
 
 def _request(reader: LakeReader, wanted: Wanted) -> tuple[str, datetime]:
-    """The cluster and time of the request. Raises NotFoundError, InputError, EvidenceError."""
+    """The cluster and time of a request that ended. Raises NotFoundError, InputError, EvidenceError."""
+    found = one_request(reader, wanted)
+    if not found["finished"]:
+        raise EvidenceError(
+            f"request {wanted.audit_id} was not replayed: its stage ResponseComplete is not recorded",
+            "ingest the rest of the log; an audit policy may also omit that stage",
+        )
+    return found["cluster"], found["ts"]
+
+
+def one_request(reader: LakeReader, wanted: Wanted) -> dict[str, Any]:
+    """The request: cluster, ts, and whether it is finished. Raises NotFoundError, and InputError where several may be meant."""
     rows = _rows(reader, wanted.audit_id)
     if not rows:
         raise NotFoundError(
@@ -110,12 +121,7 @@ def _request(reader: LakeReader, wanted: Wanted) -> tuple[str, datetime]:
         times = [f"{row['cluster']}: {row['verb']} {row['resource']} at {_text(row['ts'])}" for row in rows[:_IDS_SHOWN]]
         found = f"{len(here)} requests have audit ID {wanted.audit_id}" if here else f"no request was received at {wanted.at}"
         raise InputError(found, f"choose one by its cluster and time (at): {'; '.join(times)}")
-    if not here[0]["finished"]:
-        raise EvidenceError(
-            f"request {wanted.audit_id} was not replayed: its stage ResponseComplete is not recorded",
-            "ingest the rest of the log; an audit policy may also omit that stage",
-        )
-    return here[0]["cluster"], here[0]["ts"]
+    return here[0]
 
 
 def _rows(reader: LakeReader, audit_id: str) -> list[dict[str, Any]]:

@@ -85,8 +85,8 @@ def _ways(user: UserInfo, asked: Attributes, refused: _Refused, is_constrained: 
 def _wanted(user: UserInfo, refused: _Refused) -> str:
     """The name of the wanted user, where the text shows it and constrained modes would take nothing else."""
     if refused.mode == "associated-node":
-        (node,) = user.extra.get(NODE_OF_TOKEN) or [""]
-        return f"{NODE_PREFIX}{node}" if node else ""
+        nodes = user.extra.get(NODE_OF_TOKEN) or ()
+        return f"{NODE_PREFIX}{nodes[0]}" if len(nodes) == 1 and nodes[0] else ""
     if refused.name == ANY_NAME:
         return ""
     if refused.part == "serviceaccounts":

@@ -71,7 +71,7 @@ def _used_way(need: Need, constraint: str | None) -> Way | str:
     if need.kind is not NeedKind.IMPERSONATION:
         return ways[0] if ways else ()
     if constraint is None:
-        return NO_MODE if any(is_constrained(way) for way in ways) else ways[0]
+        return NO_MODE if any(is_constrained(way) for way in ways) else next(iter(ways), NO_WAY)
     by_mode = (way for way in ways if any(ask.asked.verb == (constraint or "impersonate") for ask in way))
     return next(by_mode, NO_WAY)
 

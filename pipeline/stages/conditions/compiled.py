@@ -83,13 +83,17 @@ class Asked:
         """Whether the final decision about an object may be Allow."""
         return any(found.effect is Effect.ALLOW for found in self._after(activation))
 
-    def open_of(self, activation: Mapping[str, Value]) -> tuple[str, ...]:
-        """What is not known of the conditions about an object."""
+    def results(self, activation: Mapping[str, Value]) -> Iterator[tuple[Answer, Condition, Result]]:
+        """What each condition evaluates to about an object, with the answer that has it."""
         values = late_values(self.request, activation)
         spending = Spending(values, self.chain.run)
-        conditions = ((each, found) for each in self.answers if each.decision for found in conditions_in(each.decision))
-        results = [self._result(answer.semantics, values, spending, condition) for answer, condition in conditions]
-        return tuple(dict.fromkeys(each.text for each in results if each.truth is Truth.UNKNOWN))
+        for answer in self.answers:
+            for each in conditions_in(answer.decision) if answer.decision else ():
+                yield answer, each, self._result(answer.semantics, values, spending, each)
+
+    def open_of(self, activation: Mapping[str, Value]) -> tuple[str, ...]:
+        """What is not known of the conditions about an object."""
+        return tuple(dict.fromkeys(each.text for _, _, each in self.results(activation) if each.truth is Truth.UNKNOWN))
 
     def _after(self, activation: Mapping[str, Value]) -> Outcomes:
         """Every way in which the chain may end."""
@@ -175,10 +179,6 @@ class CompiledChain:
             return Answer(answer.name, failed, answer.semantics)
         why = words_of(value) if isinstance(value, Unknown) else str(value)
         return Answer(answer.name, None, answer.semantics, f"its when cannot be evaluated: {why}", may_deny=True)
-
-    def authorized(self, asked: Asked, fields: Fields | None = None) -> Bounds:
-        """See Asked.authorized."""
-        return asked.authorized(fields)
 
     def translated(self, asked: Asked, condition: Condition, how: Semantics, fields: Fields) -> Translated | NotModelledError:
         """The formulas of one condition, or why it has no formulas."""

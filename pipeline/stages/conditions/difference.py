@@ -22,7 +22,7 @@ from .judging import Judging, Question, is_about, question_of
 from .known import NEVER, KnownObjects, State, model_of
 from .logic.formula import NO, Formula, Model, every, is_true, negated
 from .logic.primes import alternatives
-from .logic.proof import Prover
+from .logic.proof import Prover, untyped
 from .logic.solver import Counterexample
 from .logic.suggest import selections_of
 from .rbac import RbacAnswers
@@ -99,10 +99,10 @@ class _Comparison:
         self._window: Window = asked.window
         reader.connection.execute(statement("asked"), self._window.parameters)
         reader.connection.execute(statement("questions"))
-        self._known = KnownObjects(reader, self._window)
+        both = [CompiledChain(each, asked.kubernetes_version) for each in (old, new)]
+        self._known = KnownObjects(reader, self._window, both[0].paths | both[1].paths)
         self._prover = Prover()
         self._rbac = RbacAnswers(reader, self._window)
-        both = (CompiledChain(each, asked.kubernetes_version) for each in (old, new))
         self._old, self._new = (Judging(each, self._known, self._prover) for each in both)
         self._watches = [row for batch in reader.sql(statement("watches")).to_arrow_reader(4096) for row in batch.to_pylist()]
 
@@ -144,10 +144,12 @@ class _Comparison:
         old, new = (each.asked(question, rbac).authorized(group.selection.types) for each in (self._old, self._new))
         if old == new:
             return None
-        newly, lost = self._side(group, new, old), self._side(group, old, new)
+        doubtful = sorted(old.doubtful | new.doubtful)
+        unsure = Side(False, is_unknown=True)
+        newly, lost = (unsure, unsure) if doubtful else (self._side(group, new, old), self._side(group, old, new))
         if newly.is_nothing and lost.is_nothing:
             return None
-        gone = every([old.low, negated(new.high)])
+        gone = NO if doubtful else every([old.low, negated(new.high)])
         watches = [row for row in self._watches if row["number"] in group.numbers]
         return Change(
             question.cluster,
@@ -160,7 +162,7 @@ class _Comparison:
             lost,
             sum(row["ended"] is None for row in watches),
             tuple(self._resumed(group, watches, gone)),
-            "; ".join(dict.fromkeys((*old.problems, *new.problems))),
+            "; ".join(dict.fromkeys((*([untyped(doubtful)] if doubtful else []), *old.problems, *new.problems))),
         )
 
     def _side(self, group: _Group, more: Bounds, less: Bounds) -> Side:

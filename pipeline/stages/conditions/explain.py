@@ -9,33 +9,72 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from ingest.errors import InputError
-from queries import LakeReader
 
-from ...authorization.attributes import METHODS, request_info
+from ...authorization.attributes import METHODS, RequestInfo, request_info
 from ...history.kinds import by_resource
 from ...request import UserInfo
-from ...runs.window import Window
 from .chain import DESIGN, SIMULATED, Builtin, Chain
-from .compiled import Answer, CompiledChain
+from .compiled import Answer, Asked, CompiledChain
 from .expressions import request_value
 from .fields import Fields
-from .known import KnownObjects, State
+from .known import State
 from .logic.primes import alternatives
 from .logic.proof import Outcome, Proof, Prover, shown_object
 from .logic.suggest import Suggestions, suggestions
 from .logic.translate import Semantics
 from .logic.words import box_words, refusal_words, words
 from .model import ConditionsMap, Effect, Plain
+from .ruling import Ruling
 from .selection import Selection, selection_of
-from .sql import statement
+
+# Of each condition: its authorizer, its id, what it evaluated to, and the words of an error or of what is not known.
+Results: TypeAlias = tuple[tuple[str, str, str, str], ...]
+_SAID = {True: "ALLOWED", False: "REFUSED", None: "UNKNOWN"}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The decision on a request, or on one object of it. `place` names that object, if there are several."""
+
+    place: str
+    ruling: Ruling
+    results: Results = ()
+
+    def data(self) -> dict[str, Any]:
+        """As JSON values."""
+        ruling = self.ruling
+        names = ("authorizer", "id", "result", "text")
+        return {
+            "object": self.place,
+            "decision": _SAID[ruling.allowed].lower(),
+            "reason": ruling.reason,
+            "error": ruling.error,
+            "why": ruling.why,
+            "evidence": ruling.evidence,
+            "conditions": [dict(zip(names, each, strict=True)) for each in self.results],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """For an operator: the results of the conditions, and then the decision."""
+        ruling = self.ruling
+        if self.results:
+            yield f"The conditions about {self.place or 'its objects'}:"
+            yield from (f"  {name} [{id_}]: {said}{f', {text}' if text else ''}" for name, id_, said, text in self.results)
+        told = ruling.error or ruling.reason if ruling.allowed is not None else ruling.why
+        code = "" if ruling.allowed is not False else " with 500" if ruling.error else " with 403"
+        shown = "; ".join(told.splitlines())
+        yield f"{_SAID[ruling.allowed]}{code}{f': {shown}' if shown else ''} (evidence: {ruling.evidence})"
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What a chain makes of a list or a watch. `refusal` is the chain's own reason for the counterexample."""
+    """What a chain makes of a list or a watch. `refusal` is the chain's own reason for the counterexample.
+
+    `decided` is the decision on a recorded one.
+    """
 
     request: str
     selection: Selection
@@ -47,6 +86,7 @@ class Explained:
     counterexample: dict[str, Any] | None
     refusal: str
     instead: Suggestions
+    decided: Decided | None = None
 
     def data(self) -> dict[str, Any]:
         """As JSON values."""
@@ -63,6 +103,7 @@ class Explained:
             "counterexample": self.counterexample,
             "refusal": self.refusal,
             "askInstead": [str(each.selection) for each in self.instead.found],
+            "decisions": [self.decided.data()] if self.decided is not None else [],
         }
 
     def lines(self) -> Iterator[str]:
@@ -81,6 +122,8 @@ class Explained:
         if self.proof.outcome is Outcome.REFUTED:
             yield "Ask instead:" if self.instead.found else "Ask instead: no selector within this request is allowed."
             yield from (f"  {each.selection}" for each in self.instead.found)
+        if self.decided is not None:
+            yield from self.decided.lines()
 
     def _finding(self) -> Iterator[str]:
         if self.proof.outcome is Outcome.PROVED:
@@ -115,23 +158,34 @@ def explain(
     if info is None or not info.is_resource_request or verb not in ("list", "watch"):
         raise InputError(
             f"{verb} {uri}: found another request, wanted a list or a watch of a resource",
-            "`hindcast replay -f` says for every other request what the chain decides, and why",
+            "`hindcast explain AUDIT_ID -f` explains every recorded request",
         )
-    info = info._replace(verb=verb)
-    compiled, prover = CompiledChain(chain, version), Prover()
-    asked = compiled.asked(request_value(info, UserInfo(user, groups=tuple(groups))), True, _builtin(rbac))
+    info, of = info._replace(verb=verb), UserInfo(user, groups=tuple(groups))
+    asked = CompiledChain(chain, version).asked(request_value(info, of), True, _builtin(rbac))
     selection = selection_of(info) if fields is None else replace(selection_of(info), types=fields)
-    bounds = asked.authorized(selection.types)
     built_in = by_resource(info.group, info.resource)
-    is_namespaced = built_in.namespaced if built_in is not None else None
+    return explained(asked, info, of, selection, Prover(), states, built_in.namespaced if built_in is not None else None)
+
+
+def explained(
+    asked: Asked,
+    info: RequestInfo,
+    user: UserInfo,
+    selection: Selection,
+    prover: Prover,
+    states: Sequence[State],
+    is_namespaced: bool | None,
+) -> Explained:
+    """What the members of a chain, once they were asked, make of a list or a watch."""
+    bounds = asked.authorized(selection.types)
     proof = prover.proof_of(asked, selection, is_namespaced)
     found = alternatives(prover, bounds.low, {}, is_namespaced)
     model = shown_object(proof.model, selection.namespace) if proof.model is not None else None
     final = asked.on({"object": model}) if model is not None else None
     return Explained(
-        request=f"{info.attributes} by {user}",
+        request=f"{info.attributes} by {user.username}",
         selection=selection,
-        members=tuple(_member(each) for each in asked.answers),
+        members=tuple(map(member_words, asked.answers)),
         allowed=words(bounds.low),
         alternatives=tuple(box_words(box) for box in found.boxes),
         is_complete=found.is_complete,
@@ -142,7 +196,8 @@ def explain(
     )
 
 
-def _member(answer: Answer) -> str:
+def member_words(answer: Answer) -> str:
+    """What one member says of a request, on one line."""
     decision = answer.decision
     if decision is None:
         return f"{answer.name}: unknown, because {answer.why}"
@@ -164,31 +219,3 @@ def _builtin(rbac: bool | None) -> dict[Builtin, Answer]:
         return {}
     found = Answer("", Plain(Effect.ALLOW if rbac else Effect.NO_OPINION), Semantics.CEL)
     return {Builtin.RBAC: found, Builtin.RECORDED: found}
-
-
-def explain_recorded(reader: LakeReader, chain: Chain, audit_id: str, cluster: str | None = None) -> list[Explained]:
-    """What a chain makes of the recorded lists and watches with an auditID. Raises InputError for any other request."""
-    rows = reader.sql(statement("recorded"), {"audit_id": audit_id, "cluster": cluster}).to_arrow_table().to_pylist()
-    if not rows:
-        raise InputError(f"{audit_id}: no recorded request has this audit ID", "the column AUDIT ID of -o wide names some")
-    found = []
-    for row in rows:
-        if not row["request_uri"]:
-            raise InputError(
-                f"{audit_id}: the log has no URI of this request, and so not its selectors", "see docs/clusters/managed.md"
-            )
-        rbac = None if row["decision"] is None else row["decision"] == "allow" and row["reason"].startswith("RBAC: allowed by")
-        rbac = None if row["decision"] == "allow" and not rbac else rbac
-        # Known objects look up resources in this table; for one request no other is needed in it.
-        reader.connection.execute(statement("asked"), {"since": row["ts"], "until": row["ts"]})
-        if not row["request_uri"]:
-            raise InputError(
-                f"{audit_id}: the log has no requestURI of it, and so no selectors", "replay -f judges it by its object"
-            )
-        place = (row["cluster"], row["api_group"] or "", row["resource"] or "")
-        known = KnownObjects(reader, Window())
-        current = [state for state in known.of(*place) if state.since <= row["ts"] < state.until]
-        fields = known.fields(*place, CompiledChain(chain).paths)
-        user, groups = row["user_name"] or "", row["user_groups"] or ()
-        found.append(explain(chain, user, row["verb"], row["request_uri"], groups, rbac=rbac, states=current, fields=fields))
-    return found

@@ -102,6 +102,11 @@ class Fields:
         known = (each.path for each in self.shown)
         return key.is_label or key.path[0] == "metadata" or key.path in known or key.path in dict(self.typed)
 
+    def is_single(self, path: tuple[str, ...]) -> bool:
+        """Whether the value at a path, if there is any, is surely one text, boolean or integer, and neither a map nor a list."""
+        known = {each.path for each in (*_ANY_RESOURCE, *self.shown)} | dict(self.typed).keys()
+        return path in known or ".".join(path) in self.selectable
+
     def assuming(self, types: Mapping[tuple[str, ...], Kind]) -> Fields:
         """These fields, with types for some that have none."""
         return Fields(self.group, self.resource, tuple(sorted({**types, **dict(self.typed)}.items())), self.selectable)

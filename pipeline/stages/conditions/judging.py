@@ -65,6 +65,11 @@ class Question(NamedTuple):
         """Whether it reads."""
         return self.verb in ("get", *_READS)
 
+    @property
+    def is_superuser(self) -> bool:
+        """Whether no authorizer of the chain is asked."""
+        return SUPERUSERS in self.user.groups
+
 
 class Timed(NamedTuple):
     """A question whose answer depends on the time of the request: one ruling per span, and the moments between the spans."""
@@ -145,13 +150,13 @@ class Judging:
         info = question.info
         if info is None:
             return unknown(question.why)
-        if SUPERUSERS in question.user.groups:
+        if question.is_superuser:
             return Ruling(True, _SUPERUSER)
         asked = self.asked(question, rbac(question))
         decision = asked.decision
         if isinstance(decision, Plain):
             return ruling_of(decision)
-        if self._may_be_conditional(question):
+        if self.may_be_conditional(question):
             if question.verb in _READS:
                 with self._prover.steps.within(QUESTION_STEPS_MAX):
                     return self._read(question, asked)
@@ -170,7 +175,7 @@ class Judging:
         """What a list or a watch selects, with all that is known of the fields of its resource."""
         info = question.info
         assert info is not None
-        fields = self._known.fields(question.cluster, info.group, info.resource, self._compiled.paths)
+        fields = self._known.fields(question.cluster, info.group, info.resource)
         return replace(selection_of(info), types=fields)
 
     def is_namespaced(self, question: Question) -> bool | None:
@@ -178,7 +183,7 @@ class Judging:
         assert question.info is not None
         return self._known.is_namespaced(question.cluster, question.info.group, question.info.resource)
 
-    def _may_be_conditional(self, question: Question) -> bool:
+    def may_be_conditional(self, question: Question) -> bool:
         """Whether the design applies conditions to such a request: to writes that admission sees, and to reads of whole objects."""
         info = question.info
         assert info is not None
@@ -288,12 +293,15 @@ class Judging:
 
         return refused
 
-    def _get(self, question: Question, asked: Asked) -> Ruling | Timed:
+    def states_met(self, question: Question) -> list[State]:
+        """The known states of the object that a request names."""
         info = question.info
         assert info is not None
-        place = (question.cluster, info.group, info.resource)
         namespace = "" if (info.group, info.resource) == ("", "namespaces") else info.namespace
-        states = self._known.named(*place, namespace, info.name)
+        return self._known.named(question.cluster, info.group, info.resource, namespace, info.name)
+
+    def _get(self, question: Question, asked: Asked) -> Ruling | Timed:
+        states = self.states_met(question)
         if not states:
             return unknown(_NO_OBJECT)
         moments = sorted({moment for state in states for moment in (state.since, state.until)})

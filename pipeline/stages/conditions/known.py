@@ -39,8 +39,10 @@ class State(NamedTuple):
 class KnownObjects:
     """The known states of objects, by resource. They are read when they are first needed."""
 
-    def __init__(self, reader: LakeReader, window: Window) -> None:
+    def __init__(self, reader: LakeReader, window: Window, paths: frozenset[tuple[str, ...]]) -> None:
+        """`paths` are those of the fields whose types matter."""
         self._reader = reader
+        self._paths = sorted(paths)
         self._until = window.until
         self._states: dict[tuple[str, str, str], list[State]] = {}
         self._by_name: dict[tuple[str, str, str], dict[tuple[str, str], list[State]]] = {}
@@ -57,25 +59,23 @@ class KnownObjects:
         row = self._resources.get((cluster, group, resource))
         return True if row is not None and row["is_namespaced"] else None
 
-    def fields(self, cluster: str, group: str, resource: str, paths: frozenset[tuple[str, ...]]) -> Fields:
-        """The fields of a resource. Of a custom resource its definition, or else its objects, tell the types at these paths."""
+    def fields(self, cluster: str, group: str, resource: str) -> Fields:
+        """The fields of a resource. Of a custom resource its definition, or else its objects, tell the types."""
         place = (cluster, group, resource)
         found = self._fields.get(place)
         if found is None:
-            found = Fields(group, resource)
-            if paths and by_resource(group, resource) is None:
-                found = self._custom(place, paths)
-            self._fields[place] = found
+            is_custom = self._paths and by_resource(group, resource) is None
+            found = self._fields[place] = self._custom(place) if is_custom else Fields(group, resource)
         return found
 
-    def _custom(self, place: tuple[str, str, str], paths: frozenset[tuple[str, ...]]) -> Fields:
+    def _custom(self, place: tuple[str, str, str]) -> Fields:
         cluster, group, resource = place
         if cluster not in self._defined:
             states = self._read(cluster, "apiextensions.k8s.io", "customresourcedefinitions")
             self._defined[cluster] = [spec for state in states if isinstance(spec := state.object.get("spec"), dict)]
         defined = [each for each in self._defined[cluster] if _defines(each, group, resource)]
         typed: dict[tuple[str, ...], Kind] = {}
-        for path in sorted(paths):
+        for path in self._paths:
             kinds = {kind for each in defined for kind in _declared(each, path)}
             kinds = kinds or {kind_of(found) for state in self.of(*place) if (found := value_at(state.object, path)) is not None}
             if len(kinds) == 1 and (kind := kinds.pop()) is not None:

@@ -82,12 +82,13 @@ class Conditions(GroupedStage[Rules]):
         """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
         answers = self._answers[id(reader)] = _Answers()
         questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}
-        known, rbac = KnownObjects(reader, plan.window), RbacAnswers(reader, plan.window)
-        rows: list[tuple[Any, ...]] = []
         budget, prover = RunBudget(len(questions)), Prover(questions=len(questions))
-        for chain in plan.rules:
-            judging = Judging(CompiledChain(chain, plan.kubernetes_version, budget), known, prover)
-            rows += _judged(reader, plan, judging, questions, rbac, answers)
+        compiled = [CompiledChain(chain, plan.kubernetes_version, budget) for chain in plan.rules]
+        known = KnownObjects(reader, plan.window, frozenset().union(*(each.paths for each in compiled)))
+        rbac = RbacAnswers(reader, plan.window)
+        rows: list[tuple[Any, ...]] = []
+        for each in compiled:
+            rows += _judged(reader, plan, Judging(each, known, prover), questions, rbac, answers)
         kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
         names = ["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"]
         columns: list[pa.Array[Any]] = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]

@@ -34,12 +34,12 @@ from .ruling import Ruling, ruling_of, unknown
 from .spending import LIMITS
 from .sql import statement
 
-_Rulings = list[tuple[int, Ruling]]
+_Rulings = list[tuple[int, Ruling, AdmissionRequest | None]]
 _UNREAD: _Rulings = []
 
 
 class Pass(NamedTuple):
-    """One pass of one write with its ruling."""
+    """One pass of one write with its ruling. `request` is what validating admission saw; None where that is not known."""
 
     question: int
     cluster: str
@@ -48,6 +48,7 @@ class Pass(NamedTuple):
     stage_ts: datetime
     number: int
     ruling: Ruling
+    request: AdmissionRequest | None
 
 
 class Writes:
@@ -66,8 +67,8 @@ class Writes:
         for row, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
             self._asked[row["number"]].chain.run.grow(1)
             judge: Callable[[], _Rulings] = partial(self._rulings, event, self._asked[row["number"]], versions)
-            for number, ruling in on_fresh_stack(judge, _UNREAD):
-                yield Pass(row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling)
+            for number, ruling, request in on_fresh_stack(judge, _UNREAD):
+                yield Pass(row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling, request)
 
     def _rulings(self, event: Event, asked: Asked, versions: LogVersions) -> _Rulings:
         try:
@@ -75,16 +76,15 @@ class Writes:
         except (AttributeError, TypeError, KeyError, IndexError, ValueError):
             if not (problem := unfit_body(event)):
                 raise
-            return [(0, unknown(problem))]
+            return [(0, unknown(problem), None)]
         if isinstance(found, NotReplayed):
-            return [(0, unknown(found.reason))]
-        return [(request.pass_index, ruling_on(asked, request)) for request in found]
+            return [(0, unknown(found.reason), None)]
+        return [(request.pass_index, ruling_on(asked, request), request) for request in found]
 
 
 def ruling_on(asked: Asked, request: AdmissionRequest) -> Ruling:
     """The ruling on one write, from the object that validating admission saw."""
-    values = {"object": request.object, "oldObject": request.old_object, "options": request.options}
-    activation = {name: _value(name, each) for name, each in values.items()}
+    values, activation = _evidence(request), activation_of(request)
     found = asked.on(activation)
     if found is None:
         lacking = [f"{name}: {each.reason}" for name, each in values.items() if isinstance(each, Unknown)]
@@ -93,6 +93,15 @@ def ruling_on(asked: Asked, request: AdmissionRequest) -> Ruling:
         return unknown(asked.unknown or "; ".join([*lacking, *costly]) or "only its authorizer can evaluate a condition")
     grades = [each.grade for name, each in values.items() if isinstance(each, Known) and name != "options"]
     return ruling_of(found, str(worst(*grades, Grade.EXACT)))
+
+
+def activation_of(request: AdmissionRequest) -> dict[str, Value]:
+    """The variables that are known only with the objects of a write."""
+    return {name: _value(name, each) for name, each in _evidence(request).items()}
+
+
+def _evidence(request: AdmissionRequest) -> dict[str, Evidence[Object | None]]:
+    return {"object": request.object, "oldObject": request.old_object, "options": request.options}
 
 
 def _value(name: str, evidence: Evidence[Object | None]) -> Value:

@@ -48,3 +48,11 @@ def test_a_refusal_is_certain_where_no_way_is_left(case: dict[str, Any]) -> None
     }
     overlay = Proposal.from_objects([(role, "r"), (binding, "b")], is_only=True).over(NoRbac())
     assert meet(need, overlay, OtherAuthorizers.NODE).allowed is {"refused": False, "unknown": None}[case["outcome"]]
+
+
+def test_a_token_of_two_nodes_names_no_node() -> None:
+    asked = 'resource "nodes" in API group "authentication.k8s.io" at the cluster scope'
+    message = f'nodes "n1" is forbidden: User "u" cannot impersonate:associated-node {asked}'
+    user = UserInfo("u", extra={"authentication.kubernetes.io/node-name": ("n1", "n2")})
+    need = refused_need(user, ASKED, message, (1, 36))
+    assert all("n2" not in words(ask.asked) for way in need.readings[0] for ask in way)

@@ -7,6 +7,7 @@ condition by condition, has to refuse it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
@@ -75,7 +76,7 @@ class Prover:
         doubtful = sorted(doubtful_paths(bounds, selection))
         if not doubtful:
             return self.prove(asked, bounds, selection, is_namespaced)
-        why = f"no evidence tells whether {' and '.join(map('.'.join, doubtful))} is a text, a boolean or an integer"
+        why = untyped(doubtful)
         if len(doubtful) > _DOUBTFUL_MAX:
             return Proof(Outcome.UNKNOWN, why=why)
         found = []
@@ -122,14 +123,23 @@ class Prover:
         return Proof(Outcome.UNKNOWN, why="; ".join(bounds.problems) or UNCONFIRMED)
 
 
+def untyped(paths: Sequence[tuple[str, ...]]) -> str:
+    """Why an answer is open that depends on the types of some fields."""
+    return f"no evidence tells whether {' and '.join(map('.'.join, paths))} is a text, a boolean or an integer"
+
+
 def doubtful_paths(bounds: Bounds, selection: Selection) -> frozenset[tuple[str, ...]]:
     """The fields whose types no evidence tells, though the answer about a selection may depend on them."""
-    read = {key.path for key in keys_of(bounds.low) | keys_of(bounds.high)}
+    formulas = (bounds.low, bounds.high)
+    read = {key.path for each in formulas for key in keys_of(each)}
+    asked = {atom.path for each in formulas for atom in atoms(each) if isinstance(atom, Has)}
     terms = [(selection.types.named(term.field), term) for term in selection.fields if not term.negated]
     selected = {
         key.path
         for key, term in terms
-        if key is not None and not selection.types.is_typed(key) and is_ambiguous(term.value) and key.path in read
+        if key is not None and not selection.types.is_typed(key)
+        # A text that is empty is there, and a selector does not tell it from a boolean or an integer that is not.
+        if (is_ambiguous(term.value) and key.path in read) or (not term.value and key.path in read | asked)
     }
     return bounds.doubtful | selected
 

@@ -7,7 +7,6 @@ not time, so that two runs give the same answers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +19,7 @@ from .domain import ABSENT, NOTHING, OTHER, Domain, simplest
 from .formula import (
     NAME,
     NAMESPACE,
+    PRESENT,
     AllOf,
     AnyOf,
     Constant,
@@ -38,6 +38,7 @@ from .formula import (
     weight_of,
 )
 from .steps import TOO_HARD, Steps
+from .strings import label_values, text_holds, unescaped
 
 # Loaded on first need: it takes longer to load than most commands take in all.
 z3: Any = None
@@ -139,12 +140,30 @@ class Solver:
         # What a selection makes present is in the maps around it, also where the formula does not read it.
         asked = [key for key in start if key not in self.keys]
         literals += [there for path, there in self._has.items() if any(key.path[: len(path)] == path for key in asked)]
+        # What is there at the path of a selected key is a value of that key.
+        held = self._held(ranges)
+        literals += [z3.Not(self._has[key.path]) for key, value in held.items() if value is NOTHING]
         answer = self._check(literals)
         if answer == z3.unsat:
             return None
         if answer != z3.sat:
             return TooHard()
-        return Counterexample(self._model(ranges, start))
+        return Counterexample(self._model(ranges, {**start, **self._there(held)}))
+
+    def _held(self, ranges: Mapping[Key, Range]) -> dict[Key, str | object | None]:
+        """The values of selected keys whose presence alone the formula reads, if they have any."""
+        present = {key: taken._replace(values=taken.values.both(PRESENT)) for key, taken in ranges.items()}
+        return {
+            key: simplest(key, taken, self._known(key))
+            for key, taken in present.items()
+            if key.path in self._has and key not in self.keys
+        }
+
+    def _there(self, held: Mapping[Key, str | object | None]) -> dict[Key, str]:
+        """Those of some values that the solver's object has."""
+        found = self._solver.model()
+        there = {key for key in held if z3.is_true(found.eval(self._has[key.path], model_completion=True))}
+        return {key: value for key, value in held.items() if key in there and isinstance(value, str)}
 
     def _check(self, literals: list[Any]) -> Any:
         """One check within what is left. z3 counts its steps over all checks of a process."""
@@ -172,7 +191,7 @@ class Solver:
 
     def _declare_text(self, key: Key, value: Any, present: Any) -> None:
         if key.is_label:
-            self._solver.add(z3.Implies(present, z3.And(z3.InRe(value, _label_values()), z3.Length(value) <= _LABEL_LENGTH_MAX)))
+            self._solver.add(z3.Implies(present, z3.And(z3.InRe(value, label_values()), z3.Length(value) <= _LABEL_LENGTH_MAX)))
         always = self._always.get(key)
         if always is not None:
             self._solver.add(present if always else z3.Not(present))
@@ -214,7 +233,7 @@ class Solver:
                 return z3.And(has_one, has_two, one == two)
             case Text(key):
                 value, present = self._strings[key]
-                return z3.And(present, _text(value, formula))
+                return z3.And(present, text_holds(value, formula))
 
     def _text_in(self, key: Key, taken: Range) -> Any:
         value, present = self._strings[key]
@@ -267,7 +286,7 @@ class Solver:
         if key in self._texts:
             value, present = self._strings[key]
             is_there = z3.is_true(found.eval(present, model_completion=True))
-            return _unescaped(found.eval(value, model_completion=True).as_string()) if is_there else None
+            return unescaped(found.eval(value, model_completion=True).as_string()) if is_there else None
         domain = self._domains[key]
         place = next(place for place in range(domain.size) if z3.is_true(found.eval(domain.literal(place), model_completion=True)))
         if place == ABSENT:
@@ -319,36 +338,3 @@ def _paths(formula: Formula) -> frozenset[tuple[str, ...]]:
     found = {atom.path for atom in atoms(formula) if isinstance(atom, Has)}
     around = {path[:size] for path in found for size in range(1, len(path))}
     return frozenset((found | around) - {("metadata",)})
-
-
-def _text(value: Any, atom: Text) -> Any:
-    argument = atom.argument
-    if isinstance(argument, int):
-        length = z3.Length(value)
-        compare = {
-            "_<_": length < argument,
-            "_<=_": length <= argument,
-            "_>_": length > argument,
-            "_>=_": length >= argument,
-            "_==_": length == argument,
-            "_!=_": length != argument,
-        }
-        return compare[atom.function]
-    text = z3.StringVal(argument)
-    if atom.function == "startsWith":
-        return z3.PrefixOf(text, value)
-    return z3.SuffixOf(text, value) if atom.function == "endsWith" else z3.Contains(value, text)
-
-
-_ESCAPE = re.compile(r"\\u\{([0-9a-f]+)\}")
-
-
-def _unescaped(text: str) -> str:
-    """A text that z3 printed: it writes characters outside of ASCII as `\\u{7f}`."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
-
-
-def _label_values() -> Any:
-    edge = z3.Union(z3.Range("a", "z"), z3.Range("A", "Z"), z3.Range("0", "9"))
-    middle = z3.Union(edge, z3.Re("-"), z3.Re("_"), z3.Re("."))
-    return z3.Option(z3.Concat(edge, z3.Option(z3.Concat(z3.Star(middle), edge))))

@@ -296,7 +296,7 @@ class _Translation:
 
     def _presence(self, path: Path) -> Both:
         key = self._fields.key(path)
-        there = In(key, PRESENT) if key.is_label else Has(path)
+        there = In(key, PRESENT) if key.is_label or self._fields.is_single(path) else Has(path)
         if self._is_total:
             return Both(there, negated(there))
         return Both(there, every([negated(there), _has(path[:-1])]))

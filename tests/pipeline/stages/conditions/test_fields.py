@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipeline.manifests.files import manifests_of
+from pipeline.stages.conditions.decode import chains_of
+from pipeline.stages.conditions.difference import changes
+from pipeline.stages.stage import Asked
+from queries import open_lake
 from tests.recording import Object, take_in
 
 from .test_stage import event, judged
@@ -14,6 +20,15 @@ from .test_stage import event, judged
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/example.com/v1/namespaces/shop/things"
 CONDITION = "object.spec.flag == true"
+TEXT = """
+apiVersion: hindcast/v1alpha1
+kind: AuthorizerChain
+metadata: {name: c}
+spec:
+  authorizers:
+  - name: a
+    conditions: [{id: c, effect: Allow, condition: 'CONDITION'}]
+"""
 
 
 def defined(flag: str) -> Object:
@@ -75,6 +90,23 @@ def test_evidence_tells_the_types_of_fields(tmp_path: Path, before: list[Object]
     assert row["proof"] == says
     if says == "unknown":
         assert row["why"] == "no evidence tells whether spec.flag is a text, a boolean or an integer"
+
+
+@pytest.mark.parametrize("is_defined", [True, False])
+def test_a_change_takes_away_what_a_field_that_only_one_chain_reads_allowed(tmp_path: Path, is_defined: bool) -> None:
+    reference = {"resource": "things", "namespace": "shop", "apiGroup": "example.com"}
+    lake = take_in(
+        tmp_path / "lake", [*([defined("boolean")] if is_defined else []), event(9, "list", THINGS, reference=reference)]
+    )
+    old, new = (
+        chains_of(manifests_of([("chain.yaml", TEXT.replace("CONDITION", text))]))
+        for text in (CONDITION, 'object.metadata.labels.a == "b"')
+    )
+    with closing(open_lake(lake)) as reader:
+        (change,) = changes(reader, old[0], new[0], Asked())
+    assert change.lost.is_unknown is not is_defined
+    assert change.lost.selectors == (("-n shop -l a!=b --field-selector spec.flag=true",) if is_defined else ())
+    assert ("no evidence tells whether spec.flag" in change.why) is not is_defined
 
 
 def test_a_definition_also_tells_what_selectors_take(tmp_path: Path) -> None:

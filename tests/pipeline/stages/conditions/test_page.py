@@ -51,5 +51,5 @@ def test_an_event_without_uri_is_unknown(tmp_path: Path, capsys: pytest.CaptureF
         assert row["why"]
     file = tmp_path / "chain.yaml"
     file.write_text(EXAMPLE)
-    assert run(["-q", "--lake", str(lake), "explain", "id-1", "-f", str(file)]) == 2
-    assert "the log has no URI of this request" in capsys.readouterr().err
+    assert run(["-q", "--lake", str(lake), "explain", "id-1", "-f", str(file)]) == 0
+    assert "UNKNOWN: the log has no URI of the request" in capsys.readouterr().out

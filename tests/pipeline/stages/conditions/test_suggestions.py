@@ -35,7 +35,7 @@ def compiled(authorizers: list[dict[str, Any]], semantics: str) -> tuple[Asked, 
     (chain,) = chains_of(manifests_of([("chain.yaml", yaml.safe_dump(manifest))]))
     made = CompiledChain(chain)
     asked = made.asked(request_value(INFO, UserInfo("lucas")), True, {})
-    return asked, made.authorized(asked)
+    return asked, asked.authorized()
 
 
 def shown(found: Alternatives) -> set[tuple[str, ...]]:
