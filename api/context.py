@@ -55,6 +55,10 @@ class Context:
             if sentence not in self.defects:
                 self.defects.append(sentence)
 
+    def leave_out(self, things: Iterable[object]) -> None:
+        """Make the end of the command name recorded objects of which nothing is known."""
+        self.defects.extend(f"left out: {each}" for each in things)
+
     @contextmanager
     def progress(self, title: str) -> Iterator[Step]:
         """A bar on a terminal, plain lines at every tenth elsewhere, nothing with --quiet."""

@@ -193,7 +193,9 @@ class _Replayed:
         clusters = [(cluster, min(last, until)) for cluster, (_, last) in found.spans.items()]
         if len(clusters) != 1:
             raise InputError(f"the lake has {len(clusters)} clusters", "give the webhooks with -f")
-        return configurations_as_of(self.reader, *clusters[0])
+        at_end = configurations_as_of(self.reader, *clusters[0])
+        self._own.leave_out(at_end.left)
+        return at_end.rules
 
     def _locks(self, rules: tuple[Configuration, ...], found: Loads) -> list[Table]:
         chain = Chain(rules, self._asked.kubernetes_version)

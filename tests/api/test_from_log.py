@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,55 @@ def test_a_version_before_may_be_that_of_the_log(lake: Path, tmp_path: Path, cap
     file.write_text(yaml.safe_dump_all([policy("c", 1), binding | {"spec": {"policyName": "labels"}}]))
     found = replayed(lake, capsys, "-f", str(file), "--against-log", EARLY)
     assert {row["policy"]: row["newly_denied"] for row in found["requests"]} == {"labels": 0, "mutating": 0}
+
+
+def odd(value: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A stored object with a part that no API server writes, under a name of its own."""
+    return {**value, **changes, "metadata": {"name": "odd", "uid": f"odd-{value['kind']}"}}
+
+
+@pytest.fixture(scope="module")
+def odd_lake(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The lake with two objects more that cannot be read."""
+    copied = tmp_path_factory.mktemp("odd") / "lake"
+    shutil.copytree(lake, copied, symlinks=True)
+    log = Log(timedelta(minutes=1))
+    log.write("create", odd(hook("configmaps", 1), webhooks=[{"name": "odd.example.com", "rules": "x"}]))
+    log.write("create", odd(policy("c", 1), spec={"mutations": 1}) | PLURAL)
+    events = [{**event, "auditID": f"odd-{number}"} for number, event in enumerate(log.lines)]
+    return take_in(copied, events, "odd.jsonl")
+
+
+@pytest.mark.parametrize(("stage", "judged"), [("webhooks", "guard"), ("mutating", "labels")])
+def test_an_odd_recorded_object_is_named_and_the_others_are_judged(
+    odd_lake: Path, capsys: pytest.CaptureFixture[str], stage: str, judged: str
+) -> None:
+    assert run(["-q", "--lake", str(odd_lake), "replay", "--from-log", LATE, "--stage", stage, "-o", "json"]) == 4
+    said = capsys.readouterr()
+    assert f'"{judged}"' in said.out
+    kind = "ValidatingWebhookConfiguration" if stage == "webhooks" else "MutatingAdmissionPolicy"
+    assert f"left out: {kind} odd is unknown: " in said.err
+
+
+def test_an_odd_recorded_object_stops_only_what_asks_for_it(
+    odd_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = ["-q", "--lake", str(odd_lake)]
+    assert run([*start, "webhooks", "down"]) == 4
+    assert "odd is unknown" in capsys.readouterr().err
+    for value, code in ((hook("pods", 1), 0), (odd(hook("pods", 1)), 3)):
+        value["metadata"] = {"name": value["metadata"]["name"]}
+        (tmp_path / "hook.yaml").write_text(yaml.safe_dump(value))
+        assert run([*start, "replay", "-f", str(tmp_path / "hook.yaml"), "--against-log", LATE]) == code
+    assert "odd is unknown" in capsys.readouterr().err
+
+
+def test_without_a_readable_object_the_answer_is_missing_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log(timedelta(minutes=1))
+    log.write("create", odd(hook("configmaps", 1), webhooks=1))
+    lake = take_in(tmp_path / "lake", log.lines)
+    assert run(["-q", "--lake", str(lake), "replay", "--from-log", LATE, "--stage", "webhooks"]) == 3
+    assert "ValidatingWebhookConfiguration odd is unknown: " in capsys.readouterr().err
 
 
 def test_mistakes_name_the_next_step(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

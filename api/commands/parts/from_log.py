@@ -31,7 +31,7 @@ _WORDS = {StageOfLog.MUTATING: "mutating policy", StageOfLog.WEBHOOKS: "webhook 
 def texts_from_log(own: Context, stage: StageOfLog, moment: str, cluster: str | None) -> Texts:
     """The manifests of a stage as if they were one file; none for validating policies, which have a flow of their own.
 
-    Raises EvidenceError where the log shows none, or cannot tell what one was.
+    The end of the command names objects of that time that are unknown. Raises EvidenceError where all are.
     """
     read = _READ.get(stage)
     if read is None:
@@ -39,9 +39,11 @@ def texts_from_log(own: Context, stage: StageOfLog, moment: str, cluster: str | 
     with closing(open_lake(own.lake)) as reader:
         name, at = moment_of(reader, moment, cluster)
         found = read(reader, name, at)
-    if not found:
+    if not found.rules:
+        words = f"neither log nor snapshots tell of a {_WORDS[stage]} in force in cluster {name!r} at {at.isoformat()}"
         raise EvidenceError(
-            f"neither log nor snapshots tell of a {_WORDS[stage]} in force in cluster {name!r} at {at.isoformat()}",
+            words + found.words_of_left(),
             "give a later time, ingest a snapshot of them, or give files with -f",
         )
-    return [(f"the log of {name} at {at.isoformat()}", to_yaml(each.value for each in found))]
+    own.leave_out(found.left)
+    return [(f"the log of {name} at {at.isoformat()}", to_yaml(each.value for each in found.rules))]

@@ -65,7 +65,7 @@ def _seen(reader: LakeReader, webhook: str, names: frozenset[str], found: Compar
     hooks: Sequence[Configuration] = ()
     policies: PolicySet | None = None
     try:
-        hooks = configurations_as_of(reader, cluster, last)
+        hooks = configurations_as_of(reader, cluster, last).rules
     except EvidenceError:
         hooks = ()
     try:

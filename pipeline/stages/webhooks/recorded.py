@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from ...admission.policies.model import ParamKind
 from ...history.snapshots import ResourceName
 from ...history.world import LogHistory
-from ...request import Object, Unknown
+from ...request import Object
 from .. import in_force
 from .decode import configuration_from_object
 from .model import GROUP, Chain, Configuration, Phase
@@ -39,9 +39,3 @@ class RecordedChains(in_force.RecordedChains[Configuration, Chain]):
     def chain_of(self, rules: tuple[Configuration, ...]) -> Chain:
         """See in_force.RecordedChains."""
         return Chain(rules, self._version)
-
-
-def configurations_at(history: LogHistory, cluster: str, moment: datetime) -> tuple[Configuration, ...] | Unknown:
-    """The configurations in force at a moment, as the log shows them; of two versions in flight the older one."""
-    found = RecordedChains(history, (1, 36)).at(cluster, moment)
-    return found if isinstance(found, Unknown) else found[0].configurations

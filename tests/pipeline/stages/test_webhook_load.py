@@ -248,7 +248,7 @@ def test_the_log_may_show_the_webhooks(tmp_path: Path) -> None:
     with closing(open_lake(path)) as opened:
         (found,) = loads(opened, run_of(path, opened, AsRecorded.RULES), Window()).webhooks
         assert found.calls == 1
-        assert [each.name for each in configurations_as_of(opened, "lab", START + timedelta(hours=1))] == ["guard"]
+        assert [each.name for each in configurations_as_of(opened, "lab", START + timedelta(hours=1)).rules] == ["guard"]
 
 
 @pytest.mark.parametrize(
