@@ -62,7 +62,7 @@ class Context:
     @contextmanager
     def progress(self, title: str) -> Iterator[Step]:
         """A bar on a terminal, plain lines at every tenth elsewhere, nothing with --quiet."""
-        with telling_waits(self.say), self._shown(title) as step:
+        with telling_waits(lambda sentence: self.say(sentence) if sentence else None), self._shown(title) as step:
             yield step
 
     @contextmanager

@@ -74,7 +74,9 @@ class Settings:
     query_seconds_max: Annotated[float, "how long one question may take"] = 30.0
     query_memory_bytes_max: Annotated[int, "the memory that questions may take for sorting and joining"] = 2 * 1024**3
     replays_max: Annotated[
-        int, "replays, started over HTTP, that run at one time; each takes one core, and one reader holds all but one at most"
+        int,
+        "replays, started over HTTP, that run at one time; each takes one core, and one reader holds all but one at most; "
+        "while all run, one more runs the first 15 s of another reader's replay",
     ] = 2
     replay_seconds_max: Annotated[float, "how long a replay started over HTTP may take"] = 6 * 3600.0
     replay_memory_bytes_max: Annotated[

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeAlias
 
-# Is called with a sentence when this process begins to wait for another one.
+# Is called with a sentence when this process begins to wait for another one, and with an empty text when the wait is over.
 TellWait: TypeAlias = Callable[[str], None]
 
 _tell: ContextVar[TellWait | None] = ContextVar("tell", default=None)
@@ -105,9 +105,10 @@ def _is_free(handle: int) -> bool:
 
 def _wait(handle: int, file: Path, what: str) -> bool:
     if not _is_free(handle):
-        if (tell := _tell.get()) is not None:
-            tell(f"another process makes {what}{_holder(file)}: waiting for it")
+        tell = _tell.get() or (lambda sentence: None)
+        tell(f"waits for {_holder(file)}, which makes {what}")
         fcntl.flock(handle, fcntl.LOCK_EX)
+        tell("")
     return True
 
 
@@ -135,5 +136,5 @@ def _is_at(handle: int, file: Path) -> bool:
 
 def _holder(file: Path) -> str:
     with suppress(OSError, ValueError):
-        return f" (process {int(file.read_text(encoding='ascii')[:20])})"
-    return ""
+        return f"process {int(file.read_text(encoding='ascii')[:20])}"
+    return "another process"

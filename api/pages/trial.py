@@ -169,7 +169,7 @@ def job_view(job: Job) -> JobView:
     counts = f"{job.done:,} of {job.planned:,} requests" if is_counted else ""
     return JobView(
         job,
-        _WORDS.get(job.state, str(job.state)),
+        job.waits_for or _WORDS.get(job.state, str(job.state)),
         job.done / job.planned if is_counted else None,
         counts,
         _steps(job),
@@ -186,7 +186,7 @@ def jobs_table(jobs: Sequence[Job], asked: Asked) -> Table[Job]:
     columns: tuple[Column[Job], ...] = (
         Column("started", "Started", lambda job: job.created_ts, "time"),
         Column("by", "By", lambda job: job.reader, "name"),
-        Column("state", "State", lambda job: str(job.state)),
+        Column("state", "State", lambda job: job.waits_for or str(job.state)),
         Column("requests", "Requests", lambda job: job.planned, "n"),
         Column("job_id", "", lambda job: job.job_id),
         Column("run_id", "", lambda job: job.run_id),

@@ -28,11 +28,13 @@ from pipeline.authorization import OtherAuthorizers
 from ..errors import BusyError, NotFoundError
 from . import forks
 from .forks import Forked
-from .shares import Shares
+from .shares import Shares, Turn
 
 WAITING_MAX = 16
 # Finished jobs that are remembered; their runs stay in the lake.
 REMEMBERED_MAX = 200
+# Where long replays hold all slots, how long a replay may take to be over before it waits for one of them.
+FIRST_SECONDS = 15.0
 _LINE_BYTES_MAX = 1 << 20
 _STOP_SECONDS = 5.0
 _SEE_LOG = "see why in this server's log; what it finished is kept, so starting it again goes on from there"
@@ -55,6 +57,21 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
+# The fields of a job that callers see.
+_SHOWN = (
+    "job_id",
+    "reader",
+    "state",
+    "waits_for",
+    "run_id",
+    "runs",
+    "done",
+    "planned",
+    "created_ts",
+    "started_ts",
+    "ended_ts",
+    "error",
+)
 OVER = frozenset({State.FINISHED, State.FAILED, State.CANCELLED})
 
 
@@ -105,7 +122,7 @@ class Task:
 class Job:
     """One started replay. `done` and `planned` count requests; `error` has code, message and hint, if it failed.
 
-    `runs` are its runs by stage; `run_id` is the first.
+    `runs` are its runs by stage; `run_id` is the first. `waits_for` is a sentence while another process makes its run.
     """
 
     job_id: str
@@ -115,6 +132,7 @@ class Job:
     gate_digest: str = ""  # for a gate: the name of its answer
     state: State = State.WAITING
     run_id: str | None = None
+    waits_for: str = ""
     done: int = 0
     planned: int = 0
     started_ts: datetime | None = None
@@ -132,8 +150,7 @@ class Job:
 
     def document(self) -> dict[str, Any]:
         """The fields that callers see."""
-        names = ("job_id", "reader", "state", "run_id", "runs", "done", "planned", "created_ts", "started_ts", "ended_ts", "error")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _SHOWN}
 
     async def update(self, **values: Any) -> None:
         """Change it and wake the watchers; a finished job does not change."""
@@ -141,6 +158,8 @@ class Job:
             if not self.is_over:
                 for name, value in values.items():
                     setattr(self, name, value)
+                if self.state in OVER:
+                    self.waits_for = ""
                 self.version += 1
             self.changed.notify_all()
 
@@ -153,7 +172,7 @@ class Jobs:
         self._seconds_max = seconds_max
         self._memory_bytes_max = memory_bytes_max
         self._output_bytes_max = output_bytes_max
-        self._shares = Shares(running_max)
+        self._shares = Shares(running_max, FIRST_SECONDS)
         self._jobs: dict[str, Job] = {}
 
     def all(self) -> list[Job]:
@@ -223,8 +242,9 @@ class Jobs:
                 return
 
     async def close(self) -> None:
-        """Cancel all unfinished jobs."""
+        """Cancel all unfinished jobs, and wait for the end of all processes."""
         await asyncio.gather(*(self.cancel(job.job_id) for job in self.all() if not job.is_over))
+        await asyncio.gather(*(job.task for job in self.all() if job.task is not None), return_exceptions=True)
 
     def _forget(self) -> None:
         over = [job.job_id for job in self._jobs.values() if job.is_over]
@@ -232,26 +252,47 @@ class Jobs:
             del self._jobs[job_id]
 
     async def _work(self, job: Job) -> None:
-        async with self._shares.slot(job.reader):
-            await job.update(state=State.PLANNING, started_ts=datetime.now(UTC))
-            try:
-                async with asyncio.timeout(self._seconds_max):
-                    await self._follow(job)
-            except TimeoutError:
-                await self._fail(job, "too_costly", f"it took longer than {self._seconds_max:g} s", "give a shorter window")
-            except OSError as error:
-                await self._fail(job, "error", f"the replay's process cannot be started: {error.strerror}", "try again")
-            except Exception as error:
-                # Any error ends the job, and its watchers see that.
-                _log.error("replay_lost", job_id=job.job_id, exc_info=error)
-                await self._fail(job, "error", "what the replay's process told cannot be understood", _SEE_LOG)
+        """Take turns until the job is over."""
+        is_new = True
+        try:
+            while not job.is_over:
+                async with self._shares.slot(job.reader, is_new=is_new) as turn:
+                    await job.update(state=State.PLANNING, started_ts=datetime.now(UTC))
+                    await self._take_turn(job, turn)
+                if not job.is_over:
+                    await job.update(state=State.WAITING, waits_for="", done=0)
+                is_new = False
+        finally:
+            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs need not keep a megabyte each
+
+    async def _take_turn(self, job: Job, turn: Turn) -> None:
+        """Work on a job until it is over, or until it has to stop."""
+        work, ends = asyncio.create_task(self._try(job)), asyncio.create_task(turn.ends.wait())
+        try:
+            await asyncio.wait((work, ends), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (work, ends):
+                task.cancel()
+            await asyncio.gather(work, ends, return_exceptions=True)
+
+    async def _try(self, job: Job) -> None:
+        try:
+            async with asyncio.timeout(self._seconds_max):
+                await self._follow(job)
+        except TimeoutError:
+            await self._fail(job, "too_costly", f"it took longer than {self._seconds_max:g} s", "give a shorter window")
+        except OSError as error:
+            await self._fail(job, "error", f"the replay's process cannot be started: {error.strerror}", "try again")
+        except Exception as error:
+            # Any error ends the job, and its watchers see that.
+            _log.error("replay_lost", job_id=job.job_id, exc_info=error)
+            await self._fail(job, "error", "what the replay's process told cannot be understood", _SEE_LOG)
 
     async def _follow(self, job: Job) -> None:
         """One run of a job's process."""
         line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
         process = await forks.start(forks.REPLAYER, line + b"\n", _LINE_BYTES_MAX)
         try:
-            job.order = replace(job.order, policies="", gate=b"")  # two hundred remembered jobs need not keep a megabyte each
             async for line in process.answer:
                 await job.update(**_told(line))
             code = await process.wait()

@@ -23,6 +23,7 @@ import msgspec
 
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
+from ingest.owning import telling_waits
 from pipeline.admission.policies.load import parse_objects
 from pipeline.admission.policies.model import PolicySet
 from pipeline.history.in_force import CHANGE_DELAY
@@ -64,7 +65,8 @@ def main() -> int:
     threading.Thread(target=end_with_pipe, daemon=True).start()
     confine(task.memory_bytes_max, task.seconds_max, task.output_bytes_max)
     try:
-        _replay(task)
+        with telling_waits(lambda sentence: _tell(waits_for=sentence)):
+            _replay(task)
     except HindcastError as error:
         code, _ = classify(error)
         return _failed(code, error.message, error.hint, error.exit_code)

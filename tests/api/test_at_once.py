@@ -179,7 +179,7 @@ def started(program: str, lake: Path, first: str) -> Iterator[subprocess.Popen[s
 def test_who_waits_for_a_run_goes_on_when_its_owner_ends(number: signal.Signals, small_lake: Path, tmp_path: Path) -> None:
     lake = shutil.copytree(small_lake, tmp_path / "lake")
     run = RunStore(lake).run(plan_of(lake).run_id)
-    with started(_OWNER, lake, "begun") as owner, started(_WAITER, lake, f"(process {owner.pid}): waiting for it") as waiter:
+    with started(_OWNER, lake, "begun") as owner, started(_WAITER, lake, f"waits for process {owner.pid}, which makes run") as waiter:
         assert waiter.poll() is None
         owner.send_signal(number)
         _, complaint = waiter.communicate(timeout=120)
@@ -191,7 +191,7 @@ def test_who_waits_for_a_run_goes_on_when_its_owner_ends(number: signal.Signals,
 def test_who_waits_can_be_interrupted_and_the_owner_keeps_its_run(small_lake: Path, tmp_path: Path) -> None:
     lake = shutil.copytree(small_lake, tmp_path / "lake")
     with started(_OWNER, lake, "begun") as owner:
-        with started(_WAITER, lake, "waiting for it") as waiter:
+        with started(_WAITER, lake, "waits for process") as waiter:
             began = time.monotonic()
             waiter.send_signal(signal.SIGINT)
             waiter.communicate(timeout=60)

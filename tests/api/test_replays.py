@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from api.cli import run
 from api.posted import BYTES_MAX, check_posted
 from api.settings import Settings
 from ingest.errors import InputError
-from pipeline.admission.policies import load_policy_set
-from pipeline.replay import plan_replay, run_replay
+from pipeline.admission.policies import load_policy_set, parse_policy_set
+from pipeline.replay import Window, plan_replay, run_replay
+from pipeline.runs import RunStore
 from queries import open_lake
-from tests.querying import QueryClient
+from tests.querying import ORIGIN, QueryClient
 
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
 YAML = {"Content-Type": "application/yaml"}
@@ -179,6 +181,44 @@ def test_the_same_replay_twice_at_one_time_is_one_run(lake: Path) -> None:
         found = [client.ended(job["job_id"]) for job in jobs]
     assert [job["state"] for job in found] == ["finished", "finished"]
     assert len({job["run_id"] for job in found}) == 1
+
+
+def test_a_replay_that_waits_for_another_process_says_so_and_blocks_no_other_reader(lake: Path, tmp_path: Path) -> None:
+    """A run that this process holds is a replay without end; the server has one slot for long replays."""
+    readers = {name: {"Authorization": f"Bearer {name * 40}"} for name in ("a", "b")}
+    (tmp_path / "readers").write_text("".join(f"{name} token:{name * 40}\n" for name in readers))
+    held = registry().replace("name: image-registry", "name: image-registry-held")
+    reader = open_lake(lake)
+    window = Window(None, datetime.fromisoformat(SHORT["until"]))
+    run = RunStore(lake).run(plan_replay(reader, parse_policy_set([("policies", held)]), window).run_id)
+    reader.close()
+    with QueryClient(Settings(lake=lake, replays_max=1, query_tokens=tmp_path / "readers")) as client:
+
+        def posted(reader: str, policies: str) -> dict[str, Any]:
+            answer = client.send("POST", "/replays", params=SHORT, headers=YAML | readers[reader], content=policies)
+            assert answer.status_code == 202, answer.text
+            job: dict[str, Any] = answer.json()
+            return job
+
+        def until(job: dict[str, Any], is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+            deadline = time.monotonic() + _PATIENCE_SECONDS
+            while not is_so(job) and time.monotonic() < deadline:
+                time.sleep(0.05)
+                job = client.send("GET", f"/replays/{job['job_id']}", headers=readers["a"]).json()
+            assert is_so(job), job
+            return job
+
+        with run.owned():
+            long = posted("a", held)
+            words = f"waits for process {os.getpid()}, which makes run {run.run_id}"
+            assert until(long, lambda job: bool(job["waits_for"]))["waits_for"] == words
+            page = client.send("GET", f"{ORIGIN}/replays/{long['job_id']}", headers=readers["a"]).text
+            assert words in page
+            short = posted("b", registry().replace("name: image-registry", "name: image-registry-short"))
+            assert until(short, lambda job: job["ended_ts"] is not None)["state"] == "finished"
+            assert until(long, lambda job: True)["ended_ts"] is None
+        ended = until(long, lambda job: job["ended_ts"] is not None)
+        assert (ended["state"], ended["waits_for"]) == ("finished", "")
 
 
 def test_what_waits_is_bounded_and_can_be_cancelled(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
