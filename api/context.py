@@ -56,7 +56,7 @@ class Context:
                 self.defects.append(sentence)
 
     def leave_out(self, things: Iterable[object]) -> None:
-        """Make the end of the command name recorded objects of which nothing is known."""
+        """Make the end of the command name recorded objects that are unknown."""
         self.defects.extend(f"left out: {each}" for each in things)
 
     @contextmanager
