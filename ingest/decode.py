@@ -214,7 +214,7 @@ def _utc(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     if moment.tzinfo is None:
-        raise NotAnEventError(f"the time {moment.isoformat()} has no zone")
+        raise NotAnEventError(f"the time {moment.isoformat()} has no zone; give --zone")
     if moment >= _LATEST:
         raise NotAnEventError(f"the time {moment.isoformat()} is at the end of time")
     return moment if moment >= _EARLIEST else None  # Go's zero time stands for "not set"

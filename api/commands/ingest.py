@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import typer
 
@@ -28,6 +29,8 @@ from ingest.redaction.redact import Redactor
 from ingest.sink import is_cluster_name
 from ingest.sources.files import IngestSummary, ingest_files
 from ingest.sources.follow import follow_files
+from ingest.sources.forms import NAMES
+from ingest.sources.logfile import DEFAULT_CLUSTER, Reading
 from ingest.sources.snapshot import SnapshotSummary, ingest_snapshot
 from ingest.sources.snapshot_content import snapshot_content
 from queries import open_lake
@@ -50,7 +53,16 @@ def command(
     paths: Annotated[
         list[str], typer.Argument(help="Audit log files, folders of them, s3://BUCKET/PREFIX, or - for standard input.")
     ],
-    cluster: Annotated[str, typer.Option(help="The name of the cluster that the events come from.")] = "default",
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="The name of the cluster that the events come from. Default: the name in the export, else `default`."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help=f"The form of the files: {', '.join(NAMES)}. Default: found from their content.")
+    ] = "",
+    zone: Annotated[
+        str, typer.Option(help="The time zone of times that name none, such as UTC or Europe/Berlin: rows of some exports.")
+    ] = "",
     snapshot: Annotated[bool, typer.Option("--snapshot", help="The paths are `kubectl get -A -o json` lists, not logs.")] = False,
     at: Annotated[
         str | None, typer.Option(help="When the snapshot was taken (RFC 3339). Default: derived from its content and the log.")
@@ -74,24 +86,29 @@ def command(
     ] = None,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Store audit logs (plain, compressed, rotated, or exported by EKS, GKE or AKS) or object snapshots in the lake."""
+    """Store audit logs in the lake, in any form that holds their events (files, container logs, exports), or object snapshots."""
     own: Context = context.obj
-    if not is_cluster_name(cluster):
+    if cluster is not None and not is_cluster_name(cluster):
         raise InputError(
             f"--cluster: {cluster!r} does not name a cluster", "use lower-case letters, digits, -, _ and ., at most 63"
         )
+    if form and form not in NAMES:
+        raise InputError(f"--format: {form!r} is not a form of files", f"use one of {', '.join(NAMES)}")
     if snapshot and follow:
         raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")
+    reading = Reading(cluster or "", form, _zone(zone))
     paths_given = tuple(redact_paths) if redact_paths else None
     with closing(Lake.create(own.lake)) as lake:
         redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact, redact_paths=paths_given))
         if snapshot:
-            render([_snapshot(lake, [Path(path) for path in paths], cluster, at, redactor)], output)
+            render([_snapshot(lake, [Path(path) for path in paths], cluster or DEFAULT_CLUSTER, at, redactor)], output)
             return 0
         if follow:
-            return _follow(own, lake, paths, cluster, redactor, output)
+            return _follow(own, lake, paths, reading, redactor, output)
         with own.progress("reading audit logs") as step:
-            summary = ingest_files(lake, paths, cluster, time.time(), redactor, step, s3_endpoint)
+            summary = ingest_files(
+                lake, paths, reading.cluster, time.time(), redactor, step, s3_endpoint, form=form, zone=reading.zone
+            )
     return _tell(own, summary, output)
 
 
@@ -120,12 +137,21 @@ def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
     return 0
 
 
-def _follow(own: Context, lake: Lake, paths: list[str], cluster: str, redactor: Redactor | None, output: Format) -> int:
+def _zone(name: str) -> tzinfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (KeyError, ValueError, OSError):
+        raise InputError(f"--zone: {name!r} is not a time zone", "use a name such as UTC or Europe/Berlin") from None
+
+
+def _follow(own: Context, lake: Lake, paths: list[str], reading: Reading, redactor: Redactor | None, output: Format) -> int:
     """Ends in order at the first signal, and prints the results so far. Ctrl-C counts as an interruption; SIGTERM does not."""
     stop = threading.Event()
     with _signals(stop) as received:
         own.say(f"following {', '.join(paths)}; Ctrl-C ends it")
-        summary = follow_files(lake, paths, cluster, time.time, stop, redactor, _reporter(own))
+        summary = follow_files(
+            lake, paths, reading.cluster, time.time, stop, redactor, _reporter(own), form=reading.form, zone=reading.zone
+        )
     render([files_table(summary)], output)
     if signal.SIGINT in received:
         raise KeyboardInterrupt
@@ -174,13 +200,16 @@ def files_table(summary: IngestSummary) -> Table:
     names = ("read", "stored", "duplicate", "quarantined")
     columns = [
         Column("file"),
+        Column("form", may_go=2),
         *(Column(name, number=True) for name in names),
         Column("known_lines", "READ BEFORE", number=True, may_go=1),
     ]
-    rows = [[file.path, *(getattr(file.counts, name) for name in names), file.known_lines] for file in summary.files]
+    rows = [
+        [file.path, file.described(), *(getattr(file.counts, name) for name in names), file.known_lines] for file in summary.files
+    ]
     notes = [f"{file.path}: {file.note}" for file in summary.files if file.note]
     if passed_over := sum(file.passed_over for file in summary.files):
-        notes.append(f"{passed_over:,} entries of exports belong to other logs and were skipped")
+        notes.append(f"{passed_over:,} records of other logs were skipped")
     if summary.counts.quarantined:
         notes.append(
             f"{summary.counts.quarantined:,} records are not audit events; quarantine/ keeps them with the reasons; "

@@ -1,20 +1,24 @@
-"""Tar archives, plain or compressed: each file in one is a source of its own, named `ARCHIVE/FILE`.
+"""Archives, tar (plain or compressed) and zip: each file in one is a source of its own, named `ARCHIVE/FILE`.
 
-An archive is read from the front, because a compressed one allows nothing else. Sources that are opened in the order of the archive
-share one pass over it.
+A tar archive is read from the front, because a compressed one allows nothing else. Sources that are opened in the order of the
+archive share one pass over it. A zip archive begins at its end, so one that is not a local file is copied first.
 """
 
 from __future__ import annotations
 
 import tarfile
+import tempfile
+import zipfile
+import zlib
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
+from functools import partial
 from typing import IO, cast
 
 from ..errors import InputError
 from .compressed import BLOCK_BYTES, DamagedError, blocks
 from .content import Source
-from .envelopes import is_tar
+from .envelopes import ZIP, is_tar
 
 _HEADER_BYTES = 512
 
@@ -29,6 +33,8 @@ def expanded(source: Source, opened: ExitStack) -> list[Source] | None:
     with closing(_Stream(source)) as stream:
         with suppress(DamagedError):
             stream.peek(_HEADER_BYTES)
+        if stream.begun.startswith(ZIP):
+            return _zipped(source, stream, opened)
         if not is_tar(stream.begun):
             return None
         try:
@@ -41,6 +47,46 @@ def expanded(source: Source, opened: ExitStack) -> list[Source] | None:
     shared = _Pass(source)
     opened.callback(shared.end)
     return [_source_of(source, shared, *entry) for entry in found]
+
+
+def _zipped(source: Source, stream: _Stream, opened: ExitStack) -> list[Source]:
+    """The files of a zip archive. Raises InputError for a damaged one, and for one with a password."""
+    copy = opened.enter_context(tempfile.TemporaryFile())  # noqa: SIM115  (the stack closes it)
+    try:
+        while block := stream.read(BLOCK_BYTES):
+            copy.write(block)
+        archive = opened.enter_context(zipfile.ZipFile(copy))
+    except (DamagedError, zipfile.BadZipFile, OSError) as error:
+        raise InputError(f"{source.name}: the archive cannot be read: {error}", "pack it again, or give its files") from error
+    found = [entry for entry in archive.infolist() if not entry.is_dir()]
+    if locked := next((entry.filename for entry in found if entry.flag_bits & 1), None):
+        raise InputError(f"{source.name}: {locked} has a password", "unpack the archive, and give its files")
+    return [
+        replace(source, name=f"{source.name}/{entry.filename}", open=partial(_ZipEntry, archive, entry), size_bytes=entry.file_size)
+        for entry in found
+    ]
+
+
+class _ZipEntry:
+    """The reading end of one file of a zip archive."""
+
+    def __init__(self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+        try:
+            self._handle = archive.open(entry)
+        except (NotImplementedError, zipfile.BadZipFile, RuntimeError) as error:
+            raise InputError(f"{entry.filename}: cannot be unpacked: {error}", "unpack the archive, and give its files") from error
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return self._handle.read(size)
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise OSError(f"the archive: {error}") from error
+
+    def tell(self) -> int:
+        return self._handle.tell()
+
+    def close(self) -> None:
+        self._handle.close()
 
 
 def _source_of(archive: Source, shared: _Pass, name: str, start: int, size: int) -> Source:

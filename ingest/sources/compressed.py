@@ -1,13 +1,15 @@
 """Reads the bytes of a compressed or plain file. The first bytes tell the compression; the name does not.
 
 A damaged file is expected input: the reader returns everything before the damage, and then raises DamagedError. python-zstandard's
-own reader silently skips a frame that is cut off. zlib's object stops after the first member of a .gz. So this module walks both
-formats itself.
+own reader silently skips a frame that is cut off. zlib's object stops after the first member of a .gz. So this module walks the
+formats itself. bzip2 and xz are in Python's own library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bz2
+import lzma
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import zstandard
@@ -23,6 +25,8 @@ _IsalError: Any = igzip_lib.IsalError
 _MAGIC_BYTES = 8  # the magic number and the length of a skippable frame
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd",)
+_BZIP2 = b"BZh"
+_XZ = b"\xfd7zXZ\0"
 _ZSTD_SKIPPABLE = tuple(bytes((low, 0x2A, 0x4D, 0x18)) for low in range(0x50, 0x60))
 
 
@@ -38,7 +42,7 @@ class Readable(Protocol):
 
 def is_compressed(head: bytes) -> bool:
     """Whether the first bytes of a file mark it as compressed."""
-    return head.startswith((_GZIP, *_ZSTD, *_ZSTD_SKIPPABLE))
+    return head.startswith((_GZIP, _BZIP2, _XZ, *_ZSTD, *_ZSTD_SKIPPABLE))
 
 
 def blocks(handle: Readable) -> Iterator[bytes]:
@@ -48,6 +52,10 @@ def blocks(handle: Readable) -> Iterator[bytes]:
         yield from _gunzip(first, handle)
     elif first.startswith(_ZSTD + _ZSTD_SKIPPABLE):
         yield from _unzstd(first, handle)
+    elif first.startswith(_BZIP2):
+        yield from _unpacked(first, handle, bz2.BZ2Decompressor, "bzip2")
+    elif first.startswith(_XZ):
+        yield from _unpacked(first, handle, lzma.LZMADecompressor, "xz")
     else:
         while first:
             yield first
@@ -76,6 +84,25 @@ def _gunzip(data: bytes, handle: Readable) -> Iterator[bytes]:
             raise DamagedError(f"the gzip stream is damaged: {error}") from error
         # Zero bytes may pad the end of a member (RFC 1952 leaves that to the reader; gzip ignores them).
         data = (member.unused_data or handle.read(_COMPRESSED_BYTES)).lstrip(b"\0")
+
+
+def _unpacked(data: bytes, handle: Readable, make: Callable[[], Any], kind: str) -> Iterator[bytes]:
+    """The streams of a bzip2 or xz file, one after the other, in blocks of bounded size."""
+    while data:
+        stream = make()
+        try:
+            while True:
+                yield stream.decompress(data, BLOCK_BYTES)
+                if stream.eof:
+                    break
+                data = handle.read(_COMPRESSED_BYTES) if stream.needs_input else b""
+                if stream.needs_input and not data:
+                    raise DamagedError(f"the {kind} stream breaks off: the file was cut, or is still being written")
+        except (OSError, lzma.LZMAError, ValueError) as error:
+            if isinstance(error, DamagedError):
+                raise
+            raise DamagedError(f"the {kind} stream is damaged: {error}") from error
+        data = stream.unused_data.lstrip(b"\0") or handle.read(_COMPRESSED_BYTES).lstrip(b"\0")
 
 
 def _unzstd(data: bytes, handle: Readable) -> Iterator[bytes]:

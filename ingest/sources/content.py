@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from types import TracebackType
@@ -15,10 +16,10 @@ import xxhash
 from ..errors import InputError
 from .compressed import DamagedError, blocks
 from .encodings import utf8
-from .envelopes import RECORD_BYTES_MAX, layout
+from .envelopes import RECORD_BYTES_MAX
+from .forms import LINE_BYTES_MIN, Form, form_of
 
 STDIN = "-"
-_HEAD_BYTES = 1 << 20
 
 
 class Handle(Protocol):
@@ -119,15 +120,25 @@ class Content:
         """
         parts = [self._pending]
         size, has_line = len(self._pending), b"\n" in self._pending
-        while (size < _HEAD_BYTES or not has_line) and size < RECORD_BYTES_MAX:
-            if self.source.live and has_line and layout(b"".join(parts)) is not None:
-                break
+        while (size < LINE_BYTES_MIN or not has_line) and size < RECORD_BYTES_MAX:
+            if (self.source.live and has_line) or size >= LINE_BYTES_MIN:
+                parts = [b"".join(parts)]
+                if form_of(parts[0]) is not None:
+                    break
             if not (block := self._next()):
                 break
             parts.append(block)
             size, has_line = size + len(block), has_line or b"\n" in block
         self._pending = b"".join(parts)
         return self._pending
+
+    def translate(self, form: Form) -> None:
+        """From here on, give the lines of JSON that a form's records are."""
+        if form.translate is not None:
+            probe = self.head()
+            rest = self._blocks
+            self._blocks = form.translate(probe)(self.source.name, chain([probe], rest))
+            self._pending = b""
 
     def skip(self, size: int) -> xxhash.xxh3_128:
         """Consume `size` bytes and return their running digest; of fewer bytes if the content ends earlier."""

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
 
 import msgspec
 
 from ..errors import InputError
 from ..eventlist import NotAnEventListError, parse_event_list
 from .exports import Expand, Found, joined, unstamped, unwrap_log_group, unwrap_record, unwrap_records
-from .gke import unwrap_log_entry
+from .finder import events_in_text, events_inside, is_other_log, may_hold_event
+from .gke import unwrap_log_entry, unwrap_row
+from .records import PREFIXED, form_of_record
 
 RECORD_BYTES_MAX = 256 << 20  # one line; an event of an API server has at most some MiB
-DOCUMENT_BYTES_MAX = 1 << 30  # one value over many lines, which has to be read whole
-_PROBE_LINES = 100
 _HEAD_BYTES = 200
+ZIP = b"PK\x03\x04"
 _EVENT = b'{"kind":"Event",'  # how kube-apiserver begins each line
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
-_DOCUMENT_NAMES = ((b'"EventList"',), (b"auditID", b"stageTimestamp"), (b'"protoPayload"', b'"k8s.io"'))
-_CLOSES = {b"{": b"}", b"[": b"]"}
-
-Layout = Literal["lines", "documents"]
+_BRACKETS = (b"{", b"[")
+_AROUND = b" \t\r\n\x1e,"  # a record separator (RFC 7464) and the commas of an array printed one item a line
 
 
 class _Head(msgspec.Struct):
@@ -70,41 +68,10 @@ class LineReader:
         self.rest = b"".join(parts)
 
 
-def documents(path: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The values of a stream of JSON documents: each ends with its bracket, alone at the start of a line.
-
-    Raises InputError for a document larger than DOCUMENT_BYTES_MAX.
-    """
-    reader = LineReader(blocks)
-    lines: list[bytes] = []
-    size_bytes = 0
-    for found in reader:
-        for line in found:
-            if not lines and not line.strip():
-                continue
-            lines.append(line)
-            size_bytes += len(line) + 1
-            if line.rstrip() == _CLOSES.get(lines[0].lstrip()[:1]):
-                yield b"\n".join(lines)
-                lines, size_bytes = [], 0
-        if size_bytes > DOCUMENT_BYTES_MAX:
-            limit = DOCUMENT_BYTES_MAX >> 20
-            raise InputError(f"{path}: a JSON document of more than {limit} MiB cannot be read as one", "give one event a line")
-    last = b"\n".join((*lines, reader.rest))
-    if last.strip():
-        yield last
-
-
 def looks_complete(line: bytes) -> bool:
     """Whether a last line without a newline is complete JSON, rather than still being written."""
     last = _split(unstamped(line))[-1]
-    try:
-        _anything.decode(last)
-    except RecursionError:
-        return True  # too deeply nested to decode, but the JSON before that point is valid
-    except ValueError:
-        return False
-    return last[:1] in _CLOSES  # the beginning of a number is also a number
+    return _is_json(last) and last[:1] in _BRACKETS  # the beginning of a number is also a number
 
 
 def is_tar(head: bytes) -> bool:
@@ -112,26 +79,15 @@ def is_tar(head: bytes) -> bool:
     return head[257:262] == b"ustar"
 
 
-def layout(probe: bytes) -> Layout | None:
-    """How the events of a file are laid out, by its beginning; None where it holds none.
-
-    One event among the first lines is enough: the other lines then count as damage, and the file as an audit log.
-    """
-    if is_tar(probe):
-        return None  # its first line would hide the first event of each file
-    start = probe.lstrip()
-    first = start.split(b"\n", 1)[0].rstrip()
-    # The first line begins a value over many lines if another value must follow where the line ends.
-    begins_document = first[:1] in (b"{", b"[") and first[-1:] in (b"{", b"[", b",", b":")
-    if not begins_document:
-        return "lines" if any(_is_audit(line) for line in probe.split(b"\n", _PROBE_LINES)[:_PROBE_LINES]) else None
-    # The first document may be longer than the probe, so its field names decide; in an export they may be inside a string.
-    return "documents" if any(all(name in probe for name in names) for names in _DOCUMENT_NAMES) else None
+def is_archive(head: bytes) -> bool:
+    """Whether content begins as a tar or zip archive does."""
+    return is_tar(head) or head.startswith(ZIP)
 
 
-def _is_audit(line: bytes) -> bool:
-    found = expand(line)
-    return any(map(_is_event, found.events)) or _is_event_list(line)
+def holds_event(value: bytes) -> bool:
+    """Whether a value holds an audit event, or is a list for events."""
+    found = expand(value)
+    return bool(found.form and found.events) or any(map(_is_event, found.events)) or _is_event_list(value)
 
 
 def _is_event(value: bytes) -> bool:
@@ -151,23 +107,42 @@ def _is_event_list(value: bytes) -> bool:
     return head.kind == "EventList" and (head.apiVersion or "").startswith("audit.k8s.io/")
 
 
-def expand(value: bytes) -> Found:
-    """The events in one line or document, byte for byte; nothing in an empty line.
+def expand(value: bytes, depth: int = 0) -> Found:
+    """The events in one line or document, byte for byte; nothing in an empty line, and in a record of another log.
 
     A document that is not a known envelope is returned unchanged.
     """
     if value.startswith(_EVENT) and value.find(_EVENT, 1) < 0 and b"}{" not in value:
         return Found([value])
-    if not value or value.isspace():
+    value = value.strip(_AROUND)
+    if not value:
         return Found([])
     if value[:1].isdigit():
         value = unstamped(value)
     start = value[:_HEAD_BYTES]
-    for is_likely, unwrap in ENVELOPES:
+    for form, is_likely, unwrap in ENVELOPES:
         if is_likely(start) and (found := unwrap(value, expand)) is not None:
-            return found
+            return found._replace(form=found.form or form)
     parts = _split(value)
-    return Found([value]) if len(parts) == 1 else joined(map(expand, parts))
+    return _found_in(value, depth) if len(parts) == 1 else joined(expand(part, depth) for part in parts)
+
+
+def _found_in(value: bytes, depth: int) -> Found:
+    if (found := events_inside(value, expand, depth)) is not None:
+        return found if found.events == [value] else found._replace(form=found.form or form_of_record(value))
+    if not _is_json(value) and (found := events_in_text(value, expand, depth)) is not None:
+        return found._replace(form=found.form or PREFIXED)
+    return Found([], 1) if is_other_log(value) else Found([value])
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        _anything.decode(value)
+    except RecursionError:
+        return True  # too deeply nested to decode, but the JSON before that point is valid
+    except ValueError:
+        return False
+    return True
 
 
 def _split(value: bytes) -> list[bytes]:
@@ -196,7 +171,7 @@ def not_an_audit_log(path: str, data: bytes, damage: str = "") -> InputError:
     found = f"{what_is(data)} ({damage})" if damage else what_is(data)
     return InputError(
         f"{path}: found {found}, wanted audit events",
-        "give a kube-apiserver audit log (one JSON Event a line), an EventList, or an export of EKS, GKE or AKS",
+        "give a kube-apiserver audit log, or an export or a container log that holds its events; --format names the form of a file",
     )
 
 
@@ -204,8 +179,8 @@ def what_is(data: bytes) -> str:
     """A few words that describe the beginning of a file."""
     if not data.strip():
         return "nothing"
-    if is_tar(data):
-        return "a tar archive, which can be read from a file alone"
+    if is_archive(data):
+        return f"a {'tar' if is_tar(data) else 'zip'} archive, which can be read from a file alone"
     if b"\0" in data[:1000]:
         return "binary data"
     if data.lstrip()[:1] not in (b"{", b"["):
@@ -230,7 +205,10 @@ def _unwrap_event_list(value: bytes, expand: Expand) -> Found | None:
 
 def _unwrap_array(value: bytes, expand: Expand) -> Found | None:
     try:
-        return joined(expand(bytes(item)) for item in _values.decode(value))
+        items = [bytes(item) for item in _values.decode(value)]
+        # A column next to the one with the event, as query results list them.
+        told = [item for item in items if may_hold_event(item)]
+        return joined(map(expand, told or items))
     except (ValueError, RecursionError):
         return None
 
@@ -240,12 +218,14 @@ def _has(*names: bytes) -> Callable[[bytes], bool]:
     return lambda start: any(name in start for name in quoted)
 
 
-# (whether the first bytes of a value look like the envelope, the events inside, or None where the value is not such an envelope).
-ENVELOPES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes, Expand], Found | None]], ...] = (
-    (_has(b"EventList", b"items"), _unwrap_event_list),
-    (lambda start: start.lstrip()[:1] == b"[", _unwrap_array),
-    (_has(b"logEvents", b"messageType", b"events"), unwrap_log_group),
-    (_has(b"records"), unwrap_records),
-    (_has(b"category", b"resourceId", b"operationName", b"properties"), unwrap_record),
-    (_has(b"insertId", b"logName", b"protoPayload", b"labels"), unwrap_log_entry),
+# (its name, whether the first bytes of a value look like the envelope, the events inside, or None where the value is another one).
+# Every other envelope needs no row: see finder.py.
+ENVELOPES: tuple[tuple[str, Callable[[bytes], bool], Callable[[bytes, Expand], Found | None]], ...] = (
+    ("EventList", _has(b"EventList", b"items"), _unwrap_event_list),
+    ("", lambda start: start[:1] == b"[", _unwrap_array),
+    ("CloudWatch Logs", _has(b"logEvents", b"messageType", b"events"), unwrap_log_group),
+    ("AKS diagnostic records", _has(b"records"), unwrap_records),
+    ("AKS diagnostic records", _has(b"category", b"resourceId", b"operationName", b"properties"), unwrap_record),
+    ("GKE log entries", _has(b"insertId", b"logName", b"protoPayload", b"labels"), unwrap_log_entry),
+    ("GKE rows of BigQuery", _has(b"protopayload_auditlog", b"logName", b"resource"), unwrap_row),
 )

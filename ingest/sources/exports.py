@@ -11,8 +11,8 @@ The events of both are kube-apiserver's own. Entries of other logs in the same e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -21,17 +21,30 @@ AUDIT_CATEGORIES = ("kube-audit", "kube-audit-admin")  # the second kind is a pa
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)\s+(?:\S+\s+)?(?=\{)")
 
 
+_EKS_GROUP = re.compile(r"/aws/eks/([^/]+)/cluster")
+_AKS_RESOURCE = re.compile(r"/managedclusters/([^/]+)", re.IGNORECASE)
+
+
 class Found(NamedTuple):
-    """The events in a value, and how many entries in it belong to another log."""
+    """The events in a value, and how many entries in it belong to another log. `form` names the envelope, empty for an event alone.
+
+    `clusters` has the cluster of each event as its envelope names it; it is empty where no envelope names one.
+    """
 
     events: list[bytes]
     passed_over: int = 0
+    form: str = ""
+    clusters: tuple[str, ...] = ()
 
 
-Expand = Callable[[bytes], Found]
+class Expand(Protocol):
+    """Finds the events in a value that lies `depth` levels inside a record."""
+
+    def __call__(self, value: bytes, depth: int = 0) -> Found: ...
 
 
 class _LogGroup(msgspec.Struct):
+    log_group: str = msgspec.field(name="logGroup", default="")
     log_events: list[msgspec.Raw] | None = msgspec.field(name="logEvents", default=None)
     events: list[msgspec.Raw] | None = None
 
@@ -47,6 +60,7 @@ class _Records(msgspec.Struct):
 class _Record(msgspec.Struct):
     category: str
     properties: msgspec.Raw
+    resource_id: str = msgspec.field(name="resourceId", default="")
 
 
 class _Properties(msgspec.Struct):
@@ -74,7 +88,11 @@ def unwrap_log_group(value: bytes, expand: Expand) -> Found | None:
     except (ValueError, RecursionError):
         return None
     entries = group.log_events if group.log_events is not None else group.events
-    return None if entries is None else joined(_message(bytes(entry), expand) for entry in entries)
+    if entries is None:
+        return None
+    found = joined(_message(bytes(entry), expand) for entry in entries)
+    match = _EKS_GROUP.fullmatch(group.log_group)
+    return in_cluster(found, match[1] if match else "")
 
 
 def _message(entry: bytes, expand: Expand) -> Found:
@@ -103,7 +121,8 @@ def unwrap_record(value: bytes, expand: Expand) -> Found | None:
         log = _unquoted(bytes(_properties.decode(_unquoted(bytes(record.properties))).log))
     except (ValueError, RecursionError):
         return None
-    return expand(log.strip())
+    match = _AKS_RESOURCE.search(record.resource_id)
+    return in_cluster(expand(log.strip()), match[1].lower() if match else "")
 
 
 def _unquoted(value: bytes) -> bytes:
@@ -111,11 +130,20 @@ def _unquoted(value: bytes) -> bytes:
     return _text.decode(value).encode("utf-8", "replace") if value[:1] == b'"' else value
 
 
+def in_cluster(found: Found, cluster: str) -> Found:
+    """The events as those of a cluster, where the envelope names one."""
+    return found._replace(clusters=(cluster,) * len(found.events)) if cluster and not found.clusters else found
+
+
 def joined(parts: Iterable[Found]) -> Found:
-    """All events of several values."""
+    """All events of several values; the form is that of the first value which has one."""
     events: list[bytes] = []
+    clusters: list[str] = []
     passed_over = 0
+    form = ""
     for part in parts:
         events += part.events
+        clusters += part.clusters or [""] * len(part.events)
         passed_over += part.passed_over
-    return Found(events, passed_over)
+        form = form or part.form
+    return Found(events, passed_over, form, tuple(clusters) if any(clusters) else ())

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -16,12 +17,13 @@ from ..redaction.redact import Redactor
 from ..store import Counts, EventStore
 from .archives import expanded
 from .content import STDIN, Content, Source, file_source
-from .envelopes import layout, not_an_audit_log
-from .logfile import FileSummary, LogFile
+from .envelopes import not_an_audit_log
+from .forms import form_of
+from .logfile import FileSummary, LogFile, Reading
 from .object_store import is_url, object_sources
 
 # audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst
-_LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd)?")
+_LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd|\.bz2|\.xz)?")
 
 Progress = Callable[[int, int], None]
 _ARTICLES = {"folder": "a folder", "archive": "an archive"}
@@ -51,9 +53,11 @@ def ingest_files(
     redactor: Redactor | None = None,
     progress: Progress = lambda done, total: None,
     endpoint: str = "",
+    form: str = "",
+    zone: tzinfo | None = None,
 ) -> IngestSummary:
     """Take audit log files, folders of them with all subfolders, objects (`s3://BUCKET/PREFIX`) or standard input (`-`) into the
-    lake.
+    lake. Without a `cluster` the envelope of an event names it; `form` and `zone` are those of Reading.
 
     `received_ts` is seconds since the epoch. After each committed unit, `progress` gets the bytes of input read and the bytes of
     input in all; raising in it stops the ingest between two units. `endpoint` is the URL of an object store other than AWS. Raises
@@ -62,14 +66,15 @@ def ingest_files(
     units that were committed before stay.
     """
     with ExitStack() as archives:
-        sources, summary = _choose(paths, endpoint, archives)
+        sources, summary = _choose(paths, endpoint, archives, form)
+        reading = Reading(cluster, form, zone)
         total = sum(source.size_bytes or 0 for source in sources)
         before = 0
         with lake.writer() as writer, closing(EventStore(writer)) as store:
             for source in sources:
                 entry = FileSummary(source.name)
                 summary.files.append(entry)
-                log = LogFile(entry, cluster, received_ts, redactor)
+                log = LogFile(entry, reading, received_ts, redactor)
                 _ingest(store, lake, source, log, partial(_advance, progress, before, total))
                 before += source.size_bytes or 0
                 progress(before, total)
@@ -119,7 +124,7 @@ def _walk(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]
         yield from (path for name in sorted(names) if not name.startswith(".") and (path := Path(place, name)).is_file())
 
 
-def _choose(paths: Sequence[Path | str], endpoint: str, archives: ExitStack) -> tuple[list[Source], IngestSummary]:
+def _choose(paths: Sequence[Path | str], endpoint: str, archives: ExitStack, form: str) -> tuple[list[Source], IngestSummary]:
     """The sources to read, and a summary that names the skipped files of folders. Nothing is stored yet."""
     chosen: dict[str, Source] = {}
     summary = IngestSummary()
@@ -133,7 +138,7 @@ def _choose(paths: Sequence[Path | str], endpoint: str, archives: ExitStack) -> 
             inner = expanded(source, archives)
             if inner is not None:
                 _take_all(path, "archive", *_logs_among(inner), chosen, summary)
-            elif (fault := _fault(source)) is not None:
+            elif not form and (fault := _fault(source)) is not None:
                 raise fault
             else:
                 chosen[path] = source
@@ -146,7 +151,7 @@ def _take_all(
     """Choose the logs of a folder or archive, and note the files that are only named like logs. Raises InputError without a log."""
     if not found:
         raise next((fault for _, fault in faults), None) or InputError(
-            f"{path}: the {kind} has no audit log", f"give {_ARTICLES[kind]} with audit logs, plain or compressed with gzip or zstd"
+            f"{path}: the {kind} has no audit log", f"give {_ARTICLES[kind]} with audit logs, plain or compressed"
         )
     chosen |= {source.name: source for source in found}
     summary.files += [FileSummary(name, note=f"passed over: {fault.message}") for name, fault in faults]
@@ -195,7 +200,7 @@ def _fault(source: Source) -> InputError | None:
     with Content(source) as content:
         head = content.head()
         # Rotation leaves an empty file behind for a moment.
-        return not_an_audit_log(source.name, head, content.damage) if (head or content.damage) and layout(head) is None else None
+        return not_an_audit_log(source.name, head, content.damage) if (head or content.damage) and form_of(head) is None else None
 
 
 def _advance(progress: Progress, before: int, total: int, content: Content) -> None:

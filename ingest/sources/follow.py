@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -25,9 +26,9 @@ from ..redaction.redact import Redactor
 from ..store import EventStore
 from .compressed import is_compressed
 from .content import STDIN, Source
-from .envelopes import layout
 from .files import IngestSummary, files_below, is_log_name
-from .logfile import FileSummary, LogFile
+from .forms import form_of
+from .logfile import FileSummary, LogFile, Reading
 from .object_store import is_url
 
 LOOK_SECONDS = 1.0
@@ -56,6 +57,8 @@ def follow_files(
     stop: threading.Event,
     redactor: Redactor | None = None,
     report: Report = lambda summary, problem: None,
+    form: str = "",
+    zone: tzinfo | None = None,
 ) -> IngestSummary:
     """Store logs and their rotated files as they grow, until `stop` is set; then store all complete lines.
 
@@ -63,7 +66,7 @@ def follow_files(
     each store, and the error if there was one; then the follower tries again. Small files are merged from time to time. Raises
     InputError for a path that cannot be followed, LakeError when the lake cannot be written in the end.
     """
-    follower = Follower(lake, [_checked(path) for path in paths], cluster, redactor)
+    follower = Follower(lake, [_checked(path) for path in paths], Reading(cluster, form, zone), redactor)
     stored, maintained = -STORE_SECONDS, time.monotonic()
 
     def attempt(unit_done: Callable[[], None], *, is_last: bool = False) -> LakeError | None:
@@ -180,9 +183,9 @@ class _Tail:
 class Follower:
     """The followed paths. `look` finds lines and files to store, `store` stores them."""
 
-    def __init__(self, lake: Lake, paths: Sequence[Path], cluster: str, redactor: Redactor | None) -> None:
+    def __init__(self, lake: Lake, paths: Sequence[Path], reading: Reading, redactor: Redactor | None) -> None:
         self.summary = IngestSummary()
-        self._lake, self._paths, self._cluster, self._redactor = lake, paths, cluster, redactor
+        self._lake, self._paths, self._reading, self._redactor = lake, paths, reading, redactor
         self._tails: dict[_Identity, _Tail] = {}
         # Files that were read, or that are not logs; a change makes the follower check them again.
         self._settled: dict[_Identity, _Version] = {}
@@ -254,7 +257,7 @@ class Follower:
         """Read a file for the first time, from where an earlier ingest ended, and keep it open if it may grow."""
         entry = self._entry(path)
         entry.note = ""
-        log = LogFile(entry, self._cluster, now_ts, self._redactor)
+        log = LogFile(entry, self._reading, now_ts, self._redactor)
         try:
             handle = FileIO(path)
         except FileNotFoundError:
@@ -266,7 +269,7 @@ class Follower:
         identity, version = _status(handle)
         with log.open(self._lake.manifest, Source(str(path), partial(_from_start, handle))) as content:
             compressed = is_compressed(os.pread(handle.fileno(), _HEAD_BYTES, 0))
-            if not compressed and (log.offset_bytes or layout(content.head()) == "lines"):
+            if not compressed and log.is_untranslated:
                 tail = self._tails[identity] = _Tail(handle, log)
                 tail.read_on(store, now_ts, unit_done, ends=is_last)
                 return
@@ -296,7 +299,10 @@ def _grows_by_lines(path: Path) -> bool:
             head = handle.read(_PROBE_BYTES)
     except OSError:
         return True  # the ingest that reads it reports the reason
-    return not is_compressed(head) and layout(head) == "lines"
+    if is_compressed(head):
+        return False
+    form = form_of(head)
+    return form is not None and form.grows
 
 
 def _from_start(handle: FileIO) -> Any:

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from .exports import Expand, Found
+from .exports import Expand, Found, in_cluster
 
 ANNOTATION = "hindcast/translated"
 _SERVICE = "k8s.io"
@@ -85,12 +85,17 @@ class _Operation(msgspec.Struct):
     last: bool = False
 
 
+class _Resource(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
 class _LogEntry(msgspec.Struct, rename="camel"):
     insert_id: str
     timestamp: str
     proto_payload: msgspec.Raw
     labels: dict[str, str] | None = None
     operation: _Operation | None = None
+    resource: _Resource | None = None
 
 
 class _Service(msgspec.Struct, rename="camel"):
@@ -123,7 +128,30 @@ def unwrap_log_entry(value: bytes, expand: Expand) -> Found | None:
         log = _audit_log.decode(entry.proto_payload)
     except (ValueError, RecursionError):
         return None
-    return Found([_encoder.encode(_event(entry, log, _fields.decode(value)))])
+    cluster = entry.resource.labels.get("cluster_name") if entry.resource and entry.resource.labels else None
+    return in_cluster(Found([_encoder.encode(_event(entry, log, _fields.decode(value)))]), cluster or "")
+
+
+def unwrap_row(value: bytes, expand: Expand) -> Found | None:
+    """The event of an entry as BigQuery keeps it (cloud.google.com/logging/docs/export/bigquery, "Audit logs fields")."""
+    try:
+        fields = msgspec.json.decode(value, type=dict[str, Any])
+        log = dict(fields.pop("protopayload_auditlog"))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    for name in ("request", "response", "metadata"):
+        text = log.pop(f"{name}Json", None)
+        if isinstance(text, str) and text:
+            log[name] = msgspec.Raw(text.encode())
+    fields["protoPayload"] = log
+    if isinstance(moment := fields.get("timestamp"), str):
+        fields["timestamp"] = moment.replace(" UTC", "Z").replace(" ", "T", 1)
+    if isinstance(labels := fields.get("labels"), list):
+        fields["labels"] = {str(item.get("key")): str(item.get("value")) for item in labels if isinstance(item, dict)}
+    try:
+        return unwrap_log_entry(_encoder.encode({name: item for name, item in fields.items() if item is not None}), expand)
+    except (ValueError, TypeError):
+        return None
 
 
 def _event(entry: _LogEntry, log: _AuditLog, fields: Body) -> dict[str, Any]:

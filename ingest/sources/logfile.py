@@ -8,8 +8,10 @@ ingest goes on where it stopped, and a second ingest skips the known part. A log
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -18,9 +20,14 @@ import xxhash
 
 from ..manifest import Manifest
 from ..redaction.redact import Redactor
+from ..sink import is_cluster_name
 from ..store import Counts, EventStore, Lines
 from .content import Content, Source
-from .envelopes import LineReader, documents, expand, layout, looks_complete, not_an_audit_log
+from .envelopes import LineReader, expand, looks_complete, not_an_audit_log
+from .exports import Found
+from .finder import has_trace
+from .forms import NAMES, PLAIN, Form, form_of
+from .rows import in_zone
 
 UNIT_EVENTS_MAX = 20_000
 UNIT_BYTES_MAX = 128 << 20
@@ -29,7 +36,7 @@ UNIT_SECONDS_MAX = 5.0
 
 
 class _Mark(msgspec.Struct):
-    """How far a log was read: decompressed bytes, lines, and the digest of those bytes."""
+    """How far a log was read: bytes and lines as its form gives them, and the digest of those bytes."""
 
     offset: int = 0
     number: int = 0
@@ -39,7 +46,8 @@ class _Mark(msgspec.Struct):
 @dataclass(slots=True)
 class FileSummary:
     """The result of one file. `bytes` are decompressed bytes read now, `known_lines` are lines that an earlier ingest had read.
-    `passed_over` are entries of an export that belong to other logs; `note` describes the defect of the file."""
+    `passed_over` are entries of an export that belong to other logs; `note` describes the defect of the file. `form` is that of
+    the file, and `forms` counts the events of each kind of record."""
 
     path: str
     counts: Counts = field(default_factory=Counts)
@@ -47,19 +55,41 @@ class FileSummary:
     known_lines: int = 0
     passed_over: int = 0
     note: str = ""
+    form: str = ""
+    forms: Counter[str] = field(default_factory=Counter)
+
+    def described(self) -> str:
+        """Its form, and the records that its events were in, the commonest first."""
+        names = [name for name, _ in self.forms.most_common() if name]
+        return ", ".join([*names] if names and self.form == PLAIN else filter(None, (self.form, *names)))
 
     def add_note(self, text: str) -> None:
         """Add a sentence to the note on the file."""
         self.note = "; ".join(filter(None, (self.note, text)))
 
 
-class LogFile:
-    """One log of one cluster. `received_ts` is seconds since the epoch; for a followed log it advances."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a user says of the files: the cluster of their events, the form if it is not to be found out, and the zone of times
+    that name none. Without a cluster the envelope names it, or it is DEFAULT_CLUSTER."""
 
-    def __init__(self, entry: FileSummary, cluster: str, received_ts: float, redactor: Redactor | None) -> None:
+    cluster: str = ""
+    form: str = ""
+    zone: tzinfo | None = None
+
+
+DEFAULT_CLUSTER = "default"
+
+
+class LogFile:
+    """One log. `received_ts` is seconds since the epoch; for a followed log it advances."""
+
+    def __init__(self, entry: FileSummary, reading: Reading, received_ts: float, redactor: Redactor | None) -> None:
         self.entry = entry
         self.received_ts = received_ts
-        self.cluster = cluster
+        self.cluster = reading.cluster or DEFAULT_CLUSTER
+        self._reading = reading
+        self._form: Form | None = NAMES.get(reading.form)
         self._redactor = redactor
         self._source = f"file:{PurePosixPath(entry.path).name}"
         self._key = ""
@@ -76,9 +106,14 @@ class LogFile:
         """How many of its lines the lake has."""
         return self._known.number
 
+    @property
+    def is_untranslated(self) -> bool:
+        """Whether its bytes are those of its lines, so that the rest can be read from an offset."""
+        return self._form is not None and self._form.translate is None
+
     def open(self, manifest: Manifest, source: Source) -> Content:
         """The content after the part that an earlier ingest read, if that part has the same bytes."""
-        content = Content(source)
+        content = self._opened(source)
         first_line = content.head().split(b"\n", 1)[0]
         self._key = f"file:{self.cluster}:{xxhash.xxh3_128_hexdigest(first_line)}"
         stored = manifest.prop(self._key)
@@ -92,15 +127,21 @@ class LogFile:
             return content
         # Another file with the same first line: it is read in full, and the lake drops every event that it already holds.
         content.close()
-        return Content(source)
+        return self._opened(source)
+
+    def _opened(self, source: Source) -> Content:
+        content = Content(source)
+        self._form = NAMES.get(self._reading.form) or form_of(content.head())
+        if self._form is not None:
+            self.entry.form = self._form.title
+            content.translate(self._form)
+        return content
 
     def read(self, store: EventStore, content: Content, progress: Callable[[], None]) -> None:
         """Store the rest of the content, and describe its defect. Raises InputError where it holds no event."""
         head = content.head()
-        if self._known.offset or (found := layout(head)) == "lines":
+        if self._known.offset or self._form is not None:
             self.read_lines(store, content, progress)
-        elif found == "documents":
-            self._read_documents(store, content, progress)
         elif head:
             raise not_an_audit_log(self.entry.path, head, content.damage)
         self.entry.add_note(content.damage)
@@ -124,60 +165,67 @@ class LogFile:
             self._commit_lines(store, unit)
         number = self._known.number + 1
         if reader.is_overlong:
-            self.entry.add_note(f"line {number} is longer than any event; reading stopped before it")
+            self.entry.add_note(f"{self._unit} {number} is longer than any event; reading stopped before it")
         elif ends and looks_complete(reader.rest):
             self._commit_lines(store, [reader.rest], newline=b"")
         elif ends and reader.rest:
-            self.entry.add_note(f"line {number} is not finished; it is taken by the next ingest once it is")
+            self.entry.add_note(f"{self._unit} {number} is not finished; it is taken by the next ingest once it is")
 
     def _commit_lines(self, store: EventStore, lines: Sequence[bytes], newline: bytes = b"\n") -> None:
         """Store some lines together with the mark that they were read."""
         first = self._known.number + 1
         offset = self._known.offset
-        events: list[bytes] = []
-        numbers: list[int] = []
+        units: dict[str, _Unit] = {}
         for number, line in enumerate(lines, first):
             self._digest.update(line)
             self._digest.update(newline)
             offset += len(line) + len(newline)
-            found = expand(line)
-            events += found.events
-            numbers += [number] * len(found.events)
-            self.entry.passed_over += found.passed_over
+            self._take(line, number, units)
         mark = _Mark(offset, first + len(lines) - 1, self._digest.hexdigest())
         self.entry.bytes += offset - self._known.offset
-        where = partial(_line_of, self.entry.path, numbers)
-        self._commit(store, events, where, first, {self._key: msgspec.json.encode(mark).decode()})
+        self._commit(store, units, first, {self._key: msgspec.json.encode(mark).decode()})
         self._known = mark
 
-    def _read_documents(self, store: EventStore, content: Content, progress: Callable[[], None]) -> None:
-        """Such files are made by hand and not by a server, so they are not resumed; a second ingest finds all of their events
-        stored."""
-        first = 1
-        for value in documents(self.entry.path, content):
-            self.entry.bytes += len(value)
-            events, passed_over = expand(value)
-            self.entry.passed_over += passed_over
-            for start in range(0, len(events), UNIT_EVENTS_MAX):
-                part = events[start : start + UNIT_EVENTS_MAX]
-                self._commit(store, part, partial(_event_of, self.entry.path, first), first, {})
-                first += len(part)
-                progress()
+    def _take(self, line: bytes, number: int, units: dict[str, _Unit]) -> None:
+        """Add the events of a line to those of their clusters."""
+        found = expand(line)
+        if self._form is not None and self._form.others and found.events == [line] and not has_trace(line):
+            found = Found([], 1)
+        self.entry.passed_over += found.passed_over
+        self.entry.forms[found.form] += len(found.events)
+        named = self._reading.cluster == "" and found.clusters
+        for index, event in enumerate(found.events):
+            cluster = (named and is_cluster_name(found.clusters[index]) and found.clusters[index]) or self.cluster
+            unit = units.setdefault(cluster, _Unit())
+            unit.events.append(event)
+            unit.numbers.append(number)
 
-    def _commit(
-        self, store: EventStore, events: list[bytes], where: Callable[[int], str], first: int, marks: dict[str, str]
-    ) -> None:
-        if self._redactor is not None:
-            events = [self._redactor.apply(event) for event in events]
-        part = Lines(self.cluster, self._source, self.received_ts, events, where)
+    @property
+    def _unit(self) -> str:
+        return self._form.unit if self._form is not None else "line"
+
+    def _commit(self, store: EventStore, units: dict[str, _Unit], first: int, marks: dict[str, str]) -> None:
+        parts = []
+        for cluster, unit in units.items():
+            events = unit.events
+            if (zone := self._reading.zone) is not None:
+                events = [in_zone(event, zone) for event in events]
+            if self._redactor is not None:
+                events = [self._redactor.apply(event) for event in events]
+            where = partial(_place, self.entry.path, self._unit, unit.numbers)
+            parts.append(Lines(cluster, self._source, self.received_ts, events, where))
         # A repetition of the same work after a crash gives its quarantine file the same name, and so replaces it.
         name = f"file-{xxhash.xxh3_128_hexdigest(self._key.encode())}-{first}"
-        self.entry.counts.add(store.store([part], marks, name))
+        self.entry.counts.add(store.store(parts, marks, name))
 
 
-def _line_of(path: str, numbers: Sequence[int], index: int) -> str:
-    return f"{path}:{numbers[index]}"
+@dataclass(slots=True)
+class _Unit:
+    """The events of one cluster, and the line of each."""
+
+    events: list[bytes] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
 
 
-def _event_of(path: str, first: int, index: int) -> str:
-    return f"{path}, event {first + index}"
+def _place(path: str, unit: str, numbers: Sequence[int], index: int) -> str:
+    return f"{path}:{numbers[index]}" if unit == "line" else f"{path}, {unit} {numbers[index]}"

@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.errors import InputError
-from ingest.sources import envelopes
-from ingest.sources.envelopes import LineReader, documents, expand, layout, looks_complete, not_an_audit_log
+from ingest.sources import envelopes, nested
+from ingest.sources.envelopes import LineReader, expand, looks_complete, not_an_audit_log
+from ingest.sources.forms import form_of
+from ingest.sources.nested import nested_values
+from tests.ingest.reading import values_of
 from tests.yaml_text import load_yaml
 
 CASES = load_yaml((Path(__file__).parents[1] / "cases/ingest/files.yaml").read_text())
@@ -21,13 +24,13 @@ CASES = load_yaml((Path(__file__).parents[1] / "cases/ingest/files.yaml").read_t
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["title"])
 def test_layout(case: dict[str, Any]) -> None:
     data = case["text"].encode()
-    assert layout(data) == case["layout"]
+    form = form_of(data)
+    assert (form.name if form else None) == case["layout"]
     if case["layout"] is None:
         error = not_an_audit_log("FILE", data)
         assert error.message == f"FILE: found {case['found']}, wanted audit events"
         return
-    values = data.split(b"\n") if case["layout"] == "lines" else list(documents("FILE", [data]))
-    assert [audit_id(event) for value in values for event in expand(value).events] == case["events"]
+    assert [audit_id(event) for value in values_of(data) for event in expand(value).events] == case["events"]
 
 
 def audit_id(event: bytes) -> str | None:
@@ -55,9 +58,9 @@ def test_a_line_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_document_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(envelopes, "DOCUMENT_BYTES_MAX", 100)
+    monkeypatch.setattr(nested, "DOCUMENT_BYTES_MAX", 100)
     with pytest.raises(InputError, match=r"FILE: a JSON document of more than 0 MiB"):
-        list(documents("FILE", [b"{\n", *[b'  "a": 1,\n'] * 100]))
+        list(nested_values("FILE", [b"{\n", *[b'  "a": 1,\n'] * 100], None))
 
 
 @pytest.mark.parametrize(

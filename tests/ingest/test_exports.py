@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from ingest.decode import decode_events
 from ingest.lake import Lake
-from ingest.sources.envelopes import documents, expand, layout, looks_complete
+from ingest.sources.envelopes import expand, looks_complete
 from ingest.sources.exports import Found, joined
 from ingest.sources.files import ingest_files
+from ingest.sources.forms import form_of
 from ingest.sources.gke import ANNOTATION
+from tests.ingest.reading import values_of
 from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[1] / "cases/ingest"
@@ -28,13 +30,14 @@ BY_ID = {json.loads(line)["auditID"]: json.loads(line) for line in RECORDED}
 
 
 def read(name: str) -> Found:
-    data = (EXPORTS / name).read_bytes()
-    return joined(map(expand, data.split(b"\n") if layout(data) == "lines" else documents(name, [data])))
+    return joined(map(expand, values_of((EXPORTS / name).read_bytes())))
 
 
 @pytest.mark.parametrize("case", load_yaml((CASES / "exports.yaml").read_text()), ids=lambda case: case["file"])
 def test_the_events_of_an_export(case: dict[str, Any]) -> None:
-    assert layout((EXPORTS / case["file"]).read_bytes()) == case["layout"]
+    form = form_of((EXPORTS / case["file"]).read_bytes())
+    assert form is not None
+    assert form.name == case["layout"]
     found = read(case["file"])
     wanted = [RECORDED[number] for number in case["events"]]
     assert list(map(json.loads, found.events)) == list(map(json.loads, wanted))
@@ -152,4 +155,4 @@ def test_values_without_anything_between_are_told_apart(values: list[bytes]) -> 
 @given(st.binary(max_size=200) | st.text(alphabet='{}[]":,logEvntsrcdpi ').map(str.encode))
 def test_expand_takes_anything(value: bytes) -> None:
     expand(value)
-    layout(value)
+    form_of(value)

@@ -204,7 +204,7 @@ def test_a_document_over_many_lines(lake: Lake, tmp_path: Path, event: Event, id
     items = b",\n".join(event(number) for number in range(5))
     path.write_bytes(b'{\n "kind": "EventList",\n "apiVersion": "audit.k8s.io/v1",\n "items": [\n' + items + b"\n ]\n}\n")
     assert ingest(lake, path).counts == Counts(read=5, stored=5)
-    assert ingest(lake, path).counts == Counts(read=5, duplicate=5)
+    assert ingest(lake, path).files[0].known_lines == 5
     assert ids(lake) == names(*range(5))
 
 

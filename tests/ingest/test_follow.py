@@ -21,6 +21,7 @@ from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 from ingest.sources import follow
 from ingest.sources.follow import Follower, follow_files, rotated
+from ingest.sources.logfile import Reading
 from ingest.store import Counts
 
 Event = Callable[..., bytes]
@@ -47,7 +48,7 @@ class Cluster:
         self.follower = self.new_follower()
 
     def new_follower(self) -> Follower:
-        return Follower(self.lake, [self.log], "c", None)
+        return Follower(self.lake, [self.log], Reading("c"), None)
 
     def write(self, events: int, torn: bool) -> None:
         lines = b""
@@ -190,7 +191,7 @@ def test_an_archive_that_is_being_written_is_taken_when_it_is_whole(cluster: Clu
 
 
 def test_other_files_of_a_followed_folder_are_passed_over(cluster: Cluster, ids: Ids) -> None:
-    cluster.follower = Follower(cluster.lake, [cluster.log.parent], "c", None)
+    cluster.follower = Follower(cluster.lake, [cluster.log.parent], Reading("c"), None)
     other = cluster.log.with_name("kubelet.log")
     for lines in (1, 2, 3):
         other.write_text("I1121 started\n" * lines)

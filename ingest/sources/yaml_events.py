@@ -1,0 +1,93 @@
+"""YAML with audit events: documents, a list, or an EventList, as `gcloud logging read` and editors print them.
+
+A large list is read one item at a time. A value keeps its type as JSON would have it: a time stays a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import yaml
+
+from ..errors import InputError
+from .compressed import DamagedError
+
+_BEGINS = re.compile(rb"(?:---[ \t\r]*\n|#[^\n]*\n|%YAML[^\n]*\n|\s*\n)*(?:- )?[A-Za-z_@][\w.@/-]*:(?:[ \t\r]*\n| )")
+_SIGNS = (b"auditID:", b"protoPayload:")
+_PART_BYTES_MAX = 256 << 20
+_encoder = msgspec.json.Encoder()
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML 1.1 without its times and its words for true and false, which JSON does not have."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith((":timestamp", ":bool", ":value"))]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false|True|False|TRUE|FALSE"), list("tTfF"))
+
+
+def is_yaml(probe: bytes) -> bool:
+    """Whether a text is YAML that mentions audit events."""
+    return _BEGINS.match(probe) is not None and any(sign in probe for sign in _SIGNS)
+
+
+def yaml_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Each document or item as JSON on one line. Raises InputError for text that is not YAML."""
+    for number, part in enumerate(_parts(blocks), 1):
+        try:
+            value = yaml.load(part, Loader=_Loader)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise DamagedError(f"document {number} is not YAML: {' '.join(str(error).split())[:200]}") from error
+        if value is not None:
+            try:
+                yield _encoder.encode(_named(value)) + b"\n"
+            except (TypeError, ValueError, RecursionError) as error:
+                raise InputError(f"{name}: document {number} has a value that JSON cannot hold: {error}") from error
+
+
+def _named(value: Any) -> Any:
+    """JSON's keys are texts."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _named(item) for key, item in value.items()}
+    return [_named(item) for item in value] if isinstance(value, list) else value
+
+
+def _parts(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The documents, and the items of a list at the top or under `items:`, each as text of its own."""
+    lines: list[bytes] = []
+    size_bytes, dash = 0, b""
+    for line in _lines(blocks):
+        is_document = line.startswith(b"---") and not line.strip(b"- \t\r")
+        if not dash and (not lines or lines[-1].rstrip() == b"items:") and line.lstrip(b" ").startswith(b"- "):
+            dash = line[: len(line) - len(line.lstrip(b" "))] + b"- "
+            lines, size_bytes = [], 0  # the fields of the list before its items
+        if (is_document or (dash and line.startswith(dash))) and lines:
+            yield b"\n".join(lines)
+            lines, size_bytes = [], 0
+        if is_document:
+            dash = b""
+            continue
+        if dash and lines and not line.startswith(dash[:-1].replace(b"-", b" ")) and line.strip():
+            yield b"\n".join(lines)  # a field of the list after its items
+            lines, size_bytes, dash = [], 0, b""
+        lines.append(line)
+        size_bytes += len(line) + 1
+        if size_bytes > _PART_BYTES_MAX:
+            raise DamagedError(f"a YAML document of more than {_PART_BYTES_MAX >> 20} MiB cannot be read as one")
+    if any(line.strip() for line in lines):
+        yield b"\n".join(lines)
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+    if rest:
+        yield rest
