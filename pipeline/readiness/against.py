@@ -22,7 +22,7 @@ from ..replay import ReplayPlan
 from ..request import Object
 from ..runs import RunSummary
 from ..runs.summarize import Planned
-from ..stages.readiness import WITHOUT_DRY_RUNS
+from ..stages.readiness import AS_GIVEN
 from .assess import Key, judge_units
 from .change import Change, ChangedUnit, Fate, FateCount
 from .counting.bounds import upper_bound
@@ -108,7 +108,7 @@ def _policies_of(plan: Planned) -> PolicySet:
     return (plan.policies if isinstance(plan, ReplayPlan) else None) or PolicySet()
 
 
-def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules, counted: str = WITHOUT_DRY_RUNS) -> None:
+def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules, counted: str = AS_GIVEN) -> None:
     """Make `outcomes_before` and `over_cost_before`: the base's outcomes, and its requests over a cost limit.
 
     Its policies have the names that they have now. `counted` is as in judge_units.

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..stages.readiness import AS_GIVEN, WITHOUT_DRY_RUNS
+from ..stages.readiness import AS_GIVEN, GIVEN
 from .counting.bounds import upper_bound
 from .counting.fidelity import fidelity_on
 from .counting.trend import trend_of
@@ -94,7 +94,7 @@ def judge_units(
     connection: duckdb.DuckDBPyConnection,
     verdicts: str,
     rules: ReadinessRules,
-    counted: str = WITHOUT_DRY_RUNS,
+    counted: str = AS_GIVEN,
     *,
     is_change: bool = False,
 ) -> None:
@@ -103,11 +103,9 @@ def judge_units(
     `verdicts` is the path of the run's verdicts.parquet, and `counted` the query of its stage (StageReadiness.counted). With
     `is_change`, a request that the cluster refused already does not count as denied.
     """
-    table = "verdicts" if counted == AS_GIVEN else "given"
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM read_parquet($path)", {"path": verdicts})
-    if counted != AS_GIVEN:
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE verdicts AS {counted}")
-        connection.execute("DROP TABLE given")
+    connection.execute(GIVEN, {"path": verdicts})
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE verdicts AS {counted}")
+    connection.execute("DROP TABLE given")
     if is_change:
         connection.execute("UPDATE verdicts SET decision = 'admit', effect = NULL WHERE flip = 'still-denied'")
     connection.execute(statement("judged"))

@@ -166,18 +166,17 @@ def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary:
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
         for reason, count in summary.not_evaluated
     ]
-    if about.stage == VALIDATING.name:
-        caveats += _dry_run_caveats(reader, RunStore(lake).run(summary.run_id).verdicts)
+    caveats += _dry_run_caveats(reader, RunStore(lake).run(summary.run_id).verdicts, about.words.things)
     if not extent["events"]:
         caveats.append("the lake holds no events")
     return caveats
 
 
-def _dry_run_caveats(reader: LakeReader, verdicts: Path) -> Iterator[str]:
-    """A caveat if policies matched dry runs, which no figure of a report counts."""
+def _dry_run_caveats(reader: LakeReader, verdicts: Path, things: str) -> Iterator[str]:
+    """A caveat if manifests matched dry runs, which no figure of a report counts."""
     ((count,),) = reader.connection.execute(statement("dry_runs_judged"), {"verdicts": str(verdicts)}).fetchall()
     if count:
-        yield f"{count:,} {'dry run does' if count == 1 else 'dry runs do'} not count, though policies matched them"
+        yield f"{count:,} {'dry run does' if count == 1 else 'dry runs do'} not count, though {things} matched them"
 
 
 def _lag_caveats(lake: Path, until: datetime | None) -> Iterator[str]:

@@ -22,8 +22,8 @@ from .over_time import OverTime
 RulesT = TypeVar("RulesT")
 PlanT = TypeVar("PlanT")
 AS_GIVEN = "FROM given"
-# Policies judge dry runs, too, but a report does not count them: nothing comes of them.
-WITHOUT_DRY_RUNS = "FROM given ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
+# Stages judge dry runs, too, but no report counts them: nothing comes of them.
+GIVEN = "CREATE OR REPLACE TEMP TABLE given AS FROM read_parquet($path) ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class StageReadiness(Generic[RulesT, PlanT]):
     """The answers of a stage to the questions of readiness."""
 
     words = StageWords()
-    # An SQL query over the run's verdict table `given`: the verdicts as readiness counts them. A row with effect `deny` is a
+    # An SQL query over the run's verdict table `given`, without dry runs: the verdicts that count. A row with effect `deny` is a
     # denial, decision `unknown` is unknown with its `why`, and decision `nomatch` does not concern the request.
     counted = AS_GIVEN
     # Whether `flip` compares with the version before, where there is one, so that one run of `over` says what a change does.

@@ -18,7 +18,7 @@ from queries import LakeReader
 from ...authorization import RecordedRbac
 from ...replay.past import load_history
 from ...runs.window import Window
-from ...stages.readiness import Excluded, StageReadiness
+from ...stages.readiness import GIVEN, Excluded, StageReadiness
 from ..sql import statement
 from .barred import Barred
 from .exclusions import Exclusion, Exposed, Kind
@@ -134,7 +134,7 @@ class StageExemptions:
         """The remaining denials and unknowns of some things in a replay of rules."""
         connection = self._reader.connection
         with self._trial(rules) as verdicts:
-            connection.execute("CREATE OR REPLACE TEMP TABLE given AS FROM read_parquet($path)", {"path": str(verdicts)})
+            connection.execute(GIVEN, {"path": str(verdicts)})
             connection.execute(f"CREATE OR REPLACE TEMP TABLE tried AS {self._readiness.counted}")
             connection.execute("DROP TABLE given")
         counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])

@@ -14,7 +14,7 @@ from ...admission.policies.verdict import STAGE
 from ...manifests.documents import Document
 from ...replay import ReplayPlan, plan_replay, run_replay
 from ...runs import RunKind, RunSummary
-from ..readiness import WITHOUT_DRY_RUNS, StageReadiness, StageWords
+from ..readiness import StageReadiness, StageWords
 from ..stage import Asked, Kind, Progress
 
 
@@ -22,7 +22,6 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
     """The words for policies. pipeline/readiness judges them further than those of other stages: see its build.py."""
 
     words = StageWords("policies", "Policy readiness", "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding")
-    counted = WITHOUT_DRY_RUNS
 
 
 class Validating:

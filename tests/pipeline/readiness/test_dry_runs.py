@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
+from api.cli import run
 from pipeline import load_policy_set, plan_replay, run_replay
 from pipeline.readiness.ask import outcomes_of
 from pipeline.readiness.build import build_report
 from pipeline.readiness.exempting.exemptions import exposed_rows
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.runs.store import RunStore
+from pipeline.stages.registry import STAGES
 from queries import open_lake
-from tests.recording import Log, deployment, take_in
+from tests.recording import START, Log, deployment, recorded, take_in
+
+STAGES_CASES = Path(__file__).parents[2] / "cases" / "stages"
 
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1
@@ -53,3 +60,42 @@ def test_dry_runs_do_not_count(lake: Path, tmp_path: Path) -> None:
     assert sorted(outcomes_of(reader, lake, summary).select("name").fetchall()) == [("empty",), ("few",), ("many",)]
     assert sum(row.requests for row in exposed_rows(reader, verdicts)["few"]) == 3
     reader.close()
+
+
+WRITES = [
+    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop", "uid": "c"}, "data": {"a": "b"}},
+    deployment("web", 9),
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop", "uid": "p"}, "spec": {"containers": []}},
+    {
+        "apiVersion": "shop.example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "namespace": "shop", "uid": "w"},
+        "spec": {"size": 70, "color": "green"},
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake whose writes are dry runs, but for those of a namespace and a definition."""
+    log = Log(timedelta(days=1))
+    log.write("create", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "shop"}}, user="system:admin")
+    log.write("create", next(yaml.safe_load_all((STAGES_CASES / "schema.yaml").read_text())), user="system:admin")
+    for each in WRITES * 2:
+        path = recorded("", START, "create", each)["requestURI"]
+        log.write("create", each, requestURI=f"{path}?dryRun=All")
+    return take_in(tmp_path_factory.mktemp("tried") / "lake", log.lines)
+
+
+@pytest.mark.parametrize("stage", [stage.name for stage in STAGES])
+def test_no_stage_counts_dry_runs(stage: str, tried: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the manifests make of them: no request, no denial and no reason; a caveat says how many there were."""
+    assert run(["-q", "--lake", str(tried), "readiness", "-f", str(STAGES_CASES / f"{stage}.yaml"), "-o", "json"]) in (0, 3)
+    report = json.loads(capsys.readouterr().out)
+    (counts,) = {int(text.split()[0]) for text in report["caveats"] if "dry runs do not count, though " in text}
+    assert counts in (2, 4, 6, 8)
+    for row in report["policies"]:
+        assert row["denials"]["requests"] == 0
+        assert row["exposure"]["requests_matched"] <= (2 if stage in ("authorization", "conditions") else 0)
+        assert not row.get("objections")
+        assert not any("0 of 2 recorded outcomes" in text or "lost on reapply" in text for text in row["reasons"])

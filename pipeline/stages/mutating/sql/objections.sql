@@ -1,4 +1,4 @@
--- one row per (policy, binding, flag): the requests with a flag, and the latest of them
+-- one row per (policy, binding, flag): the requests with a flag but for dry runs, and the latest of them
 -- changed: requests that the policy changes; path, before and after: a change of the latest request, as JSON values
 SELECT
     policy, binding, flag, count(DISTINCT (cluster, audit_id, ts)) AS requests,
@@ -10,7 +10,7 @@ FROM (
     SELECT
         policy, binding, cluster, audit_id, ts, coalesce(json_extract(detail, '$.difference[0]'), '{}'::JSON) AS change,
         unnest(from_json(detail, '{"flags": ["VARCHAR"]}').flags) AS flag
-    FROM read_parquet($verdicts)
+    FROM read_parquet($verdicts) ANTI JOIN dry_runs USING (cluster, audit_id, ts)
     WHERE policy <> 'mutating' AND detail IS NOT NULL
 )
 GROUP BY ALL
@@ -26,7 +26,7 @@ FROM (
         arg_max(change -> '$.after', (ts, audit_id))::VARCHAR AS after
     FROM (
         SELECT policy, binding, cluster, audit_id, ts, unnest(json_extract(detail, '$.difference[*]')) AS change
-        FROM read_parquet($verdicts)
+        FROM read_parquet($verdicts) ANTI JOIN dry_runs USING (cluster, audit_id, ts)
         WHERE policy <> 'mutating' AND detail IS NOT NULL
     ) JOIN requests USING (cluster, audit_id, ts)
     WHERE user_name LIKE 'system:%' AND verb IN ('update', 'patch') AND code < 300 AND change ->> '$.op' <> 'add'
