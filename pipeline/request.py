@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from .withheld import REDACTED_IN_PART
+from .withheld import REDACTED_IN_PART, holds_placeholder
 
 T_co = TypeVar("T_co", covariant=True)
 Json: TypeAlias = Any
@@ -95,6 +95,11 @@ class UserInfo:
     groups: tuple[str, ...] = ()
     extra: Mapping[str, list[str]] = field(default_factory=dict)
     is_whole: bool = True
+
+    @property
+    def is_identified(self) -> bool:
+        """Whether the name and all groups are known: only authenticators and redaction write these values."""
+        return self.is_whole and not any(map(holds_placeholder, (self.username, *self.groups)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,19 @@ def hides_values(notes: str) -> bool:
     return any(note not in _NOT_OF_VALUES for note in notes.split(","))
 
 
+def hides_names(notes: str) -> bool:
+    """Whether an event's note on its redaction says that a part of its URI, or the name of its object, was replaced."""
+    return not {"requestURI", "objectRef"}.isdisjoint(notes.split(","))
+
+
 def holds_placeholder(text: str) -> bool:
     """Whether a text is or holds the placeholder of a removed value."""
     return any(each in text for each in _PLACEHOLDERS)
+
+
+def before_placeholder(text: str) -> str:
+    """The part of a text before the first placeholder."""
+    return min((text.partition(each)[0] for each in _PLACEHOLDERS), key=len)
 
 
 def has_withheld(value: Any) -> bool:

@@ -11,12 +11,15 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
+from ingest.redaction.redact import ANNOTATION as REDACTED
+
 from ..cel.library.authorizer import Attributes
 from ..history.event import Event
 from ..history.kinds import by_resource
 from ..matching.field_text import parse_field_selector
 from ..matching.selectors import SelectorError
 from ..request import GroupVersionResource, Unknown
+from ..withheld import hides_names, holds_placeholder
 
 _METHOD_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # The method of a recorded verb. A read may have been HEAD as well, which makes no difference.
@@ -44,7 +47,7 @@ Query = dict[str, list[str]]
 class RequestInfo(NamedTuple):
     """A URL as the server parses it. `path` is decoded; everything from `group` on is empty unless the URL names a resource.
 
-    A selector is None where the log does not show it.
+    A selector is None where the log does not show it. `is_redacted`: redaction replaced the name, or a part of the path.
     """
 
     verb: str
@@ -58,12 +61,13 @@ class RequestInfo(NamedTuple):
     name: str = ""
     field_selector: str | None = ""
     label_selector: str | None = ""
+    is_redacted: bool = False
 
     @property
     def attributes(self) -> Attributes:
         """The attributes that authorizers are asked about. The path counts only without a resource; the version never counts."""
         if not self.is_resource_request:
-            return Attributes(self.verb, self.path)
+            return Attributes(self.verb, self.path, is_redacted=self.is_redacted)
         return Attributes(
             self.verb,
             "",
@@ -74,6 +78,7 @@ class RequestInfo(NamedTuple):
             self.name,
             self.field_selector,
             self.label_selector,
+            is_redacted=self.is_redacted,
         )
 
 
@@ -133,7 +138,8 @@ def _resource_request(method: str, path: str, group: str, version: str, parts: l
 class Recorded(NamedTuple):
     """What an audit event has of the question: its verb, its URL, its objectRef, and whether an authorizer refused the request.
 
-    `uri` is empty where the log has no requestURI, `resource` where it has no objectRef.
+    `uri` is empty where the log has no requestURI, `resource` where it has no objectRef. `is_redacted`: redaction replaced a part
+    of one of them.
     """
 
     verb: str
@@ -143,6 +149,7 @@ class Recorded(NamedTuple):
     namespace: str = ""
     name: str = ""
     is_forbidden: bool = False
+    is_redacted: bool = False
 
 
 def info_of(recorded: Recorded) -> RequestInfo | Unknown:
@@ -151,12 +158,16 @@ def info_of(recorded: Recorded) -> RequestInfo | Unknown:
     Without a requestURI, as in every entry of GKE, the verb and objectRef tell it. API group, resource and subresource are exact.
     Namespace and name are those of the URL, but for a create: there the server completes both from the body. So the name of a
     create without subresource is left out, and the namespace of one on a resource that has none. Selectors are unknown, and so is
-    the path of a request for no resource.
+    the path of a request for no resource. Where redaction replaced a part of the path, objectRef tells the same.
     """
-    if recorded.uri:  # a request by a method of no verb, such as OPTIONS, has an empty one
+    is_hidden = recorded.is_redacted and holds_placeholder(recorded.uri.partition("?")[0])
+    # The verb says nothing here: that of a request by a method of no verb, such as OPTIONS, is empty.
+    if recorded.uri and not (is_hidden and recorded.resource.resource):
         info = request_info(METHODS.get(recorded.verb, recorded.verb.upper()), recorded.uri)
+        if info is None:
+            return Unknown("the server cannot parse this URL")
         # The server authorized the recorded verb; the method is only a guess from it.
-        return Unknown("the server cannot parse this URL") if info is None else info._replace(verb=recorded.verb)
+        return info._replace(verb=recorded.verb, is_redacted=is_hidden)
     if not recorded.resource.resource:
         return Unknown("the log has neither the URI of the request nor its resource")
     return _referred(recorded) if recorded.verb else Unknown("the log has neither the URI of the request nor its verb")
@@ -178,13 +189,15 @@ def _referred(recorded: Recorded) -> RequestInfo:
         recorded.name,
         selector,
         selector,
+        recorded.is_redacted and holds_placeholder(recorded.name),
     )
     # The server reads no body of a request that an authorizer refuses, so there objectRef is as the URL was.
     if recorded.verb != "create" or recorded.is_forbidden:
         return info
     kind = by_resource(group, resource)
     is_global = kind is not None and not kind.namespaced
-    return info._replace(namespace="" if is_global else info.namespace, name=info.name if recorded.subresource else "")
+    name = info.name if recorded.subresource else ""
+    return info._replace(namespace="" if is_global else info.namespace, name=name, is_redacted=bool(name) and info.is_redacted)
 
 
 def recorded_of_event(event: Event) -> Recorded:
@@ -197,6 +210,7 @@ def recorded_of_event(event: Event) -> Recorded:
         event.namespace,
         event.name,
         event.annotations.get("authorization.k8s.io/decision") == "forbid",
+        hides_names(event.annotations.get(REDACTED, "")),
     )
 
 

@@ -91,7 +91,7 @@ def answer_of(opinion: Opinion, others: OtherAuthorizers, user: UserInfo, asked:
         return Answer(None, opinion.why)
     if not user.is_whole:  # the group of superusers may be one of the missing ones
         return Answer(None, GROUPS_UNKNOWN)
-    if other and others is OtherAuthorizers.NODE:
+    if other and others is OtherAuthorizers.NODE and not asked.is_redacted:
         found = node_opinion(user.username.removeprefix(NODE_PREFIX), asked)
         if found is not None:
             return Answer(True) if found.allowed else Answer(False, _joined(found.reason, opinion.reason))

@@ -15,14 +15,19 @@ from dataclasses import dataclass
 from itertools import chain, permutations, product
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+from ingest.redaction.forms import clean_text
+
 from ..cel.library.authorizer import Attributes
 from ..request import Evidence, Known, Unknown, UserInfo
+from ..withheld import before_placeholder
 
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 # Of this many errors in one scope, every order is a possible reason; of more, the reason is open.
 _ERRORS_MAX = 4
 
 GROUPS_UNKNOWN = "a group may allow it, and the user's groups were not recorded"
+REDACTED_USER = "a binding may allow it, and the user's name or a group was redacted"
+REDACTED_QUESTION = "a rule may allow it, and the name or the path of the request was redacted"
 
 T = TypeVar("T")
 # The versions of one object that a request may have met; Known(None) means that it did not exist.
@@ -49,6 +54,15 @@ class Rule(NamedTuple):
         if self.names and asked.name not in self.names:
             return False
         return "*" in self.resources or any(name in self.resources for name in _spellings(asked.resource, asked.subresource))
+
+    def may_allow(self, asked: Attributes) -> bool:
+        """The same where redaction replaced a name or a part of a path: whether the rule covers what may have been there."""
+        if not asked.is_redacted or self.allows(asked):
+            return self.allows(asked)
+        if asked.is_resource_request:
+            return self._replace(names=()).allows(asked)
+        start = before_placeholder(asked.path)
+        return self._replace(urls=("*",)).allows(asked) and any(url.startswith(start) for url in self.urls)
 
 
 def _spellings(resource: str, subresource: str) -> tuple[str, ...]:
@@ -260,15 +274,27 @@ class _Visit:
         return False
 
 
-def may_allow_a_group(objects: RbacObjects, asked: Attributes) -> bool:
-    """Whether some binding to a group allows the request, as far as bindings and roles are known."""
+def may_be_subject(binding: Binding, user: UserInfo) -> bool:
+    """Whether a binding is for a user, or may be, because its groups were not recorded, or its name or a group was redacted."""
+    keys = keys_of(user)
+    return any(
+        (kind, name) in keys or (kind, clean_text(name)) in keys or (kind == "Group" and not user.is_whole)
+        for kind, name in binding.subject_keys()
+    )
+
+
+def may_allow_another(objects: RbacObjects, user: UserInfo, asked: Attributes) -> bool:
+    """Whether some binding allows what the user may have asked, as far as bindings and roles are known.
+
+    See may_be_subject and Rule.may_allow.
+    """
     scopes = dict.fromkeys(["", asked.namespace])
     versions = chain.from_iterable(chain.from_iterable(objects.bindings(scope).every()) for scope in scopes)
     bindings = (each.value for each in versions if isinstance(each, Known) and each.value is not None)
     return any(
-        isinstance(rules, Known) and any(rule.allows(asked) for rule in rules.value or ())
+        isinstance(rules, Known) and any(rule.may_allow(asked) for rule in rules.value or ())
         for binding in bindings
-        if any(kind == "Group" for kind, _ in binding.subject_keys())
+        if may_be_subject(binding, user)
         for rules in objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
     )
 
@@ -287,6 +313,6 @@ def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinio
         return Opinion(
             None, why="a role or binding that allows it was changed just before, and either version may have been in force"
         )
-    if not user.is_whole and may_allow_a_group(objects, asked):
-        return Opinion(None, why=GROUPS_UNKNOWN)
+    if not (user.is_identified and not asked.is_redacted) and may_allow_another(objects, user, asked):
+        return Opinion(None, why=GROUPS_UNKNOWN if not user.is_whole else REDACTED_QUESTION if asked.is_redacted else REDACTED_USER)
     return Opinion(False, visit.no_opinion())

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from ..matching.namespaces import NAME_LABEL
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Unknown, worst
 from .event import Event, Row
+from .evidence import noted
 from .kinds import by_kind, may_be_served
 from .listings import Listings, Span
 from .objects import object_of
@@ -213,7 +214,7 @@ class LogWorld:
         if not isinstance(listing, Known):
             return listing or Unknown(f"no snapshot lists {kind}, so that there may be more of them than the log tells")
         found: list[Object] = []
-        grade = listing.grade
+        grade, is_redacted = listing.grade, False
         for key in sorted(self.history.keys(self.cluster, resource.value)):
             if key.namespace == namespace:
                 evidence = in_version(self.history.object_at(key, self.ts), api_version)
@@ -221,8 +222,9 @@ class LogWorld:
                     return evidence
                 if evidence.value is not None:
                     found.append(evidence.value)
-                    grade = worst(grade, evidence.grade)
-        return Known(found, f"all recorded {kind}", grade)
+                    grade, is_redacted = worst(grade, evidence.grade), is_redacted or evidence.is_redacted
+        listed: Known[Sequence[Object]] = Known(found, f"all recorded {kind}", grade)
+        return noted(listed) if is_redacted else listed
 
     def kind_is_namespaced(self, api_version: str, kind: str) -> Evidence[bool | None]:
         """See World."""

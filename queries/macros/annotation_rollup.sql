@@ -1,4 +1,5 @@
 -- one row per (cluster, policy, key, declared_by): audit annotations that policies declared, certain ones first
+-- distinct_values: null where redaction replaced one of the values
 -- since: earliest time of a request, or null
 -- until: time before which requests count, or null
 -- within: a namespace, or null for all
@@ -10,7 +11,7 @@ SELECT
     key,
     declared_by,
     count(*) AS requests,
-    count(DISTINCT value) AS distinct_values,
+    CASE WHEN count(*) FILTER (value = 'REDACTED') = 0 THEN count(DISTINCT value) END AS distinct_values,
     min(ts) AS first_ts,
     max(ts) AS last_ts
 FROM audit_annotations

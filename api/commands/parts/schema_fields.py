@@ -99,6 +99,8 @@ def _notes(coverage: Coverage) -> list[str]:
         f"unknown: what {count:,} writes of {version} sent; the definition has no such version"
         for version, count in sorted(coverage.without_schema.items())
     ]
+    if coverage.redacted:
+        notes.append(f"unknown: the fields inside values that redaction replaced, in {coverage.redacted:,} writes")
     if coverage.kept_bodies:
         notes.append(
             f"unknown: what the API server dropped from {coverage.kept_bodies:,} creates and updates; "

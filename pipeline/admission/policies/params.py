@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...matching.selectors import labels_of
+from ...matching.selectors import is_doubtful, labels_of
 from ...request import Evidence, Grade, Known, Object, Unknown
 from ...world import World
 from .model import GivenObject, NotFoundAction, ParamKind, ParamRef
@@ -99,7 +99,15 @@ def _selected(kind: ParamKind, reference: ParamRef, namespace: str, world: World
         return (Param(evidence, namespace or None),)
     selector = reference.selector
     assert selector is not None
-    return tuple(param_of(obj, evidence.source, evidence.grade) for obj in evidence.value if selector.selects(labels_of(obj) or {}))
+    found: list[Param] = []
+    for obj in evidence.value:
+        if evidence.is_redacted and is_doubtful(selector, obj):
+            found.append(
+                replace(param_of(obj, evidence.source), object=Unknown("its labels were redacted, and the selector reads them"))
+            )
+        elif selector.selects(labels_of(obj) or {}):
+            found.append(param_of(obj, evidence.source, evidence.grade))
+    return found
 
 
 class GivenObjects:

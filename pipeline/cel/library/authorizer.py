@@ -25,7 +25,7 @@ class Attributes(NamedTuple):
 
     `service_account` is (namespace, name) if the question is about a service account and not about the user of the request.
     Selectors are as the expression spells them; a server ignores a selector that it cannot parse. Those of a recorded request are
-    None where the log does not show them.
+    None where the log does not show them. `is_redacted`: redaction replaced the name, or a part of the path.
     """
 
     verb: str
@@ -38,6 +38,7 @@ class Attributes(NamedTuple):
     field_selector: str | None = ""
     label_selector: str | None = ""
     service_account: tuple[str, str] | None = None
+    is_redacted: bool = False
 
     @property
     def is_resource_request(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ingest.redaction.redact import ANNOTATION as REDACTED
 from ingest.schema import EVENTS
 from ingest.server.wordings import ANNOTATION as WORDING
 from queries import LakeReader
@@ -84,7 +85,7 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
     """A row of `events` for a row of `asked` or a question: the whole one if its bodies decide, else with the columns that do."""
     if (found := bodies.get(asked["own"])) is not None:
         return found
-    noted = {DECISION: asked["decision"], WORDING: asked["wording"]}
+    noted = {DECISION: asked["decision"], WORDING: asked["wording"], REDACTED: asked["redacted"]}
     return {
         **_NO_COLUMNS,
         "cluster": asked["cluster"],

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ...authorization.rbac import SERVICE_ACCOUNT_PREFIX
 from ...cel.library.authorizer import Attributes
 from ...request import UserInfo
+from ...withheld import holds_placeholder
 from .needs import Ask, Way
 
 # From here on the constrained modes are on by default.
@@ -109,7 +110,8 @@ def _identity(requestor: UserInfo, wanted: Wanted, verb: str, is_constrained: bo
     group = _GROUP if is_constrained else ""
 
     def ask(resource: str, name: str, in_group: str = group, subresource: str = "", namespace: str = "") -> Ask:
-        return Ask(requestor, Attributes(verb, "", in_group, resource, subresource, namespace, name))
+        asked = Attributes(verb, "", in_group, resource, subresource, namespace, name, is_redacted=holds_placeholder(name))
+        return Ask(requestor, asked)
 
     if is_constrained and (node := _node(wanted.name)):
         first = ask("nodes", "*" if verb == "impersonate:associated-node" else node)

@@ -236,7 +236,7 @@ def _unchanged(need: Need, met: Met, user: UserInfo, recorded: Recorded, propose
     references = [grant.role_ref for grant in need.grants if grant.role_ref is not None]
     if recorded.refused is not None and recorded.refused.precedes(need.kind):
         return met
-    if not user.is_whole and recorded.refused is need.kind:
+    if not user.is_identified and recorded.refused is need.kind:
         return met  # groups that the log does not show may have the right now
     if any(proposed.touches_role(each.kind, each.namespace, each.name) for each in references):
         return met
@@ -260,7 +260,7 @@ def _view(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo) -> li
     found: list[Any] = []
     for namespace in ("", *namespaces):
         bindings = objects.bindings(namespace)
-        for versions in bindings.of(keys) if user.is_whole else bindings.every():
+        for versions in bindings.of(keys) if user.is_identified else bindings.every():
             known = [version.value for version in versions if isinstance(version, Known) and version.value is not None]
             roles = [objects.role(each.namespace if each.role_kind == "Role" else "", each.role_name) for each in known]
             found.append((namespace, versions, roles))
@@ -270,7 +270,7 @@ def _view(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo) -> li
 
 def _rights(objects: RbacObjects, namespaces: Iterable[str], user: UserInfo, kind: NeedKind) -> frozenset[tuple[str, Rule]] | None:
     """The rules that a user has, each with its namespace; None where they are not all known."""
-    if not user.is_whole:
+    if not user.is_identified:
         return None
     found: set[tuple[str, Rule]] = set()
     for namespace in ("", *namespaces):

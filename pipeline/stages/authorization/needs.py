@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer
 from ...authorization.covering import Escalation, held_rules, may_grant, rules_at
-from ...authorization.rbac import Bindings, RbacObjects, Rules, Versions, authorize
+from ...authorization.rbac import REDACTED_USER, Bindings, RbacObjects, Rules, Versions, authorize
 from ...cel.library.authorizer import Attributes
 from ...request import Known, Unknown, UserInfo
 
@@ -151,7 +151,7 @@ def _met_nameless(need: Need, objects: RbacObjects, others: OtherAuthorizers) ->
         return Met(True, found.reason or "", need.nameless) if found.allowed else unknown
     held = held_rules(objects, user, asked.namespace)
     may_hold = any(rule._replace(names=()).allows(asked) for rule in (*held.sure, *held.possible))
-    if may_hold or held.doubts or not user.is_whole:
+    if may_hold or held.doubts or not user.is_identified:
         return unknown
     return Met(False, need.refusal, need.nameless)
 
@@ -168,8 +168,8 @@ def _granted(grant: Grant, objects: RbacObjects) -> Escalation:
             kind = f"{grant.role_ref.kind.lower()}.rbac.authorization.k8s.io"
             return Escalation(False, f'{kind} "{grant.role_ref.name}" not found')
         rules = found.value
-    if not grant.user.is_whole:
-        return Escalation(None, "the user's groups were not recorded")
+    if not grant.user.is_identified:
+        return Escalation(None, "the user's groups were not recorded" if not grant.user.is_whole else REDACTED_USER)
     return may_grant(objects, grant.user, grant.namespace, rules)
 
 

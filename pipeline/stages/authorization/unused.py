@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...authorization.rbac import Binding, RbacObjects, Rule, Versions, keys_of
+from ...authorization.rbac import Binding, RbacObjects, Rule, Versions, keys_of, may_be_subject
 from ...cel.library.authorizer import Attributes
 from ...request import Known, UserInfo
 
@@ -23,12 +23,17 @@ class Use(NamedTuple):
     asked: Attributes | None
     requests: int
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the log tells all that decides which rules allow it."""
+        return self.asked is not None and not self.asked.is_redacted and self.user.is_identified
+
 
 class GrantedRule(NamedTuple):
     """One rule of one binding: who has it, how many requests used it, and which parts of it none used.
 
     `seen` counts recorded requests of anybody that the rule would allow to everybody. `possible` counts requests that may have used
-    it: the log lacks the groups of their users, or what they asked for.
+    it: the log lacks the groups of their users, or what they asked for, or redaction replaced it.
     """
 
     namespace: str  # of the binding; empty for the whole cluster
@@ -81,7 +86,7 @@ def granted_rules(
         for key in keys:
             users[key].append(asked_by_user)
     seen: dict[Rule, int] = {}
-    unsure = [use for use in uses if (use.asked is None or not use.user.is_whole) and subject in (None, use.user.username)]
+    unsure = [use for use in uses if not use.is_known and subject in (None, use.user.username)]
     for namespace in dict.fromkeys(["", *sorted(namespaces)]):
         for binding in sorted(_known(objects.bindings(namespace).every()), key=lambda binding: binding.name):
             yield from _rules(objects, binding, users, every, seen, unsure)
@@ -126,11 +131,10 @@ def _rules(
 def _may_use(use: Use, binding: Binding, rule: Rule) -> bool:
     """Whether a request may have used a rule of a binding, where the log lacks the groups of its user, or what it asked for."""
     is_of_user = binding.subject_of(keys_of(use.user)) is not None
-    is_of_group = not use.user.is_whole and any(kind == "Group" for kind, _ in binding.subject_keys())
-    if use.asked is None:
-        return is_of_user or is_of_group
-    is_allowed = binding.namespace in ("", use.asked.namespace) and rule.allows(use.asked)
-    return is_allowed and is_of_group and not is_of_user
+    if use.asked is None or not may_be_subject(binding, use.user):
+        return may_be_subject(binding, use.user)
+    is_counted = is_of_user and rule.allows(use.asked)
+    return binding.namespace in ("", use.asked.namespace) and rule.may_allow(use.asked) and not is_counted
 
 
 def _chained(several: Iterable[Mapping[Attributes, int]]) -> Iterator[tuple[Attributes, int]]:

@@ -21,6 +21,7 @@ NO_WAY = "no mode of impersonation that the log shows allows it"
 WILDCARD = "a rule can name it by a wildcard only, which allows more"
 NO_NAMESPACE = "no Role can be in a namespace of this name"
 NO_VERB = "the verb is not recorded"
+REDACTED = "its name or path was redacted"
 NOT_SERVED = "the resource is of the whole cluster, and no server serves it in a namespace"
 
 
@@ -102,6 +103,8 @@ def _unwritable(asked: Attributes) -> str:
     """Why no rule can allow exactly this; empty if one can. A client chooses its URL, and may put stars there."""
     if not asked.verb:
         return NO_VERB
+    if asked.is_redacted:
+        return REDACTED
     if "*" in (asked.verb, asked.group, asked.resource) or asked.path.endswith("*"):
         return WILDCARD
     found = by_resource(asked.group, asked.resource)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from ...admission.policies.redacted import without_placeholders
 from ...authorization.attributes import RequestInfo
 from ...cel import BOOL, DYN, STRING, CelError, Environment, ObjectType, list_of
 from ...cel.values import Unknown, Value
@@ -50,7 +51,7 @@ def write_environment(version: tuple[int, int]) -> Environment:
 
 def request_value(info: RequestInfo, user: UserInfo, dry_run: bool = False) -> dict[str, Any]:
     """The variable `request`."""
-    return {
+    value: dict[str, Any] = {
         "verb": info.verb,
         "path": "" if info.is_resource_request else info.path,
         "apiGroup": info.group,
@@ -66,6 +67,12 @@ def request_value(info: RequestInfo, user: UserInfo, dry_run: bool = False) -> d
             "groups": list(user.groups) if user.is_whole else Unknown("request.userInfo.groups: only the user's name was recorded"),
         },
     }
+    if not user.is_identified:
+        value["userInfo"] = without_placeholders("request.userInfo", value["userInfo"])
+    if info.is_redacted:
+        part = "name" if info.is_resource_request else "path"
+        value[part] = Unknown(f"request.{part}: redacted")
+    return value
 
 
 def late_values(request: Mapping[str, Any], known: Mapping[str, Value]) -> dict[str, Value]:

@@ -17,6 +17,7 @@ from ...authorization.attributes import Recorded, RequestInfo, info_of
 from ...authorization.authorizer import SUPERUSERS
 from ...history.event import are_all_known
 from ...request import Grade, GroupVersionResource, Unknown, UserInfo
+from ...withheld import holds_placeholder
 from .chain import Builtin, Chain, Reads
 from .compiled import Answer, Asked, Bounds, CompiledChain
 from .expressions import request_value
@@ -45,6 +46,7 @@ _SUPERUSER = "the group system:masters may do everything"
 _NO_OBJECT = "the object at that time is not known"
 _NO_SELECTORS = "the log has no URI of the request, and so not its selectors"
 _NO_GROUPS = "the groups of the user were not recorded, and system:masters may be one of them"
+_REDACTED = "the user, the name or the path of the request was redacted"
 _SUBRESOURCE = "conditions are about the object itself, and the request reads a subresource of it"
 
 
@@ -105,9 +107,11 @@ def _recorded_of(asked: Mapping[str, Any]) -> Recorded:
     """What the log has of a question."""
     found, is_forbidden = asked["referred"], asked["recorded"] == "forbid"
     if found is None:
-        return Recorded(asked["verb"], asked["uri"], is_forbidden=is_forbidden)
+        return Recorded(asked["verb"], asked["uri"], is_forbidden=is_forbidden, is_redacted=asked["redacted"])
     resource = GroupVersionResource(found["group"], found["version"], found["resource"])
-    return Recorded(asked["verb"], "", resource, found["subresource"], found["namespace"], found["name"], is_forbidden)
+    return Recorded(
+        asked["verb"], "", resource, found["subresource"], found["namespace"], found["name"], is_forbidden, asked["redacted"]
+    )
 
 
 def known_to(question: Question, ruling: Ruling) -> Ruling:
@@ -118,21 +122,28 @@ def known_to(question: Question, ruling: Ruling) -> Ruling:
 
 
 def is_about(chain: Chain, question: Question) -> bool:
-    """Whether a chain answers a question: a review answers only its own."""
+    """Whether a chain answers a question: a review answers only its own, or what redaction does not tell from it."""
     about, info = chain.about, question.info
     if about is None:
         return True
-    if info is None or question.user.username != about.user or question.verb != about.verb:
+    if info is None or question.verb != about.verb:
+        return False
+    if question.user.username != about.user and not holds_placeholder(question.user.username):
         return False
     if about.path:
-        return not info.is_resource_request and info.path == about.path
-    mine = (about.group, about.resource, about.subresource, about.namespace, about.name)
+        return not info.is_resource_request and (info.path == about.path or info.is_redacted)
+    mine = (about.group, about.resource, about.subresource, about.namespace, info.name if info.is_redacted else about.name)
     if mine != (info.group, info.resource, info.subresource, info.namespace, info.name):
         return False
     if info.field_selector is None:
         return about.labels is None and about.fields is None
     selection = selection_of(info)
     return about.labels in (None, frozenset(selection.labels)) and about.fields in (None, frozenset(selection.fields))
+
+
+def is_told(question: Question) -> bool:
+    """Whether redaction left the name, the path and the user of a question."""
+    return not (question.info and question.info.is_redacted) and not holds_placeholder(question.user.username)
 
 
 class Judging:
@@ -150,6 +161,8 @@ class Judging:
         info = question.info
         if info is None:
             return unknown(question.why)
+        if self.chain.about is not None and not is_told(question):
+            return unknown(_REDACTED)
         if question.is_superuser:
             return Ruling(True, _SUPERUSER)
         asked = self.asked(question, rbac(question))

@@ -89,8 +89,8 @@ def ruling_on(asked: Asked, request: AdmissionRequest) -> Ruling:
     if found is None:
         lacking = [f"{name}: {each.reason}" for name, each in values.items() if isinstance(each, Unknown)]
         lacking += [f"{name}: values in it were redacted" for name, each in values.items() if _is_redacted(each)]
-        costly = [each for each in asked.open_of(activation) if each in LIMITS]
-        return unknown(asked.unknown or "; ".join([*lacking, *costly]) or "only its authorizer can evaluate a condition")
+        further = [each for each in asked.open_of(activation) if each in LIMITS or each.startswith("request.")]
+        return unknown(asked.unknown or "; ".join([*lacking, *further]) or "only its authorizer can evaluate a condition")
     grades = [each.grade for name, each in values.items() if isinstance(each, Known) and name != "options"]
     return ruling_of(found, str(worst(*grades, Grade.EXACT)))
 

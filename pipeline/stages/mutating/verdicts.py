@@ -124,15 +124,18 @@ def _whole(
     if later.invalid or later.denials:
         detail["later"] = [later.invalid] if later.invalid else list(later.denials)
     key: Key = (STAGE, None, None, None)
-    answers = {each.refusal for each in outcomes.distinct}
-    if len(answers) > 1 or (None in answers and len(_objects(outcomes)) > 1):
-        objects = _objects(outcomes)
+    # Orders whose outcome is not known do not show that the order decides.
+    unsure = next((each.object for each in outcomes.distinct if each.refusal is None and isinstance(each.object, Unknown)), None)
+    answers = {each.refusal for each in outcomes.distinct if each.refusal is not None or isinstance(each.object, Known)}
+    objects = _objects(outcomes)
+    if len(answers) > 1 or (None in answers and len(objects) > 1):
         detail["differences"] = [_difference(entered, each) for each in objects]
         return _unknown(key, ORDER, recorded, detail)
+    if unsure is not None:
+        return _unknown(key, unsure.reason, recorded, detail)
     if first.refusal is not None:
         return _refused(key, first.refusal, recorded, evidence, detail)
-    if isinstance(first.object, Unknown):
-        return _unknown(key, first.object.reason, recorded, detail)
+    assert isinstance(first.object, Known)
     before, after = (entered.value if isinstance(entered, Known) else None), first.object.value
     found = list(changes(before, after))
     ends = before, after
@@ -193,7 +196,10 @@ def _row_of(key: Key, outcomes: Outcomes, entered: Evidence[Object | None]) -> R
     several = [[each for each in found.invocations if each.key == key] for found in outcomes.distinct]
     told = [_told(each, entered) for each in several]
     first = told[0]
-    if len({(row.decision, row.effect, row.message) for row in told}) > 1:
+    known = {(row.decision, row.effect, row.message) for row in told if row.decision != "unknown"}
+    if len(known) <= 1 and (unknown := next((row for row in told if row.decision == "unknown"), None)) is not None:
+        return unknown
+    if len(known) > 1:
         detail = {"flags": ["order-dependent"]}
         return _row(key, "unknown", None, why=ORDER, evidence=INSUFFICIENT, detail=detail)
     if len({row.detail for row in told}) > 1:
@@ -259,16 +265,16 @@ def _first(found: Sequence[Change]) -> list[dict[str, Any]]:
     return [value for value, size in zip(values, sizes, strict=True) if size <= _CHANGES_BYTES_MAX]
 
 
-def _objects(outcomes: Outcomes) -> list[Evidence[Object | None]]:
-    found: list[Evidence[Object | None]] = []
+def _objects(outcomes: Outcomes) -> list[Known[Object | None]]:
+    found: list[Known[Object | None]] = []
     for each in outcomes.distinct:
-        if each.refusal is None and each.object not in found:
+        if each.refusal is None and isinstance(each.object, Known) and each.object not in found:
             found.append(each.object)
     return found
 
 
-def _difference(entered: Evidence[Object | None], after: Evidence[Object | None]) -> list[dict[str, Any]]:
-    if isinstance(entered, Unknown) or isinstance(after, Unknown):
+def _difference(entered: Evidence[Object | None], after: Known[Object | None]) -> list[dict[str, Any]]:
+    if isinstance(entered, Unknown):
         return []
     return _first(list(changes(entered.value, after.value)))
 

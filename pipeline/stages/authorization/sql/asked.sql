@@ -1,6 +1,7 @@
 -- one row per request of a window: (cluster, audit_id, ts), with everything that decides which permissions it needed
 -- uri: without the options that authorizers do not see; empty where the log has none
 -- version, namespace, name: as in objectRef; null where the URL says more
+-- redacted: the note on a name or path that redaction replaced; then objectRef counts as if the log had no URI
 -- wording: the note on a redacted message, see ingest/server/wordings.py
 -- impersonation_constraint: the verb that allowed an impersonation; empty for the legacy mode, '?' where the field may have been lost
 -- own: names the event whose bodies decide: writes of roles, bindings, admission policies, certificates and trust bundles; or whose
@@ -26,7 +27,15 @@ chosen AS (
     SELECT
         *,
         coalesce(annotations['authorization.k8s.io/decision'], '') AS decision,
-        coalesce(annotations['authorization.k8s.io/reason'], '') AS reason
+        coalesce(annotations['authorization.k8s.io/reason'], '') AS reason,
+        coalesce(
+            list_filter(
+                string_split(annotations['hindcast/redacted'], ','),
+                lambda note: note IN ('requestURI', 'objectRef') AND contains(concat_ws(' ', split_part(request_uri, '?', 1), name), 'REDACTED')
+            )[1],
+            ''
+        ) AS redacted,
+        coalesce(request_uri, '') = '' OR (redacted <> '' AND coalesce(resource, '') <> '') AS is_referred
     FROM answered
     WHERE ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
         AND ($user IS NULL OR coalesce(impersonated_user ->> '$.username', user_name) = $user OR user_name = $user)
@@ -34,14 +43,14 @@ chosen AS (
 SELECT
     cluster, audit_id, ts, stage_ts, coalesce(verb, '') AS verb,
     CASE
-        WHEN coalesce(request_uri, '') = '' THEN ''
+        WHEN is_referred THEN ''
         WHEN NOT contains(request_uri, 'fieldSelector=') THEN split_part(request_uri, '?', 1)
         WHEN regexp_matches(request_uri, '[?&](limit|timeoutSeconds)=[0-9]*[^0-9&]') THEN request_uri
         ELSE split_part(request_uri, '?', 1) || '?fieldSelector=' || regexp_extract(request_uri, '[?&]fieldSelector=([^&]*)', 1)
     END AS uri,
-    CASE WHEN coalesce(request_uri, '') = '' THEN api_version END AS version,
-    CASE WHEN coalesce(request_uri, '') = '' THEN namespace END AS namespace,
-    CASE WHEN coalesce(request_uri, '') = '' THEN name END AS name,
+    CASE WHEN is_referred THEN api_version END AS version,
+    CASE WHEN is_referred THEN namespace END AS namespace,
+    CASE WHEN is_referred THEN name END AS name,
     coalesce(user_name, '') AS user_name,
     coalesce(user_groups, []) AS user_groups,
     coalesce(impersonated_user, '') AS impersonated_user,
@@ -60,13 +69,13 @@ SELECT
     -- namespace of its own name.
     CASE
         WHEN coalesce(chosen.name, '') <> '' AND list_position(['get', 'update', 'patch', 'delete'], verb) > 0
-            AND coalesce(resource, 'namespaces') <> 'namespaces' AND request_uri <> ''
+            AND coalesce(resource, 'namespaces') <> 'namespaces' AND NOT is_referred
         THEN CASE WHEN coalesce(api_group, '') = '' THEN '/api/v1' ELSE '/apis/' || api_group || '/v1' END
             || CASE WHEN coalesce(chosen.namespace, '') = '' THEN '' ELSE '/namespaces/' || chosen.namespace END
             || '/' || resource || '/-' || CASE WHEN coalesce(subresource, '') = '' THEN '' ELSE '/' || subresource END
         ELSE ''
     END AS nameless_uri,
-    decision, reason,
+    decision, reason, redacted,
     CASE
         WHEN code BETWEEN 200 AND 299 THEN CASE WHEN code = 201 AND verb IN ('update', 'patch') THEN 201 ELSE 200 END
         WHEN code IN (101, 401, 403) THEN code

@@ -29,7 +29,7 @@ SELECT
         'cluster': cluster, 'verb': verb, 'uri': CASE WHEN is_nameless THEN nameless_uri ELSE uri END, 'user_name': user_name,
         'user_groups': user_groups, 'impersonated_user': impersonated_user, 'user_extra': user_extra,
         'api_group': api_group, 'version': version, 'resource': resource, 'subresource': subresource, 'namespace': namespace,
-        'name': name, 'decision': decision, 'reason': reason, 'code': code, 'message': message, 'wording': wording, 'own': own,
+        'name': name, 'decision': decision, 'reason': reason, 'code': code, 'message': message, 'wording': wording, 'redacted': redacted, 'own': own,
         'is_nameless': is_nameless,
         'epoch': CASE WHEN is_timeless THEN -1 ELSE coalesce(epoch, 0) END
     } AS question

@@ -15,6 +15,7 @@ from ....history.event import Event, decode_json
 from ....history.version import ObjectKey
 from ....history.writes import key_of, why_no_body
 from ....runs.window import Window
+from ....withheld import has_withheld
 from ..props import Props
 from .definitions import KnownDefinition
 from .paths import general
@@ -66,6 +67,7 @@ class Coverage:
 
     writes: int = 0
     opaque: Counter[str] = dataclasses.field(default_factory=Counter)
+    redacted: int = 0  # writes whose body has a redacted value
     kept_bodies: int = 0  # creates and updates whose body is recorded
     without_schema: Counter[str] = dataclasses.field(
         default_factory=Counter
@@ -153,7 +155,9 @@ class _Collector:
             self.coverage.without_schema[version] += 1
         if event.request_raw is None and event.code < 400:
             self.coverage.opaque[why_not_sent(event)] += 1
-        elif event.request_raw is not None and event.verb != "patch":
+        elif event.is_redacted and has_withheld(decode_json(event.request_raw or event.response_raw or b"null")):
+            self.coverage.redacted += 1
+        if event.request_raw is not None and event.verb != "patch":
             self.coverage.kept_bodies += 1
 
     def _applied(self, event: Event, key: ObjectKey, schema: Props) -> list[Sent]:

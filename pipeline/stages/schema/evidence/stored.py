@@ -18,6 +18,7 @@ from ....history.patching import PatchError, PatchType, apply_patch, patch_type
 from ....history.version import Form, ObjectKey, Version, object_key
 from ....history.writes import disturbance_of, versions_of, was_dry_run
 from ....request import Known, Object, UserInfo
+from ....withheld import has_withheld, holds_placeholder
 from ..props import Props
 from .paths import Path, general, unknown_fields
 
@@ -56,7 +57,10 @@ class Carried:
 
 @dataclass(slots=True)
 class Stored:
-    """One object as the log and the snapshots show it. `unknown` says why its present content is not known; empty if it is."""
+    """One object as the log and the snapshots show it. `unknown` says why its present content is not known; empty if it is.
+
+    `is_redacted`: redaction may have replaced values in it.
+    """
 
     key: ObjectKey
     raw: Raw | Object | None = None
@@ -65,6 +69,7 @@ class Stored:
     since: datetime | None = None
     is_deleted: bool = False
     unknown: str = ""
+    is_redacted: bool = False
     fields: dict[Path, Carried] = field(default_factory=dict)
 
     @property
@@ -104,7 +109,8 @@ class StoredObjects:
         """Enter one object of a snapshot; returns its key."""
         key = object_key(row["cluster"], group, resource, row["namespace"], row["name"])
         stored = self._objects.setdefault(key, Stored(key))
-        self._read(stored, row["object"], row["api_version"], row["resource_version"] or "", row["observed_ts"])
+        is_redacted = holds_placeholder(row["object"])
+        self._read(stored, row["object"], row["api_version"], row["resource_version"] or "", row["observed_ts"], is_redacted)
         return key
 
     def unlisted(self, cluster: str, keys: frozenset[ObjectKey], taken: datetime) -> None:
@@ -117,7 +123,7 @@ class StoredObjects:
         stored = self._objects.setdefault(key, Stored(key))
         if not version.audit_id:
             assert version.body is not None
-            self._read(stored, version.body, version.api_version, version.resource_version, version.since)
+            self._read(stored, version.body, version.api_version, version.resource_version, version.since, event.is_redacted)
         elif version.form is Form.GONE:
             self._delete(stored, version.since)
         elif version.form in (Form.WHOLE, Form.CREATED):
@@ -136,6 +142,8 @@ class StoredObjects:
         number = version.resource_version_number
         if number is not None and stored.number is not None and number < stored.number:
             return  # Answers arrive out of order.
+        is_patched = event.response_raw is None and event.verb == "patch"
+        stored.is_redacted = event.is_redacted or (is_patched and stored.is_redacted)
         stored.raw, stored.since, stored.is_deleted, stored.unknown = raw, version.since, False, ""
         sent_as = str(raw.get("apiVersion") or "") if isinstance(raw, dict) else ""
         stored.api_version = version.api_version or sent_as or stored.api_version
@@ -146,13 +154,17 @@ class StoredObjects:
         for path, value in found.items():
             before = stored.fields.get(path) or known_as.get(general(path))
             if before is not None and before.value == value and before.state is not State.GONE:
-                stored.fields[path] = Carried(value, before.origin, State.STORED, version.since)
+                may_differ = stored.is_redacted and has_withheld(value) and (whole_is_sent or path in sent)
+                origin = Origin(None, before.origin.ts) if may_differ else before.origin
+                stored.fields[path] = Carried(value, origin, State.STORED, version.since)
             else:
                 user = event.user if whole_is_sent or path in sent else None
                 stored.fields[path] = Carried(value, Origin(user, event.ts, event.audit_id), State.STORED, version.since)
         self._settle(stored, found, State.GONE, version.since)
 
-    def _read(self, stored: Stored, raw: Raw | Object, api_version: str, resource_version: str, ts: datetime) -> None:
+    def _read(
+        self, stored: Stored, raw: Raw | Object, api_version: str, resource_version: str, ts: datetime, is_redacted: bool
+    ) -> None:
         number = int(resource_version) if resource_version.isdigit() else None
         if number is not None and stored.number is not None and number < stored.number and not stored.is_deleted:
             return  # The read is older than a write that is already entered.
@@ -162,7 +174,7 @@ class StoredObjects:
         found = dict(self._unknown(stored))
         if is_same and before is not None and len(found) < sum(_is_there(each) for each in stored.fields.values()):
             stored.raw = before  # What an earlier record shows of the same bytes is more.
-        stored.since, stored.is_deleted, stored.unknown = ts, False, ""
+        stored.since, stored.is_deleted, stored.unknown, stored.is_redacted = ts, False, "", is_redacted
         for path, value in found.items():
             known = stored.fields.get(path)
             if known is None or known.value != value or not _is_there(known):

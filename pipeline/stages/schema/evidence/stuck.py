@@ -9,6 +9,7 @@ from enum import StrEnum
 from queries import LakeReader
 
 from ....runs.window import Window
+from ....withheld import has_withheld
 from ..field_errors import FieldError
 from ..formats import Version
 from ..structural import NotConvertibleError
@@ -78,6 +79,9 @@ def kinds_of(new: KnownDefinition, version: Version) -> dict[str, ObjectKind | s
 
 def _judged(stored: Stored, kind: ObjectKind, opaque: Counter[str]) -> StuckObject | None:
     assert stored.value is not None
+    if stored.is_redacted and has_withheld(stored.value):
+        opaque["redaction replaced values"] += 1
+        return None
     try:
         value = decode(kind, stored.value, is_stored=True).value
     except UndecodableError as problem:
