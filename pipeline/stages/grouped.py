@@ -33,7 +33,7 @@ from .readiness import DEFAULT, StageReadiness
 from .stage import Asked, Progress
 
 # Raised when the same plan would give other verdicts, so that older runs do not count as this one.
-FORMAT = 7
+FORMAT = 8
 _BATCH_ROWS = 4096
 # The columns of a relation of requests, before their question.
 PASS_COLUMNS = ("cluster", "audit_id", "ts", "stage_ts", "pass")
