@@ -51,6 +51,10 @@ def _objections(row: Flagged, policy: MutatingPolicy | None) -> Iterator[Objecti
         yield _of(row, f"not idempotent: of {many} the policy changes its own result again{more}; {row.shown}", decides)
     elif row.flag == "order-dependent":
         yield _of(row, f"order decides: of {many} the result depends on the undefined order of policies; {row.shown}", True)
+    elif row.flag == "orders-not-tried":
+        yield _of(
+            row, f"orders not tried: of {many} the policy ran in some of the possible orders, with one result; {row.shown}", False
+        )
     elif row.flag == "lost-on-reapply" and policy is not None and not _matches(policy, "UPDATE"):
         text = f"lost on reapply: of {many} a later write without the added field removes it, for the policy matches no update"
         yield _of(row, f"{text}; {row.shown}", False)

@@ -7,10 +7,10 @@ orders, and what differs between them is not known. Policies that touch nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import permutations
+from functools import partial, reduce
+from itertools import permutations, zip_longest
 
 from ...admission.policies.inputs import AuthorizeUser
 from ...request import AdmissionRequest, Known, Unknown
@@ -21,14 +21,19 @@ from .invocation import Key, Outcome, Ran
 
 # Up to this many policies, bindings and params run in every order; of more, each also runs first and last.
 _ALL_ORDERS_MAX = 4
+# That is bounded: in the orders of one group, policies are called about this often in each round.
+_CALLS_MAX = 600
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The distinct outcomes of one request, that of the order of names first. `is_complete`: every order was tried."""
+    """The distinct outcomes of one request, that of the order of names first.
+
+    `untried`: policies, bindings and params for which an order may matter that was not tried.
+    """
 
     distinct: tuple[Outcome, ...]
-    is_complete: bool
+    untried: frozenset[Key] = frozenset()
 
     @property
     def first(self) -> Outcome:
@@ -47,17 +52,18 @@ def outcomes_of(
     first = run(())
     # A condition may be true in another order. What does not match at all never runs.
     keys = tuple(dict.fromkeys(each.key for each in first.invocations if each.ran is not Ran.NOMATCH or each.is_due))
-    orders, is_complete = _orders(keys)
+    orders, untried = _orders(keys)
     if len(keys) > _ALL_ORDERS_MAX and between is None:
-        found = _Interplay(chain, request, first, keys, partial(run, settles=False)).orders()
-        orders = orders if found is None else found
+        interplay = _Interplay(chain, request, first, keys, partial(run, settles=False))
+        found = interplay.orders()
+        orders, untried = (orders, untried) if found is None else (found, interplay.untried)
     distinct = [first]
     for order in orders:
         # Most orders give the same outcome, of which nothing more is asked.
         outcome = run(order, settles=False)
         if not any(_same(outcome, each) for each in distinct):
             distinct.append(run(order))
-    return Outcomes(tuple(distinct), is_complete)
+    return Outcomes(tuple(distinct), frozenset(untried))
 
 
 class _Interplay:
@@ -73,25 +79,28 @@ class _Interplay:
         entered = self._entered or {}
         reads = {name: read_paths(policies[name], entered) for name in {key[0] for key in keys}}
         self._prints = {key: Footprint(set(reads[key[0]])) for key in keys}
+        self.untried: set[Key] = set()
 
     def orders(self) -> list[Sequence[Key]] | None:
         """The orders that gave a group another outcome; None where every order must be run whole."""
         if self._entered is None or not self._learn(self._first):
             return None
-        found: list[Sequence[Key]] = []
-        tried: dict[tuple[Key, ...], None] = {}
+        differing: dict[tuple[Key, ...], list[Sequence[Key]]] = {}
         # A policy that does something else in another order may touch what more policies touch.
-        while groups := [each for each in components(self._prints) if each not in tried]:
+        while groups := [each for each in components(self._prints) if each not in differing]:
             for group in groups:
-                tried[group] = None
+                found = differing[group] = []
                 usual = self._run(group, only=group)
-                for order in _orders(group)[0]:
+                orders, untried = _orders(group)
+                self.untried |= untried
+                for order in orders:
                     outcome = self._run(order, only=group)
                     if not self._learn(outcome):
                         return None
                     if not _same(outcome, usual):
-                        found.append(self._whole(order))
-        return [[*self._prints][::-1], *found] if found else []
+                        found.append(order)
+        whole = self._whole(differing)
+        return [[*self._prints][::-1], *whole] if whole else []
 
     def _learn(self, outcome: Outcome) -> bool:
         """Whether all footprints of an outcome are known."""
@@ -104,21 +113,37 @@ class _Interplay:
                 self._prints[each.key].add(each, self._entered or {})
         return True
 
-    def _whole(self, order: Sequence[Key]) -> list[Key]:
-        """The order of names, in which the policies of a group changed places."""
-        group, rest = set(order), iter(order)
-        return [next(rest) if key in group else key for key in self._prints]
+    def _whole(self, differing: Mapping[tuple[Key, ...], Sequence[Sequence[Key]]]) -> list[Sequence[Key]]:
+        """Orders of all policies that have each order of each group. Groups do not touch each other, so one serves them all."""
+        groups = components(self._prints)
+        number = {key: at for at, group in enumerate(groups) for key in group}
+        of_group: list[list[Sequence[Key]]] = [[] for _ in groups]
+        for part, orders in differing.items():  # an earlier group may be a part of one
+            of_group[number[part[0]]] += orders
+        several = zip_longest(*of_group, fillvalue=())
+        return [reduce(_placed, orders, [*self._prints]) for orders in several]
 
 
-def _orders(keys: Sequence[Key]) -> tuple[list[Sequence[Key]], bool]:
-    """The orders of some keys other than the given one, and whether these are all."""
+def _placed(keys: Sequence[Key], order: Sequence[Key]) -> list[Key]:
+    """The keys, of which some changed places into an order."""
+    moved, rest = set(order), iter(order)
+    return [next(rest) if key in moved else key for key in keys]
+
+
+def _orders(keys: Sequence[Key]) -> tuple[list[Sequence[Key]], set[Key]]:
+    """The orders of some keys other than the given one; and the keys, if these are not all.
+
+    Where the bound cuts them, keys that are evenly spread over the given order go first and last. The reverse order is always
+    one of them: so each two keys are tried in both orders.
+    """
     if len(keys) <= _ALL_ORDERS_MAX:
-        return [each for each in permutations(keys) if each != tuple(keys)], True
+        return [each for each in permutations(keys) if each != tuple(keys)], set()
+    moved = min(len(keys), max(0, _CALLS_MAX // len(keys) - 2) // 2)
     found: list[Sequence[Key]] = [keys[::-1]]
-    for number, key in enumerate(keys):
+    for number in (at * len(keys) // moved for at in range(moved)):
         others = [*keys[:number], *keys[number + 1 :]]
-        found += [[key, *others], [*others, key]]
-    return found, False
+        found += [[keys[number], *others], [*others, keys[number]]]
+    return found, set(keys)
 
 
 def _same(left: Outcome, right: Outcome) -> bool:

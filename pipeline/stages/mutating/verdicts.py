@@ -202,11 +202,12 @@ def _row_of(key: Key, outcomes: Outcomes, entered: Evidence[Object | None]) -> R
     if len(known) > 1:
         detail = {"flags": ["order-dependent"]}
         return _row(key, "unknown", None, why=ORDER, evidence=INSUFFICIENT, detail=detail)
-    if len({row.detail for row in told}) > 1:
-        own = json.loads(first.detail or "{}")
-        own["flags"] = sorted({*own.get("flags", ()), "order-dependent"})
-        return first._replace(detail=json.dumps(own, sort_keys=True))
-    return first
+    added = "order-dependent" if len({row.detail for row in told}) > 1 else "orders-not-tried" if key in outcomes.untried else ""
+    if not added:
+        return first
+    own = json.loads(first.detail or "{}")
+    own["flags"] = sorted({*own.get("flags", ()), added})
+    return first._replace(detail=json.dumps(own, sort_keys=True))
 
 
 def _told(found: Sequence[Invocation], entered: Evidence[Object | None]) -> Row:

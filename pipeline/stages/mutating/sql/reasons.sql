@@ -1,6 +1,6 @@
 -- one row per (policy, outcome, why): why a policy denies, has its errors ignored, or is unknown, the most frequent first
 -- policy: null for a request as a whole, where not even its object is known, or a later stage refuses the changed object
--- outcome: denied, error ignored, unknown, or refused later
+-- outcome: denied, error ignored, unknown, refused later, or not tried
 -- why: of a later refusal without the name of the object
 FROM (
     SELECT
@@ -17,6 +17,10 @@ FROM (
         FROM read_parquet($verdicts)
         WHERE policy = 'mutating'
         UNION ALL
+        SELECT cluster, audit_id, ts, NULL, 'some of the possible orders of the policies', 'not tried'
+        FROM read_parquet($verdicts)
+        WHERE policy = 'mutating' AND list_contains(from_json(detail, '{"flags": ["VARCHAR"]}').flags, 'orders-not-tried')
+        UNION ALL
         SELECT cluster, audit_id, ts, NULL, why, 'unknown'
         FROM read_parquet($verdicts)
         WHERE policy = 'mutating' AND decision = 'unknown' AND (cluster, audit_id, ts, pass) NOT IN (
@@ -25,4 +29,4 @@ FROM (
     )
     GROUP BY ALL
 )
-ORDER BY list_position(['denied', 'refused later', 'error ignored', 'unknown'], outcome), requests DESC, policy, why
+ORDER BY list_position(['denied', 'refused later', 'error ignored', 'unknown', 'not tried'], outcome), requests DESC, policy, why
