@@ -89,6 +89,11 @@ class Row(NamedTuple):
     flip: str | None = None
     detail: str | None = None
 
+    @property
+    def row(self) -> Row:
+        """See Verdict: a row is a verdict of itself."""
+        return self
+
 
 class Verdict(Protocol):
     """A verdict of any stage."""

@@ -7,15 +7,16 @@ built from the distinct verdicts and two columns of indices, without a Python ob
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Verdict
+from .verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Row, Verdict
 
 _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
 # The same columns as they are built and written; a reader gets plain texts.
@@ -55,6 +56,11 @@ class Judged(NamedTuple):
     judged: pa.Table
     sets: pa.Table
     verdicts: pa.Table
+
+
+# A pass of a request: cluster, auditID, time, time of its stage, and the number of the pass.
+Place: TypeAlias = tuple[str, str, datetime, datetime, int]
+JudgedPass: TypeAlias = tuple[Place, Sequence[Row]]
 
 
 class VerdictFile:
@@ -99,6 +105,7 @@ class VerdictBuilder:
         self._index_of: dict[int, int] = {}
         self._set_of: dict[int, int] = {}
         self._kept: list[object] = []
+        self._by_content: dict[str, int] = {}
 
     def add(self, row: int, verdicts: Sequence[Verdict], pass_index: int = 0) -> None:
         """Add the verdicts on one pass of the request in a row; without verdicts it adds nothing."""
@@ -123,6 +130,21 @@ class VerdictBuilder:
             members = tuple(map(self._index, verdicts))
             found = self._set_of[id(verdicts)] = self._sets.setdefault(members, len(self._sets)) if members else NOTHING
         return found
+
+    def set_of_rows(self, rows: Sequence[Row]) -> int:
+        """As `set_of`, for rows that are made for each request: equal ones are kept once."""
+        members = tuple(map(self._index_of_row, rows))
+        return self._sets.setdefault(members, len(self._sets)) if members else NOTHING
+
+    def _index_of_row(self, row: Row) -> int:
+        index = self._index_of.get(id(row))
+        if index is not None:
+            return index
+        content = repr(row)
+        index = self._by_content.get(content)
+        if index is None:
+            index = self._by_content[content] = self._index(row)
+        return index
 
     def _index(self, verdict: Verdict) -> int:
         index = self._index_of.get(id(verdict))
@@ -152,6 +174,17 @@ class VerdictBuilder:
         values = list(zip(*(verdict.row for verdict in self._distinct), strict=True)) or [()] * len(VERDICT_VALUES)
         columns = [pa.array(column, field.type) for field, column in zip(VERDICT_VALUES, values, strict=True)]
         return pa.Table.from_arrays(columns, schema=VERDICT_VALUES)
+
+
+def numbered(passes: Iterable[JudgedPass]) -> tuple[Judged, int]:
+    """Judged passes as tables, and how many requests they are of."""
+    builder = VerdictBuilder()
+    rows = [(*place, builder.set_of_rows(found)) for place, found in passes]
+    columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(JUDGED)]
+    every = pa.Table.from_arrays(columns, schema=JUDGED)
+    requests = every.group_by(["cluster", "audit_id", "ts"]).aggregate([]).num_rows
+    judged = every.filter(pc.not_equal(every["set"], pa.scalar(NOTHING, pa.int32())))
+    return Judged(in_arrival_order(judged), builder.sets(), builder.verdicts()), requests
 
 
 def in_arrival_order(judged: pa.Table) -> pa.Table:

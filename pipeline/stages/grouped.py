@@ -10,11 +10,11 @@ import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -27,9 +27,10 @@ from ..runs import RunKind, RunStore, RunSummary, StoredRun
 from ..runs.merge import Merged
 from ..runs.summarize import summarize
 from ..runs.verdict import VERDICTS, Verdict
-from ..runs.verdicts import JUDGED, NOTHING, Judged, VerdictBuilder, VerdictFile, in_arrival_order
+from ..runs.verdicts import JUDGED, NOTHING, Judged, JudgedPass, VerdictBuilder, VerdictFile, in_arrival_order
 from ..runs.window import Window, lake_digest
 from .readiness import DEFAULT, StageReadiness
+from .shares import Share, in_shares
 from .stage import Asked, Progress
 
 # Raised when the same plan would give other verdicts, so that older runs do not count as this one.
@@ -39,7 +40,6 @@ _BATCH_ROWS = 4096
 PASS_COLUMNS = ("cluster", "audit_id", "ts", "stage_ts", "pass")
 
 RulesT = TypeVar("RulesT")
-Judge: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,30 @@ class GroupedPlan(Generic[RulesT]):
         return "\n".join(lines)
 
 
+class Judging:
+    """Judges the requests of one plan, in one process: by questions that requests share, by the record of each, or both."""
+
+    def questions(self) -> str:
+        """The SQL of a relation with one row per pass of a request that is judged by a question; empty without any.
+
+        Its columns are PASS_COLUMNS and `question`: a STRUCT of everything that the answer depends on. The method may register
+        tables in the reader's connection for it.
+        """
+        return ""
+
+    def answer(self, question: Mapping[str, Any]) -> Sequence[Verdict]:
+        """The verdicts on every pass that has a question; empty if the stage says nothing of it."""
+        raise NotImplementedError
+
+    def shares(self) -> int:
+        """Into how many shares the other requests may be divided, with all requests about one object in one share."""
+        return 1
+
+    def records(self, share: Share) -> Iterable[JudgedPass]:
+        """The passes of the other requests of a share, with the verdicts on each."""
+        return ()
+
+
 class GroupedStage(ABC, Generic[RulesT]):
     """The parts of a grouped stage that differ from stage to stage; it implements `plan` and `run` of stage.Stage."""
 
@@ -123,16 +147,8 @@ class GroupedStage(ABC, Generic[RulesT]):
         """What the plan lists: the judged things, how many requests will be judged, and how many will not, by reason."""
 
     @abstractmethod
-    def passes(self, reader: LakeReader, plan: GroupedPlan[RulesT], workers: int) -> str:
-        """The SQL of a relation with one row per pass of a request that the rules concern.
-
-        Its columns are PASS_COLUMNS and `question`: a STRUCT of everything that the answer depends on. The method may register
-        tables in the reader's connection for it. A stage that judges here may do so in at most `workers` processes.
-        """
-
-    @abstractmethod
-    def judge(self, reader: LakeReader, plan: GroupedPlan[RulesT]) -> Judge:
-        """A function that answers one question: the verdicts on every request that has it; empty if the stage says nothing."""
+    def judging(self, reader: LakeReader, plan: GroupedPlan[RulesT]) -> Judging:
+        """What judges the requests of a plan in one process."""
 
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
         """The authorizers of each cluster other than RBAC, where the stage asks an authorizer."""
@@ -176,41 +192,59 @@ class GroupedStage(ABC, Generic[RulesT]):
                 held.enter_context(run.in_use())
                 run.mark(kind)
                 run.begin(plan.to_json())
-                judged, evaluated = self._judged(plan, reader, progress, workers)
-                summary = _written(plan, run, judged, evaluated)
+                parts, evaluated = self._judged(plan, reader, progress, workers)
+                summary = _written(plan, run, parts, evaluated)
                 run.finish(summary)
             return summary
 
-    def _judged(self, plan: GroupedPlan[RulesT], reader: LakeReader, progress: Progress | None, workers: int) -> tuple[Judged, int]:
-        """The verdicts on all requests, and how many requests got one."""
-        connection = reader.connection
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {self.passes(reader, plan, workers)}")
-        answers, builder = self.judge(reader, plan), VerdictBuilder()
-        numbers: list[pa.RecordBatch] = []
-        done = 0
-        asked = connection.sql("SELECT question, count(*) AS passes FROM passes GROUP BY question").to_arrow_table()
-        for batch in asked.to_batches(max_chunksize=_BATCH_ROWS):
-            found = [builder.set_of(answers(question)) for question in batch.column("question").to_pylist()]
-            numbers.append(batch.select(["question"]).append_column("set", pa.array(found, pa.int32())))
-            done += sum(batch.column("passes").to_pylist())
+    def _judged(
+        self, plan: GroupedPlan[RulesT], reader: LakeReader, progress: Progress | None, workers: int
+    ) -> tuple[list[Judged], int]:
+        """The verdicts on all requests, in parts, and how many requests got one."""
+        judging = self.judging(reader, plan)
+        parts, evaluated = [], 0
+        if questions := judging.questions():
+            judged, evaluated = _answered(judging, questions, plan, reader, progress)
+            parts.append(judged)
+        for judged, requests in in_shares(self, plan, judging, reader, min(workers, judging.shares())):
+            parts.append(judged)
+            evaluated += requests
             if progress is not None:
-                progress(done, plan.requests)
-        sets = pa.Table.from_batches(numbers) if numbers else None
-        if sets is None:
-            return Judged(JUDGED.empty_table(), builder.sets(), builder.verdicts()), 0
-        connection.register("answered", sets)
-        rows = connection.sql(
-            f"SELECT {', '.join(PASS_COLUMNS)}, set FROM passes JOIN answered USING (question) WHERE set <> {NOTHING}"
-        ).to_arrow_table()
-        connection.unregister("answered")
-        judged = in_arrival_order(rows.select(JUDGED.names).cast(JUDGED))
-        evaluated = connection.sql("SELECT count(DISTINCT (cluster, audit_id, ts)) FROM passes").fetchall()[0][0]
-        return Judged(judged, builder.sets(), builder.verdicts()), evaluated
+                progress(evaluated, plan.requests)
+        return parts, evaluated
 
 
-def _written(plan: GroupedPlan[Any], run: StoredRun, judged: Judged, evaluated: int) -> RunSummary:
+def _answered(
+    judging: Judging, questions: str, plan: GroupedPlan[Any], reader: LakeReader, progress: Progress | None
+) -> tuple[Judged, int]:
+    """The verdicts on the requests that are judged by questions, and how many these are."""
+    connection, builder = reader.connection, VerdictBuilder()
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {questions}")
+    numbers: list[pa.RecordBatch] = []
+    done = 0
+    asked = connection.sql("SELECT question, count(*) AS passes FROM passes GROUP BY question").to_arrow_table()
+    for batch in asked.to_batches(max_chunksize=_BATCH_ROWS):
+        found = [builder.set_of(judging.answer(question)) for question in batch.column("question").to_pylist()]
+        numbers.append(batch.select(["question"]).append_column("set", pa.array(found, pa.int32())))
+        done += sum(batch.column("passes").to_pylist())
+        if progress is not None:
+            progress(done, plan.requests)
+    sets = pa.Table.from_batches(numbers) if numbers else None
+    if sets is None:
+        return Judged(JUDGED.empty_table(), builder.sets(), builder.verdicts()), 0
+    connection.register("answered", sets)
+    rows = connection.sql(
+        f"SELECT {', '.join(PASS_COLUMNS)}, set FROM passes JOIN answered USING (question) WHERE set <> {NOTHING}"
+    ).to_arrow_table()
+    connection.unregister("answered")
+    judged = in_arrival_order(rows.select(JUDGED.names).cast(JUDGED))
+    evaluated = connection.sql("SELECT count(DISTINCT (cluster, audit_id, ts)) FROM passes").fetchall()[0][0]
+    return Judged(judged, builder.sets(), builder.verdicts()), evaluated
+
+
+def _written(plan: GroupedPlan[Any], run: StoredRun, parts: Sequence[Judged], evaluated: int) -> RunSummary:
     """Write the verdict table; returns the summary."""
-    merged = Merged([judged])
+    merged = Merged(parts)
     with VerdictFile(run.unfinished) as whole:
         for table in merged.tables(run.run_id):
             whole.write(table)

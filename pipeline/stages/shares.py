@@ -5,18 +5,18 @@ Each process judges a share of the objects, with all requests about them, so tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from ingest.errors import LakeError
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from ..replay.processes import end, submit
-from ..runs.verdict import Row
-from .grouped import GroupedPlan
+from ..runs.verdicts import Judged, numbered
 
 
 class Share(NamedTuple):
@@ -34,30 +34,21 @@ class Share(NamedTuple):
 WHOLE = Share(0, 1)
 
 
-class JudgedShare(NamedTuple):
-    """Judged passes: the values of grouped.PASS_COLUMNS, and the number of the answer. `answers` are the verdicts by number."""
+def in_shares(stage: Any, plan: Any, judging: Any, reader: LakeReader, processes: int) -> Iterator[tuple[Judged, int]]:
+    """Judge all requests of a plan, by so many processes together with this one, which has `judging`.
 
-    passes: list[tuple[Any, ...]]
-    answers: list[tuple[Row, ...]]
-
-
-JudgeShare: TypeAlias = Callable[[LakeReader, GroupedPlan[Any], Share], JudgedShare]
-Own: TypeAlias = Callable[[Share], JudgedShare]
-
-
-def in_shares(judge: JudgeShare, own: Own, reader: LakeReader, plan: GroupedPlan[Any], processes: int) -> JudgedShare:
-    """Judge all requests of a plan, by so many processes together with this one.
-
-    `own` judges a share in this process, and `judge`, a function of a module, in the others. Raises LakeError if one of them dies.
+    Yields the verdicts of each share, and how many requests it has. Raises LakeError if a process dies.
     """
     if processes < 2 or not reader.files.lake:
-        return own(WHOLE)
+        yield numbered(judging.records(WHOLE))
+        return
     files = reader.files.absolute()
     shares = [Share(number, processes) for number in range(processes)]
-    others = submit(processes - 1, _judged_apart, [(judge, plan, files, share) for share in shares[1:]])
+    others = submit(processes - 1, _judged_apart, [(stage, plan, files, share) for share in shares[1:]])
     try:
-        first = own(shares[0])
-        return _joined([first, *(other.result() for other in others)])
+        yield numbered(judging.records(shares[0]))
+        for other in others:
+            yield other.result()
     except BrokenProcessPool as error:
         end()
         hint = "it may have run out of memory: run it again with fewer workers or a larger memory limit"
@@ -67,27 +58,6 @@ def in_shares(judge: JudgeShare, own: Own, reader: LakeReader, plan: GroupedPlan
         raise
 
 
-def _judged_apart(judge: JudgeShare, plan: GroupedPlan[Any], files: LakeFiles, share: Share) -> JudgedShare:
-    reader = open_lake(Path(files.lake), threads=1, files=files)
-    try:
-        return judge(reader, plan, share)
-    finally:
-        reader.close()
-
-
-def _joined(found: Sequence[JudgedShare]) -> JudgedShare:
-    """The passes of all shares in the order of arrival, as one process would have judged them."""
-    numbers: dict[str, int] = {}
-    answers: list[tuple[Row, ...]] = []
-    passes: list[tuple[Any, ...]] = []
-    for share in found:
-        renumbered = []
-        for answer in share.answers:
-            number = numbers.setdefault(repr(answer), len(answers))
-            if number == len(answers):
-                answers.append(answer)
-            renumbered.append(number)
-        passes += [(*each[:-1], renumbered[each[-1]]) for each in share.passes]
-    # cluster, audit_id, ts, stage_ts, pass
-    passes.sort(key=lambda each: (each[2], each[3], each[1], each[0], each[4]))
-    return JudgedShare(passes, answers)
+def _judged_apart(stage: Any, plan: Any, files: LakeFiles, share: Share) -> tuple[Judged, int]:
+    with closing(open_lake(Path(files.lake), threads=1, files=files)) as reader:
+        return numbered(stage.judging(reader, plan).records(share))

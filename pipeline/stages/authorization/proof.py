@@ -104,8 +104,8 @@ def outcomes(
     rules = Proposal.from_objects((each, "generated") for each in objects)
     plan = stage.plan(reader, rules, Asked(window, kubernetes_version, replaces_all=True))
     gather_asked(reader, window.since, window.until, user=subject)
-    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {stage.passes_of_asked(reader, plan)}")
     judging = stage.judging(reader, plan)
+    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {judging.of_asked()}")
     found = []
     for question, requests in _questions(reader):
         event, judged = judging.judged(question)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from queries import LakeReader
 
@@ -23,9 +23,9 @@ from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...replay.past import load_history
 from ...request import Grade, Unknown
-from ...runs.verdict import INSUFFICIENT, Flip, Verdict
+from ...runs.verdict import INSUFFICIENT, Flip
 from ...runs.verdict import Row as VerdictRow
-from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
+from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
 from ..stage import Asked, Kind
 from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
 from .judging import Judged, judge, recorded_of, settles
@@ -38,42 +38,34 @@ NAME = "authorization"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class AuthorizationVerdict(NamedTuple):
-    """The verdict on a request as a whole."""
-
-    judged: Judged
-    asked: str  # the request's own question, in words
-
-    @property
-    def row(self) -> VerdictRow:
-        """See Verdict."""
-        judged = self.judged
-        denied = judged.allowed is False
-        is_unknown = judged.flip is Flip.UNKNOWN
-        is_invalid = judged.need is NeedKind.PARAM
-        detail = {"asked": self.asked, "need": str(judged.need), "reason": judged.reason, "recorded_reason": judged.recorded.reason}
-        return VerdictRow(
-            policy=NAME,
-            binding=None,
-            param_namespace=None,
-            param_name=None,
-            expression_index=None,
-            decision="unknown" if judged.allowed is None else "deny" if denied else "admit",
-            effect="deny" if denied else None,
-            message=refusal(judged) if denied else None,
-            reason=("Invalid" if is_invalid else "Forbidden") if denied else None,
-            code=(422 if is_invalid else 403) if denied else None,
-            why=judged.reason if is_unknown else None,
-            evidence=INSUFFICIENT if is_unknown else str(Grade.EXACT if judged.is_recorded else Grade.INFERRED),
-            actions=["Deny"],
-            audit_annotations=[],
-            bypasses_actions=False,
-            stage=NAME,
-            rule_ref=judged.rule or None,
-            recorded={True: "admit", False: "deny", None: None}[judged.recorded.allowed],
-            flip=str(judged.flip),
-            detail=json.dumps({name: value for name, value in detail.items() if value}, sort_keys=True),
-        )
+def row_of(judged: Judged, words: str) -> VerdictRow:
+    """The verdict on a request as a whole. `words` are its own question."""
+    denied = judged.allowed is False
+    is_unknown = judged.flip is Flip.UNKNOWN
+    is_invalid = judged.need is NeedKind.PARAM
+    detail = {"asked": words, "need": str(judged.need), "reason": judged.reason, "recorded_reason": judged.recorded.reason}
+    return VerdictRow(
+        policy=NAME,
+        binding=None,
+        param_namespace=None,
+        param_name=None,
+        expression_index=None,
+        decision="unknown" if judged.allowed is None else "deny" if denied else "admit",
+        effect="deny" if denied else None,
+        message=refusal(judged) if denied else None,
+        reason=("Invalid" if is_invalid else "Forbidden") if denied else None,
+        code=(422 if is_invalid else 403) if denied else None,
+        why=judged.reason if is_unknown else None,
+        evidence=INSUFFICIENT if is_unknown else str(Grade.EXACT if judged.is_recorded else Grade.INFERRED),
+        actions=["Deny"],
+        audit_annotations=[],
+        bypasses_actions=False,
+        stage=NAME,
+        rule_ref=judged.rule or None,
+        recorded={True: "admit", False: "deny", None: None}[judged.recorded.allowed],
+        flip=str(judged.flip),
+        detail=json.dumps({name: value for name, value in detail.items() if value}, sort_keys=True),
+    )
 
 
 def refusal(judged: Judged) -> str:
@@ -127,66 +119,53 @@ class Authorization(GroupedStage[Proposal]):
         """See GroupedStage."""
         return other_authorizers(reader, asked.window, asked.other_authorizers)
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[Proposal], workers: int) -> str:
+    def judging(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Questions:
         """See GroupedStage."""
-        gather_asked(reader, plan.window.since, plan.window.until)
-        return self.passes_of_asked(reader, plan)
-
-    def passes_of_asked(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> str:
-        """The passes of the requests in the table `asked`: those of a whole window, or some of them."""
-        proposal = _proposal(plan)
-        rbac = RecordedRbac(load_history(reader, (), plan.window))
-        register_moments(reader, {cluster: rbac.moments(cluster) for cluster in _clusters(reader)})
-        reasons = reader.connection.execute("SELECT DISTINCT cluster, reason FROM asked WHERE decision = 'allow'").fetchall()
-        gathering = {cluster: rbac.gathering(cluster) for cluster in _clusters(reader)}
-        register_settled(reader, (each for each in reasons if settles(each[1], proposal, gathering[each[0]])))
-        return passes_sql(proposal.is_only, proposal.is_only and not proposal.reads_names)
-
-    def judge(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Judge:
-        """See GroupedStage."""
-        return self.judging(reader, plan).answer
-
-    def judging(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Judging:
-        """What answers the questions of the passes."""
-        history = load_history(reader, (), plan.window)
-        return Judging(_proposal(plan), history, dict(plan.other_authorizers), plan.kubernetes_version, bodies_asked(reader))
-
-
-def _proposal(plan: GroupedPlan[Proposal]) -> Proposal:
-    return replace(plan.rules, is_only=plan.replaces_all)
+        return Questions(reader, plan)
 
 
 def _clusters(reader: LakeReader) -> list[str]:
     return [cluster for (cluster,) in reader.connection.execute("SELECT DISTINCT cluster FROM asked ORDER BY 1").fetchall()]
 
 
-class Judging:
-    """Answers the questions of one plan."""
+class Questions(Judging):
+    """See Judging. What a request asks of the authorizers is known from its columns; only some bodies matter."""
 
-    def __init__(
-        self,
-        proposal: Proposal,
-        history: LogHistory,
-        others: Mapping[str, OtherAuthorizers],
-        kubernetes_version: tuple[int, int],
-        bodies: Mapping[str, Row],
-    ) -> None:
-        self._proposal = proposal
+    def __init__(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> None:
+        history: LogHistory = load_history(reader, (), plan.window)
+        self._reader = reader
+        self._window = plan.window
+        self._proposal = replace(plan.rules, is_only=plan.replaces_all)
         self._versions: Versions = history.versions
-        self._rbac = RecordedRbac(history, others)
-        self._others = others
-        self._version = kubernetes_version
-        self._bodies = bodies
+        self._others = dict(plan.other_authorizers)
+        self._rbac = RecordedRbac(history, self._others)
+        self._version = plan.kubernetes_version
+        self._bodies: Mapping[str, Row] = {}
         self._overlays: dict[tuple[str, int], Overlay] = {}
         self._moments: dict[str, Sequence[datetime]] = {}
 
-    def answer(self, question: Mapping[str, Any]) -> Sequence[Verdict]:
+    def questions(self) -> str:
+        """See Judging."""
+        gather_asked(self._reader, self._window.since, self._window.until)
+        return self.of_asked()
+
+    def of_asked(self) -> str:
+        """The passes of the requests in the table `asked`: those of a whole window, or some of them."""
+        proposal, reader, rbac = self._proposal, self._reader, self._rbac
+        self._bodies = bodies_asked(reader)
+        register_moments(reader, {cluster: rbac.moments(cluster) for cluster in _clusters(reader)})
+        reasons = reader.connection.execute("SELECT DISTINCT cluster, reason FROM asked WHERE decision = 'allow'").fetchall()
+        gathering = {cluster: rbac.gathering(cluster) for cluster in _clusters(reader)}
+        register_settled(reader, (each for each in reasons if settles(each[1], proposal, gathering[each[0]])))
+        return passes_sql(proposal.is_only, proposal.is_only and not proposal.reads_names)
+
+    def answer(self, question: Mapping[str, Any]) -> Sequence[VerdictRow]:
         """The verdict on the requests that have a question."""
         event, judged = self.judged(question)
         asked = attributes_of(event)
         if isinstance(asked, Unknown):
-            return (AuthorizationVerdict(judged, f"{event.verb} {event.request_uri}".strip()),)
-        return (AuthorizationVerdict(judged, str(asked._replace(name="") if question["is_nameless"] else asked)),)
+            return (row_of(judged, f"{event.verb} {event.request_uri}".strip()),)
+        return (row_of(judged, str(asked._replace(name="") if question["is_nameless"] else asked)),)
 
     def judged(self, question: Mapping[str, Any]) -> tuple[Event, Judged]:
         """An event that has a question, with the columns that decide, and the outcome of the requests that have it."""

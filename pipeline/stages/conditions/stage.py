@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from queries import LakeReader
 
 from ...manifests.documents import Document
-from ...runs.verdict import Row, Verdict
-from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
+from ...runs.verdict import Row
+from ...runs.verdicts import JudgedPass, Place
+from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
+from ..shares import Share
 from ..stage import Asked, Kind
 from .chain import Chain
 from .compiled import Asked as AskedChain
 from .compiled import CompiledChain
 from .decode import GROUP, KIND, chains_of
-from .judging import Judging, Question, Timed, is_about, known_to, question_of
+from .judging import Judging as ChainJudging
+from .judging import Question, Timed, is_about, known_to, question_of
 from .known import KnownObjects
 from .logic.proof import Prover
 from .logic.solver import require_z3
@@ -33,14 +36,6 @@ from .writes import Writes
 
 Rules = tuple[Chain, ...]
 _OTHER_QUESTION = "no given review is about this request"
-_TIME = pa.timestamp("us", "UTC")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ChainVerdict:
-    """The verdict of one chain on one pass of a request."""
-
-    row: Row
 
 
 class Conditions(GroupedStage[Rules]):
@@ -49,10 +44,6 @@ class Conditions(GroupedStage[Rules]):
     name = NAME
     readiness = ConditionsReadiness()
     kinds = frozenset({Kind(GROUP, KIND), *(Kind(REVIEW_GROUP, kind) for kind in REVIEW_KINDS)})
-
-    def __init__(self) -> None:
-        # The answers that `passes` found, by reader, until `judge` takes them.
-        self._answers: dict[int, _Answers] = {}
 
     def read(self, documents: Sequence[Document]) -> Rules:
         """See stage.Stage."""
@@ -78,93 +69,66 @@ class Conditions(GroupedStage[Rules]):
         found = [PlannedGroup(chain.name, None, ("Deny",), counts[chain.name]) for chain in rules]
         return found, judged, {_OTHER_QUESTION: left} if left else {}
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[Rules], workers: int) -> str:
-        """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
-        answers = self._answers[id(reader)] = _Answers()
+    def judging(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> Judging:
+        """See GroupedStage."""
+        return _Rulings(reader, plan)
+
+
+class _Rulings(Judging):
+    """See Judging. The chains of a run share a budget, so that one process judges all requests."""
+
+    def __init__(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> None:
+        self._reader = reader
+        self._plan = plan
+        self._rows: dict[str, Row] = {}
+
+    def records(self, share: Share) -> Iterator[JudgedPass]:
+        """See Judging."""
+        reader, plan = self._reader, self._plan
         questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}
         budget, prover = RunBudget(len(questions)), Prover(questions=len(questions))
         compiled = [CompiledChain(chain, plan.kubernetes_version, budget) for chain in plan.rules]
         known = KnownObjects(reader, plan.window, frozenset().union(*(each.paths for each in compiled)))
         rbac = RbacAnswers(reader, plan.window)
-        rows: list[tuple[Any, ...]] = []
+        passes: dict[Place, list[Row]] = {}
         for each in compiled:
-            rows += _judged(reader, plan, Judging(each, known, prover), questions, rbac, answers)
-        kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
-        names = ["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"]
-        columns: list[pa.Array[Any]] = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
-        reader.put_table("conditions_passes", pa.Table.from_arrays(columns, names=names))
-        return statement("passes")
+            for place, row in self._judged(ChainJudging(each, known, prover), questions, rbac):
+                passes.setdefault(place, []).append(row)
+        yield from passes.items()
 
-    def judge(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> Judge:
-        """See GroupedStage."""
-        answers = self._answers.pop(id(reader))
-        return lambda question: [answers.verdict(number) for number in question["answers"]]
+    def _judged(self, judging: ChainJudging, questions: Mapping[int, Question], rbac: RbacAnswers) -> Iterator[tuple[Place, Row]]:
+        """The passes of all requests that a chain is about, with the verdict on each."""
+        chain, reader = judging.chain, self._reader
+        settled: dict[int, Row] = {}
+        timed: dict[int, Timed] = {}
+        written: dict[int, AskedChain] = {}
+        for number, question in questions.items():
+            if not is_about(chain, question):
+                continue
+            found = judging.answer(question, rbac.answer)
+            if isinstance(found, Ruling):
+                settled[number] = self._row(chain, found, question)
+            elif isinstance(found, Timed):
+                timed[number] = found
+            else:
+                written[number] = found.asked
+        for number, *place in _requests(reader, settled):
+            yield (*place, 0), settled[number]
+        spans: dict[tuple[int, int], Row] = {}
+        for number, *place in _requests(reader, timed):
+            span = timed[number].at(place[2])
+            if (number, span) not in spans:
+                spans[number, span] = self._row(chain, timed[number].ruling(span), questions[number])
+            yield (*place, 0), spans[number, span]
+        if written:
+            reader.put_table("conditions_written", _numbers(written))
+            for each in Writes(reader, self._plan.window, written).passes():
+                yield each[1:6], self._row(chain, each.ruling, questions[each.question])
 
-
-class _Answers:
-    """The distinct verdicts, by number: many requests get equal ones."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._verdicts: list[ChainVerdict] = []
-
-    def number(self, chain: Chain, ruling: Ruling, question: Question) -> int:
-        """The number of the verdict with this ruling."""
+    def _row(self, chain: Chain, ruling: Ruling, question: Question) -> Row:
+        """The verdict with this ruling; many requests get equal ones."""
         row = row_of(chain, known_to(question, ruling), question.info, question.user.username, question.recorded)
-        number = self._numbers.setdefault(repr(row), len(self._verdicts))
-        if number == len(self._verdicts):
-            self._verdicts.append(ChainVerdict(row))
-        return number
-
-    def verdict(self, number: int) -> Verdict:
-        """The verdict with a number."""
-        return self._verdicts[number]
-
-
-class _Found(NamedTuple):
-    """The answers to the questions of one chain, by how they come about."""
-
-    settled: Mapping[int, int]
-    timed: Mapping[int, Timed]
-    written: Mapping[int, AskedChain]
-
-
-def _judged(
-    reader: LakeReader,
-    plan: GroupedPlan[Rules],
-    judging: Judging,
-    questions: Mapping[int, Question],
-    rbac: RbacAnswers,
-    answers: _Answers,
-) -> list[tuple[Any, ...]]:
-    """The passes of all requests that a chain is about, with the numbers of their answers."""
-    chain = judging.chain
-    settled: dict[int, int] = {}
-    timed: dict[int, Timed] = {}
-    written: dict[int, AskedChain] = {}
-    for number, question in questions.items():
-        if not is_about(chain, question):
-            continue
-        found = judging.answer(question, rbac.answer)
-        if isinstance(found, Ruling):
-            settled[number] = answers.number(chain, found, question)
-        elif isinstance(found, Timed):
-            timed[number] = found
-        else:
-            written[number] = found.asked
-    rows = [(*place, 0, settled[number]) for number, *place in _requests(reader, settled)]
-    spans: dict[tuple[int, int], int] = {}
-    for number, *place in _requests(reader, timed):
-        span = timed[number].at(place[2])
-        if (number, span) not in spans:
-            spans[number, span] = answers.number(chain, timed[number].ruling(span), questions[number])
-        rows.append((*place, 0, spans[number, span]))
-    if written:
-        reader.put_table("conditions_written", _numbers(written))
-        for each in Writes(reader, plan.window, written).passes():
-            answer = answers.number(chain, each.ruling, questions[each.question])
-            rows.append((each.cluster, each.audit_id, each.ts, each.stage_ts, each.number, answer))
-    return rows
+        return self._rows.setdefault(repr(row), row)
 
 
 def _requests(reader: LakeReader, questions: Iterable[int]) -> Iterable[tuple[Any, ...]]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from queries import LakeReader
 
@@ -20,9 +17,11 @@ from ...history.event import BodyKind, Event, decode_json
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...request import AdmissionRequest, Known, Object, Unknown
-from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup, as_json
+from ...runs.verdict import Row
+from ...runs.verdicts import JudgedPass
+from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup, as_json
 from ..in_force import GivenChain
-from ..shares import JudgedShare, Share, in_shares
+from ..shares import Share
 from ..stage import Asked, Kind
 from .afterwards import Later, judge_later
 from .chain import Chain
@@ -31,12 +30,10 @@ from .kinds import DEFINITION
 from .model import MutatingRules
 from .orders import outcomes_of
 from .readiness import MutatingReadiness
-from .sql import statement
-from .verdicts import STAGE, MutatingVerdict, Recorded, unknown_request, verdicts_of
+from .verdicts import STAGE, Recorded, unknown_request, verdicts_of
 from .walk import Met, Walk, is_refusal
 from .webhooks_between import as_stored, recorded_between
 
-_TIME = pa.timestamp("us", "UTC")
 # Fewer requests are judged before another process has started.
 _REQUESTS_MIN = 500
 
@@ -47,10 +44,6 @@ class Mutating(GroupedStage[MutatingRules]):
     name = STAGE
     kinds = frozenset((Kind(GROUP, POLICY), Kind(GROUP, BINDING)))
     readiness = MutatingReadiness()
-
-    def __init__(self) -> None:
-        # The answers that `passes` found, by reader, until `judge` takes them.
-        self._answers: dict[int, list[Sequence[MutatingVerdict]]] = {}
 
     def read(self, documents: Sequence[Document]) -> MutatingRules:
         """See stage.Stage."""
@@ -93,37 +86,29 @@ class Mutating(GroupedStage[MutatingRules]):
         """See GroupedStage."""
         return other_authorizers(reader, asked.window, asked.other_authorizers)
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[MutatingRules], workers: int) -> str:
-        """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
-        found = in_shares(
-            judged_share, partial(judged_share, reader, plan), reader, plan, min(workers, plan.requests // _REQUESTS_MIN)
-        )
-        self._answers[id(reader)] = [[MutatingVerdict(row) for row in rows] for rows in found.answers]
-        rows = found.passes
-        kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int32(), pa.int64()]
-        columns: list[pa.Array[Any]] = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
-        table = pa.Table.from_arrays(columns, names=["cluster", "audit_id", "ts", "stage_ts", "pass", "answer"])
-        reader.connection.register("mutating_answers", table)
-        return statement("passes")
-
-    def judge(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> Judge:
+    def judging(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> Judging:
         """See GroupedStage."""
-        answers = self._answers.pop(id(reader))
-        return lambda question: answers[question["answer"]]
+        return _Writes(reader, plan)
 
 
-def judged_share(reader: LakeReader, plan: GroupedPlan[MutatingRules], share: Share) -> JudgedShare:
-    """The verdicts on the requests of a share."""
-    chain = Chain(plan.rules, plan.kubernetes_version)
-    walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
-    judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.document["with_objects"])
-    answers = _Answers()
-    passes = []
-    for each in walk.judged(judge, share):
-        event = each.event
-        number = answers.number(each.verdict)
-        passes.append((event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index, number))
-    return JudgedShare(passes, [tuple(each.row for each in found) for found in answers.found])
+class _Writes(Judging):
+    """See Judging. Requests differ in their objects, so that each is judged by itself."""
+
+    def __init__(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> None:
+        chain = Chain(plan.rules, plan.kubernetes_version)
+        self._walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
+        self._judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.document["with_objects"])
+        self._requests = plan.requests
+
+    def shares(self) -> int:
+        """See Judging."""
+        return self._requests // _REQUESTS_MIN
+
+    def records(self, share: Share) -> Iterator[JudgedPass]:
+        """See Judging."""
+        for each in self._walk.judged(self._judge, share):
+            event = each.event
+            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), each.verdict
 
 
 class _Judge:
@@ -133,7 +118,7 @@ class _Judge:
         self._later = later
         self._with_objects = with_objects
 
-    def __call__(self, met: Met) -> Sequence[MutatingVerdict]:
+    def __call__(self, met: Met) -> Sequence[Row]:
         if isinstance(met.request, Unknown):
             return [unknown_request(met.request.reason)]
         if isinstance(met.chains, Unknown):
@@ -151,24 +136,6 @@ class _Judge:
             return Later()
         world = chain.set.given.over(met.world)
         return judge_later(request, met, changed.value, self._later, world)
-
-
-class _Answers:
-    """The distinct answers to requests, by number: many requests get equal verdicts."""
-
-    def __init__(self) -> None:
-        self.found: list[Sequence[MutatingVerdict]] = []
-        self._verdicts: dict[str, MutatingVerdict] = {}
-        self._numbers: dict[tuple[int, ...], int] = {}
-
-    def number(self, verdicts: Sequence[MutatingVerdict]) -> int:
-        """The number of these verdicts."""
-        kept = [self._verdicts.setdefault(repr(each.row), each) for each in verdicts]
-        key = tuple(map(id, kept))
-        if key not in self._numbers:
-            self._numbers[key] = len(self.found)
-            self.found.append(kept)
-        return self._numbers[key]
 
 
 def recorded_of(event: Event) -> Recorded:

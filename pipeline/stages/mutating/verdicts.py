@@ -24,12 +24,6 @@ _CHANGES_MAX = 200
 _CHANGES_BYTES_MAX = 256 * 1024
 
 
-class MutatingVerdict(NamedTuple):
-    """A verdict of this stage."""
-
-    row: Row
-
-
 class Recorded(NamedTuple):
     """What the log says of a request: its answer, and the object in it, where it shows the whole one."""
 
@@ -46,7 +40,7 @@ def verdicts_of(
     later: Later,
     with_objects: bool,
     stored: Callable[[Object], Object] = lambda value: value,
-) -> Sequence[MutatingVerdict]:
+) -> Sequence[Row]:
     """The rows of a request; none if no policy matched it. `entered` is its object without the policies.
 
     `stored` leaves out of an object what its store drops: a change of that alone is no change of the request.
@@ -57,14 +51,14 @@ def verdicts_of(
     keys = list(dict.fromkeys(each.key for each in matched))
     rows = [_row_of(key, outcomes, entered) for key in keys]
     if all(row.decision == "nomatch" for row in rows):
-        return [MutatingVerdict(row) for row in rows]
+        return rows
     whole = _whole(outcomes, first, entered, recorded, later, rows, with_objects, stored)
-    return [MutatingVerdict(row) for row in (whole, *rows)]
+    return [whole, *rows]
 
 
-def unknown_request(why: str) -> MutatingVerdict:
+def unknown_request(why: str) -> Row:
     """The row of a request whose object is not known either."""
-    return MutatingVerdict(_row((STAGE, None, None, None), "unknown", None, why=why, evidence=INSUFFICIENT, flip=Flip.UNKNOWN))
+    return _row((STAGE, None, None, None), "unknown", None, why=why, evidence=INSUFFICIENT, flip=Flip.UNKNOWN)
 
 
 def _row(

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import pyarrow as pa
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from queries import LakeReader
 
 from ...manifests.documents import Document
-from ...runs.verdict import Row, Verdict
-from ..grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
+from ...runs.verdicts import JudgedPass
+from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
+from ..shares import Share
 from ..stage import Asked, Kind
 from .definition import GROUP, KIND
 from .readiness import SchemaReadiness
 from .replay.definitions import Given, given_of, served_of
 from .replay.rows import NAME, row_of
 from .replay.walk import Walk
-from .sql import statement
-
-_TIME: Final = pa.timestamp("us", "UTC")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SchemaVerdict:
-    """The verdict of one definition on one request."""
-
-    row: Row
 
 
 class Schemas(GroupedStage[Given]):
@@ -37,10 +26,6 @@ class Schemas(GroupedStage[Given]):
     name = NAME
     kinds = frozenset({Kind(GROUP, KIND)})
     readiness = SchemaReadiness()
-
-    def __init__(self) -> None:
-        # The verdicts that `passes` found, by reader, until `judge` takes them.
-        self._answers: dict[int, list[SchemaVerdict]] = {}
 
     def read(self, documents: Sequence[Document]) -> Given:
         """See stage.Stage."""
@@ -67,34 +52,23 @@ class Schemas(GroupedStage[Given]):
         names = served_of(rules.definitions, asked.kubernetes_version)
         return [PlannedGroup(name, None, (), walk.requests_of(name)) for name in names], walk.requests, {}
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[Given], workers: int) -> str:
-        """See GroupedStage. The requests are judged here; the question of a pass is the number of its answer."""
-        numbers: dict[str, int] = {}
-        answers: list[SchemaVerdict] = []
-        rows: list[tuple[Any, ...]] = []
-        with_objects = isinstance(plan.document, dict)
-        for each in _walk(reader, plan.rules, plan.window, plan.kubernetes_version).judged():
-            row = row_of(each, with_objects)
-            number = numbers.setdefault(repr(row), len(answers))
-            if number == len(answers):
-                answers.append(SchemaVerdict(row))
-            event = each.event
-            rows.append((event.cluster, event.audit_id, event.ts, event.stage_ts, number))
-        self._answers[id(reader)] = answers
-        kinds: list[pa.DataType] = [pa.string(), pa.string(), _TIME, _TIME, pa.int64()]
-        columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
-        table = pa.Table.from_arrays(columns, names=["cluster", "audit_id", "ts", "stage_ts", "answer"])
-        reader.put_table("schema_passes", table)
-        return statement("passes")
-
-    def judge(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judge:
+    def judging(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judging:
         """See GroupedStage."""
-        answers = self._answers.pop(id(reader))
+        return _Writes(_walk(reader, plan.rules, plan.window, plan.kubernetes_version), isinstance(plan.document, dict))
 
-        def verdicts(question: Mapping[str, Any]) -> Sequence[Verdict]:
-            return (answers[question["answer"]],)
 
-        return verdicts
+class _Writes(Judging):
+    """See Judging. What one write leaves decides about later ones, so that one process judges all."""
+
+    def __init__(self, walk: Walk, with_objects: bool) -> None:
+        self._walk = walk
+        self._with_objects = with_objects
+
+    def records(self, share: Share) -> Iterator[JudgedPass]:
+        """See Judging."""
+        for each in self._walk.judged():
+            event = each.event
+            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, 0), (row_of(each, self._with_objects),)
 
 
 def _walk(reader: LakeReader, rules: Given, window: Any, version: tuple[int, int]) -> Walk:

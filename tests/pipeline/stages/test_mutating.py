@@ -207,9 +207,7 @@ def test_policies_run_in_rounds_and_in_every_order(case: dict[str, Any]) -> None
         assert sorted(str(each["metadata"]["labels"]) for each in objects) == sorted(map(str, case["either"]))
     if "either_data" in case:
         assert [each["data"] for each in objects] == case["either_data"]
-    rows = {
-        each.row.policy: each.row for each in verdicts_of(outcomes, asked.object, Recorded(201, "", False, None), Later(), False)
-    }
+    rows = {each.policy: each for each in verdicts_of(outcomes, asked.object, Recorded(201, "", False, None), Later(), False)}
     if "unknown" in case:
         assert rows["mutating"].decision == "unknown"
         assert {name for name, row in rows.items() if row.decision == "unknown"} == {"mutating", *case["unknown"]}

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
 from pipeline.manifests.files import manifests_of
 from pipeline.replay.processes import end
-from pipeline.stages.mutating import stage as mutating
+from pipeline.runs.merge import Merged
+from pipeline.runs.verdicts import numbered
+from pipeline.stages.grouped import GroupedStage
 from pipeline.stages.registry import MUTATING, WEBHOOKS
-from pipeline.stages.shares import WHOLE, JudgeShare, Share, in_shares
-from pipeline.stages.stage import Asked, Stage
-from pipeline.stages.webhooks import stage as webhooks
+from pipeline.stages.shares import WHOLE, Share, in_shares
+from pipeline.stages.stage import Asked
 from queries import open_lake
 from tests.recording import Log, take_in
 
@@ -74,20 +75,18 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return take_in(tmp_path_factory.mktemp("shares") / "lake", log.lines)
 
 
-@pytest.mark.parametrize(
-    ("stage", "given", "judge"),
-    [(WEBHOOKS, [HOOK], webhooks.judged_share), (MUTATING, POLICIES, mutating.judged_share)],
-)
-def test_shares_hold_what_one_process_judges(lake: Path, stage: Stage[Any, Any], given: list[Any], judge: JudgeShare) -> None:
+@pytest.mark.parametrize(("stage", "given"), [(WEBHOOKS, [HOOK]), (MUTATING, POLICIES)])
+def test_shares_hold_what_one_process_judges(lake: Path, stage: GroupedStage[Any], given: list[Any]) -> None:
     with closing(open_lake(lake)) as reader:
         plan = stage.plan(reader, stage.read(manifests_of([("given", yaml.safe_dump_all(given))])), Asked())
-        whole = judge(reader, plan, WHOLE)
-        shares = [judge(reader, plan, Share(number, 2)) for number in range(2)]
-        assert sorted(each[1] for share in shares for each in share.passes) == sorted(each[1] for each in whole.passes)
-        assert all(share.passes for share in shares)
+        judging = stage.judging(reader, plan)
+        whole = list(judging.records(WHOLE))
+        shares = [list(judging.records(Share(number, 2))) for number in range(2)]
+        assert all(shares)
+        assert sorted(place for share in shares for place, _ in share) == sorted(place for place, _ in whole)
         try:
-            both = in_shares(judge, partial(judge, reader, plan), reader, plan, processes=2)
+            both = [judged for judged, _ in in_shares(stage, plan, judging, reader, 2)]
         finally:
             end()
-    assert [each[:-1] for each in both.passes] == [each[:-1] for each in whole.passes]
-    assert [both.answers[each[-1]] for each in both.passes] == [whole.answers[each[-1]] for each in whole.passes]
+    one, _ = numbered(whole)
+    assert pa.concat_tables(Merged(both).tables("r")).equals(pa.concat_tables(Merged([one]).tables("r")))

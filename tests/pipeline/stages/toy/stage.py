@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.manifests.documents import Document
 from pipeline.manifests.fields import Fields
-from pipeline.runs.verdict import Flip, Row, Verdict
-from pipeline.stages.grouped import GroupedPlan, GroupedStage, Judge, PlannedGroup
+from pipeline.runs.verdict import Flip, Row
+from pipeline.stages.grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
 from pipeline.stages.stage import Asked, Kind
 from queries import LakeReader
 
@@ -25,24 +25,16 @@ class Budget:
     limit: int
 
 
-class Ruling(NamedTuple):
+def ruling(budget: Budget, asked: int | None, recorded: str) -> Row:
     """The verdict of one budget on one list."""
-
-    budget: Budget
-    asked: int | None
-    recorded: str
-
-    @property
-    def row(self) -> Row:
-        """See Verdict."""
-        denied = self.asked is None or self.asked > self.budget.limit
-        decision = "deny" if denied else "admit"
-        flip = Flip.SAME if decision == self.recorded else Flip.NEWLY_DENIED if denied else Flip.NEWLY_ALLOWED
-        message = f"a list of {self.budget.resource} may have {self.budget.limit} objects" if denied else None
-        code, rule = 403 if denied else None, f"ReadBudget/{self.budget.name}/spec.limit"
-        whole = (self.budget.name, None, None, None, None)  # neither a binding, nor a param, nor an expression
-        said = (decision, decision, message, None, code, None, "exact")
-        return Row(*whole, *said, [], [], False, "toy", rule, self.recorded, flip)
+    denied = asked is None or asked > budget.limit
+    decision = "deny" if denied else "admit"
+    flip = Flip.SAME if decision == recorded else Flip.NEWLY_DENIED if denied else Flip.NEWLY_ALLOWED
+    message = f"a list of {budget.resource} may have {budget.limit} objects" if denied else None
+    code, rule = 403 if denied else None, f"ReadBudget/{budget.name}/spec.limit"
+    whole = (budget.name, None, None, None, None)  # neither a binding, nor a param, nor an expression
+    said = (decision, decision, message, None, code, None, "exact")
+    return Row(*whole, *said, [], [], False, "toy", rule, recorded, flip)
 
 
 class Toy(GroupedStage[tuple[Budget, ...]]):
@@ -78,20 +70,27 @@ class Toy(GroupedStage[tuple[Budget, ...]]):
         found = [PlannedGroup(each.name, None, (), counts.get(each.resource, 0)) for each in rules]
         return found, sum(each.requests for each in found), {}
 
-    def passes(self, reader: LakeReader, plan: GroupedPlan[tuple[Budget, ...]], workers: int) -> str:
+    def judging(self, reader: LakeReader, plan: GroupedPlan[tuple[Budget, ...]]) -> Lists:
         """See GroupedStage."""
-        names = ", ".join(f"'{each.resource}'" for each in plan.rules)
+        return Lists(plan.rules)
+
+
+class Lists(Judging):
+    """See Judging. All requests for a list of one length ask the same question."""
+
+    def __init__(self, budgets: tuple[Budget, ...]) -> None:
+        self._budgets = budgets
+
+    def questions(self) -> str:
+        """See Judging."""
+        names = ", ".join(f"'{each.resource}'" for each in self._budgets)
         return (
             "SELECT cluster, audit_id, ts, stage_ts, 0 AS pass, {resource: resource, admitted: code < 400, "
             "asked: TRY_CAST(nullif(regexp_extract(request_uri, '[?&]limit=([0-9]+)', 1), '') AS INTEGER)} AS question "
             f"FROM requests WHERE verb = 'list' AND resource IN ({names})"
         )
 
-    def judge(self, reader: LakeReader, plan: GroupedPlan[tuple[Budget, ...]]) -> Judge:
-        """See GroupedStage."""
-
-        def answer(question: Mapping[str, Any]) -> Sequence[Verdict]:
-            recorded = "admit" if question["admitted"] else "deny"
-            return [Ruling(each, question["asked"], recorded) for each in plan.rules if each.resource == question["resource"]]
-
-        return answer
+    def answer(self, question: Mapping[str, Any]) -> Sequence[Row]:
+        """See Judging."""
+        recorded = "admit" if question["admitted"] else "deny"
+        return [ruling(each, question["asked"], recorded) for each in self._budgets if each.resource == question["resource"]]
