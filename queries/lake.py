@@ -62,7 +62,6 @@ def open_lake(
     `threads` limits DuckDB's threads; by default it takes one per core, and a single one if the lake has few events now. Sorts and
     joins that need more than `memory_bytes_max` spill to a private temporary folder. Raises LakeError when there is no lake.
     """
-
     lake = Lake.open(path)  # closed with the last of the readers that share this list
     return LakeReader(lambda: files or files_of(lake, cluster), threads, memory_bytes_max)
 

@@ -14,12 +14,13 @@ from api import asked_values
 from api.context import Context
 from api.given import use_until_end
 from api.printing.output import Format, Table, render
+from api.printing.page import page as page_of
 from api.printing.targets import check_file
 from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of
 from pipeline.replay import Window
-from pipeline.report.load import load_page
 from pipeline.runs import RunKind, RunStore
+from pipeline.stages.over_time import OverTime
 from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.stage import Asked
 from pipeline.stages.webhooks import Chain, Configuration
@@ -29,6 +30,7 @@ from pipeline.stages.webhooks.latency import latencies
 from pipeline.stages.webhooks.load import Loads, loads
 from pipeline.stages.webhooks.needs import reaching_system, self_locks
 from pipeline.stages.webhooks.outage import outage
+from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
 from pipeline.stages.webhooks.stage import AsRecorded, Rules
 from queries import LakeReader, open_lake
 
@@ -150,10 +152,9 @@ class _Replayed:
     def load(self, latency_ms: float | None, page: Path | None) -> list[Table]:
         """The load of the webhooks."""
         found = loads(self.reader, self._verdicts, self._asked.window, latency_ms)
-        if page is not None:
-            page.write_text(load_page(found), encoding="utf-8")
-            self._own.say(f"page: {page}")
-        return load_tables(found, latency_ms, self._words)
+        tables = load_tables(found, latency_ms, self._words)
+        self._write(page, [calls_over_time(found), *tables])
+        return tables
 
     def down(self, text: str | None, only: Sequence[str], page: Path | None) -> list[Table]:
         """What an outage breaks."""
@@ -162,11 +163,17 @@ class _Replayed:
         rules = self._rules_at(found, until)
         _check_names(only, rules)
         broken = outage(self.reader, self._verdicts, rules, since, until, only)
-        if page is not None:
-            page.write_text(load_page(found, broken), encoding="utf-8")
-            self._own.say(f"page: {page}")
         words = f"from {since:%Y-%m-%dT%H:%M:%SZ} until {until:%Y-%m-%dT%H:%M:%SZ}"
-        return [*outage_tables(broken, words, [self._words, *self._of_the_end(found, rules, until)]), *self._locks(rules, found)]
+        tables = outage_tables(broken, words, [self._words, *self._of_the_end(found, rules, until)])
+        load = [calls_over_time(found), *load_tables(found, None, self._words)]
+        self._write(page, [*load, outage_over_time(broken), *tables])
+        return [*tables, *self._locks(rules, found)]
+
+    def _write(self, path: Path | None, parts: Sequence[Table | OverTime | None]) -> None:
+        """Write the page of --page."""
+        if path is not None:
+            path.write_text(page_of("Load of webhooks", parts), encoding="utf-8")
+            self._own.say(f"page: {path}")
 
     @property
     def _words(self) -> str:

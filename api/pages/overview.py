@@ -41,7 +41,6 @@ RECORDED_SHOWN = 12
 _REPORTS_SECONDS = 2.0
 # A form waits at most this long for names to propose.
 _PROPOSALS_SECONDS = 0.3
-# Verdicts that need a decision come first.
 
 
 @dataclass(frozen=True, slots=True)

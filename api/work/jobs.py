@@ -197,7 +197,7 @@ class Jobs:
         """Begin a replay as soon as there is room for it. Raises BusyError if too many wait."""
         waiting = [job.reader for job in self._jobs.values() if job.state is State.WAITING]
         own = waiting.count(reader)
-        if len(waiting) >= WAITING_MAX or own >= max(1, WAITING_MAX // 2):  # half of the room stays for other readers
+        if len(waiting) >= WAITING_MAX or own >= WAITING_MAX // 2:  # half of the room stays for other readers
             whose = f"{len(waiting)} replays" if len(waiting) >= WAITING_MAX else f"{own} replays of {reader}"
             raise BusyError(f"{whose} are waiting already", "start it again when one has ended, or cancel one")
         job = Job(uuid.uuid4().hex, reader, order, datetime.now(UTC), order.gate_digest if order.gate else "")

@@ -1,7 +1,8 @@
 """What the Node authorizer decides of a kubelet's request without its graph of pods and nodes.
 
 Follows kubernetes plugin/pkg/auth/authorizer/node/node_authorizer.go and NodeRules of pkg/auth/authorizer/rbac/bootstrappolicy, as
-far as all minors from 1.30 on agree. What depends on the graph, on selectors or on the minor is left open.
+far as all minors from 1.30 on agree, and as far as a known minor decides. What depends on the graph is left open. From 1.32 on
+(the feature AuthorizeNodeWithSelectors) a kubelet reads only its own Node and the pods on it; before, it reads all of both.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..cel.library.authorizer import Attributes
+from ..matching.field_text import parse_field_selector
+from ..matching.selectors import SelectorError
 
 _LEASES = "kube-node-lease"
 _OWN_VERBS = ("get", "create", "update", "patch", "delete")
 _READS = ("get", "list", "watch")
+_SELECTORS_SINCE = 32  # the minor
 # Subresources of pods that no minor gives to nodes.
 _OTHER_PARTS = ("log", "exec", "attach", "portforward", "proxy", "binding", "ephemeralcontainers")
 
@@ -27,17 +31,17 @@ _STATIC = {
 
 
 class NodeOpinion(NamedTuple):
-    """Whether the Node authorizer allows a request; where it does not, its reason."""
+    """Whether the Node authorizer allows a request; where it does not, its reason, or None where its words are not known."""
 
     allowed: bool
-    reason: str = ""
+    reason: str | None = ""
 
 
 _ALLOWED = NodeOpinion(True)
 
 
-def node_opinion(node: str, asked: Attributes) -> NodeOpinion | None:
-    """The opinion on a request of the kubelet of a node; None where it depends on more than the request."""
+def node_opinion(node: str, asked: Attributes, minor: int | None = None) -> NodeOpinion | None:
+    """The opinion on a request of the kubelet of a node; None where it depends on more than the request and the server's minor."""
     match (asked.group, asked.resource):
         case ("", "secrets" | "configmaps"):
             return _refused(_of_read(asked))
@@ -54,9 +58,9 @@ def node_opinion(node: str, asked: Attributes) -> NodeOpinion | None:
         case ("storage.k8s.io", "csinodes"):
             return _refused(_of_csi_node(node, asked)) or _ALLOWED
         case ("", "pods"):
-            return _of_pod(asked)
+            return _of_pod(node, asked, minor)
         case ("", "nodes"):
-            return _of_node(node, asked)
+            return _of_node(node, asked, minor)
     is_static = asked.verb in _STATIC.get((asked.group, asked.resource), ()) and not asked.subresource
     return _ALLOWED if is_static else None
 
@@ -101,23 +105,42 @@ def _of_csi_node(node: str, asked: Attributes) -> str:
     return "" if is_own else "can only access CSINode with the same name as the requesting node"
 
 
-def _of_node(node: str, asked: Attributes) -> NodeOpinion | None:
-    """From 1.32 on a kubelet reads its own Node only, and before every one."""
+def _of_node(node: str, asked: Attributes, minor: int | None) -> NodeOpinion | None:
     match asked.subresource, asked.verb:
         case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
             return _ALLOWED
-        case ("", "get") if asked.name == node:
-            return _ALLOWED
+        case ("", "get" | "list" | "watch"):
+            return _ALLOWED if asked.name == node else _of_others(minor)
         case ("", "delete" | "deletecollection"):
             return NodeOpinion(False)
     return None
 
 
-def _of_pod(asked: Attributes) -> NodeOpinion | None:
-    """Which pods a kubelet may read depends on selectors and on the graph; other verbs do not."""
+def _of_others(minor: int | None) -> NodeOpinion | None:
+    """The opinion on reads that are not of the node's own objects alone."""
+    if minor is None:
+        return None
+    return _ALLOWED if minor < _SELECTORS_SINCE else NodeOpinion(False, None)
+
+
+def _of_pod(node: str, asked: Attributes, minor: int | None) -> NodeOpinion | None:
+    """Which pods a kubelet may get depends on the graph."""
     match asked.subresource, asked.verb:
         case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
             return _ALLOWED
         case ("", "update" | "patch" | "deletecollection"):
             return NodeOpinion(False)
+        case ("", "list" | "watch"):
+            return _ALLOWED if _selects_own(node, asked) else _of_others(minor)
+        case ("", "get"):
+            return _ALLOWED if minor is not None and minor < _SELECTORS_SINCE else None
     return NodeOpinion(False) if asked.subresource in _OTHER_PARTS else None
+
+
+def _selects_own(node: str, asked: Attributes) -> bool:
+    """Whether a field selector takes only the pods on the node. Authorizers do not see one that cannot be parsed."""
+    try:
+        terms = parse_field_selector(asked.field_selector or "")
+    except SelectorError:
+        return False
+    return any((term.field, term.value, term.negated) == ("spec.nodeName", node, False) for term in terms)

@@ -7,11 +7,12 @@ server names any one of several allowing bindings, so its reason must be one of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,17 +22,20 @@ from ...authorization import OtherAuthorizers, RecordedRbac
 from ...authorization.authorizer import answer
 from ...authorization.rbac import authorize
 from ...authorization.recorded import RbacAt
-from ...cel.library.authorizer import Attributes
+from ...cel.library.authorizer import Answer, Attributes
 from ...history.event import Event, decode_json, effective_user
 from ...history.world import LogHistory
 from ...request import UserInfo
 from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
 from .needs import Ask, Need, NeedKind, meet
+from .node_graph import NodeGraph
 from .questions import identity_of, needs_of, refusal_of
 from .sql import statement
 
 _BATCH_ROWS = 4096
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+# What the Node authorizer answers to a question because of what the log shows of nodes; None where that is unknown.
+_OfNode: TypeAlias = Callable[[Ask], Answer | None]
 REVIEW = "review"  # a recorded access review, which asks about anybody
 
 
@@ -136,15 +140,17 @@ def _requests(
     register_moments(reader, moments)
     register_settled(reader, ())
     reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes_sql(is_only=False, is_name_blind=False)}")
-    bodies = bodies_asked(reader)
-    for row in _rows(reader, statement("questions")):
+    bodies, graph = bodies_asked(reader), NodeGraph(reader)
+    for row in list(_rows(reader, statement("questions"))):  # the graph asks the lake in between
         question = row["question"]
         full = event_row(question, bodies, row["first_ts"], row["example"])
         event, epoch = Event.from_row(full), question["epoch"]
         moment = moments[event.cluster][epoch - 1] if epoch > 0 else _LONG_AGO
         at = rbac.at(event.cluster, moment)
         needs = needs_of(event, identity_of(full), history.versions, kubernetes_version)
-        for found in _needs(event, needs, at, others.get(event.cluster, OtherAuthorizers.ANY)):
+        chain = others.get(event.cluster, OtherAuthorizers.ANY)
+        of_node = partial(graph.answer, event.cluster, others=chain, times=row["times"] or ())
+        for found in _needs(event, needs, at, chain, of_node):
             yield found._replace(requests=row["requests"], first_ts=row["first_ts"], audit_id=row["example"])
 
 
@@ -153,7 +159,7 @@ def _rows(reader: LakeReader, query: str, parameters: Mapping[str, Any] | None =
         yield from batch.to_pylist()
 
 
-def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthorizers) -> Iterator[Compared]:
+def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthorizers, of_node: _OfNode) -> Iterator[Compared]:
     """The permissions of a request whose outcome the log shows."""
     refused = refusal_of(event)
     decision = event.annotations.get("authorization.k8s.io/decision", "")
@@ -166,16 +172,20 @@ def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthori
             return  # nor does the answer tell who refused
         recorded = Decided.FORBID if refused is need.kind else Decided.ALLOW
         if need.kind is NeedKind.REQUEST and need.ask is not None:
-            found = _request(need.ask, recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others)
+            found = _request(need.ask, recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others, of_node)
             yield found if decision else found._replace(has_other_reason=False)
         else:
             yield _further(event, need, recorded, at, others)
 
 
 def _request(
-    ask: Ask, recorded: Decided, reason: str, at: RbacAt, others: OtherAuthorizers, need: str = NeedKind.REQUEST
+    ask: Ask, recorded: Decided, reason: str, at: RbacAt, others: OtherAuthorizers, of_node: _OfNode, need: str = NeedKind.REQUEST
 ) -> Compared:
     found = answer(at, others, ask.user, ask.asked)
+    told = of_node(ask) if found.allowed is None else None
+    # RBAC may still allow what the Node authorizer does not.
+    if told is not None and (told.allowed or authorize(at, ask.user, ask.asked).allowed is False):
+        found = told
     replayed = {True: Decided.ALLOW, False: Decided.FORBID, None: Decided.UNKNOWN}[found.allowed]
     possible: frozenset[str | None] = frozenset([found.reason])
     if found.allowed is not None and found.reason is None:
@@ -224,7 +234,8 @@ def _reviews(
     until: datetime | None,
 ) -> Iterator[Compared]:
     """Recorded access reviews: their question and the server's answer are in the bodies."""
-    for row in _rows(reader, statement("reviews"), {"since": since, "until": until}):
+    graph = NodeGraph(reader)
+    for row in list(_rows(reader, statement("reviews"), {"since": since, "until": until})):
         review = decode_json(row["response_object"])
         if not _is_review(review):
             continue
@@ -234,7 +245,8 @@ def _reviews(
             continue
         recorded = Decided.ALLOW if status["allowed"] else Decided.FORBID
         at, chain = rbac.at(row["cluster"], row["ts"]), others.get(row["cluster"], OtherAuthorizers.ANY)
-        found = _request(ask, recorded, status.get("reason") or "", at, chain, REVIEW)
+        of_node = partial(graph.answer, row["cluster"], others=chain, times=[row["ts"]])
+        found = _request(ask, recorded, status.get("reason") or "", at, chain, of_node, REVIEW)
         yield found._replace(first_ts=row["ts"], audit_id=row["audit_id"])
 
 

@@ -16,8 +16,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.commands.parts.webhook_load import load_tables, outage_tables
+from api.printing.page import page as page_of
 from pipeline.manifests.files import manifests_of
-from pipeline.report.load import load_page
 from pipeline.runs import RunKind, RunStore
 from pipeline.runs.window import Window
 from pipeline.stages.registry import WEBHOOKS
@@ -101,7 +102,9 @@ def test_rates_count_every_second_of_the_window(lake: Path, reader: LakeReader) 
         ("resource", "pods"): 5, ("user", "alice"): 4, ("user", "system:node:n1"): 1,
         ("namespace", "shop"): 4, ("namespace", "guard"): 1,
     }  # fmt: skip
-    page = load_page(found, outage(reader, run_of(lake, reader, rules), rules, START, START + timedelta(hours=1)))
+    broken = outage(reader, run_of(lake, reader, rules), rules, START, START + timedelta(hours=1))
+    tables = [*load_tables(found, None, ""), *outage_tables(broken, "", [])]
+    page = page_of("Load of webhooks", [calls_over_time(found), *tables, outage_over_time(broken)])
     assert "<svg" in page
     assert "<script" not in page
     assert page.count("pods.hooks.example.com") > 2
