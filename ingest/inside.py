@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .errors import LakeError
 
-_HINT = "do not use this lake: ask who gave it to you, or restore it from a backup"
+HINT = "do not use this lake: ask who gave it to you, or restore it from a backup"
 # No part of a name that Hindcast makes has other characters; DuckDB expands some of those.
 _PART = re.compile(r"(?!\.{1,2}$)[0-9A-Za-z_.=-]+")
 
@@ -28,14 +28,14 @@ def inside(name: object, place: str) -> str:
     stands."""
     if isinstance(name, str) and all(_PART.fullmatch(part) for part in name.split("/")):
         return name
-    raise ForeignNameError(f"{place}: {ascii(name)[:100]} is not the name of a file in this lake", _HINT)
+    raise ForeignNameError(f"{place}: {ascii(name)[:100]} is not the name of a file in this lake", HINT)
 
 
 def inside_location(url: str, location: str) -> str:
     """A URL or path of a published table, as it was given. Raises ForeignNameError for one that is not below its location."""
     root = location.rstrip("/") + "/"
     if not url.startswith(root):
-        raise ForeignNameError(f"{location}: the table names {ascii(url)[:200]}, which is not in it", _HINT)
+        raise ForeignNameError(f"{location}: the table names {ascii(url)[:200]}, which is not in it", HINT)
     below = inside(url.removeprefix(root), location)
     if location.startswith(("/", "file://")):
         folder = Path(location.removeprefix("file://"))
@@ -80,7 +80,7 @@ def refuse_links_once(folder: Path) -> None:
 def _refuse_link(path: Path, root: str) -> None:
     target = os.path.realpath(path)
     if target != root and not target.startswith(root.rstrip("/") + "/"):
-        raise ForeignNameError(f"{path}: leads out of {root}, to {target}", _HINT)
+        raise ForeignNameError(f"{path}: leads out of {root}, to {target}", HINT)
     _refuse_special(Path(target))
 
 
@@ -90,4 +90,4 @@ def _refuse_special(path: Path) -> None:
     except OSError:
         return
     if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        raise ForeignNameError(f"{path}: is not a regular file", _HINT)
+        raise ForeignNameError(f"{path}: is not a regular file", HINT)

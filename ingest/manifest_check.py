@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from .inside import ForeignNameError, inside, inside_location
+from .inside import HINT, ForeignNameError, inside, inside_location
 from .published.target import is_url, path_of
 from .user_cache import user_cache
 
-_HINT = "do not use this lake: ask who gave it to you, or restore it from a backup"
 _COLUMNS = {
     "meta": ["key", "value"],
     "files": ["path", "kind", "cluster", "dt", "rows", "bytes", "min_us", "max_us", "digest", "compacted"],
@@ -35,11 +34,11 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
     for kind, name, text in found:
         is_ours = kind == "table" and name in _COLUMNS and not str(text).upper().startswith("CREATE VIRTUAL")
         if not is_ours and not (kind == "index" and text is None):
-            raise ForeignNameError(f"{path}: holds the {kind} {ascii(name)[:100]}, which no lake has", _HINT)
+            raise ForeignNameError(f"{path}: holds the {kind} {ascii(name)[:100]}, which no lake has", HINT)
     for table in {name for _, name, _ in found} & _COLUMNS.keys():
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
         if columns != _COLUMNS[table]:
-            raise ForeignNameError(f"{path}: the table {table} has other columns than a lake has: {ascii(columns)[:200]}", _HINT)
+            raise ForeignNameError(f"{path}: the table {table} has other columns than a lake has: {ascii(columns)[:200]}", HINT)
 
 
 def check_file(row: Sequence[object], manifest: Path, shown: str) -> None:
@@ -50,7 +49,7 @@ def check_file(row: Sequence[object], manifest: Path, shown: str) -> None:
     texts, numbers = [row[index] for index in _TEXTS], [row[index] for index in _NUMBERS]
     is_typed = all(isinstance(text, str) for text in texts) and all(isinstance(number, int) for number in numbers)
     if not is_typed or not _DAY.fullmatch(str(row[3])) or not _DIGEST.fullmatch(str(row[8])):
-        raise ForeignNameError(f"{manifest}: lists {ascii(tuple(row))[:200]}, which is not a file of a lake", _HINT)
+        raise ForeignNameError(f"{manifest}: lists {ascii(tuple(row))[:200]}, which is not a file of a lake", HINT)
     name = str(row[0])
     if shown and name.startswith(f"{shown}/"):
         inside_location(name, f"{shown}/{row[1]}")

@@ -16,7 +16,7 @@ _ROWS_MAX = 40
 
 
 def page(title: str, parts: Sequence[Table | OverTime | None]) -> str:
-    """The whole page; a chart without a count is left out. Every text from the log is escaped here, and in charts by their drawer."""
+    """The whole page, without charts that count nothing. Texts of the log are escaped here, and in charts by their drawer."""
     style = files("pipeline.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
     body = "\n".join(line for number, part in enumerate(parts) for line in _part(number, part))
     return (
