@@ -13,6 +13,16 @@ from ingest.sources.files import ingest_files
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Object = dict[str, Any]
+# A policy that a Deployment of up to four replicas meets.
+FEW_REPLICAS = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: few}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
+  validations: [{expression: "object.spec.replicas < 5"}]
+"""
 
 
 def recorded(

@@ -36,10 +36,10 @@ class AnyObject(msgspec.Struct, rename="camel"):
     items: list[AnyObject] | UnsetType | None = UNSET
 
 
-def is_fit(value: Json) -> bool:
-    """Whether an object, or its decoded part, has the types that Kubernetes requires."""
+def is_fit(value: Json, wanted: type[msgspec.Struct] = AnyObject) -> bool:
+    """Whether an object, or its decoded part, has the types that Kubernetes requires: those of every kind, or of the wanted one."""
     try:
-        msgspec.convert(value, AnyObject)
+        msgspec.convert(value, wanted)
     except msgspec.ValidationError:
         return False
     return True

@@ -184,19 +184,23 @@ def _delete(holder: Any, key: str) -> None:
         raise JsonPatchError(f"Unable to remove nonexistent key: {key}: {_MISSING}")
 
 
-def _add(patching: _Patching, operation: Operation) -> None:
-    path = _path(patching, operation)
+def _place(patching: _Patching, operation: Operation, path: str, lacking: str) -> tuple[Any, str]:
+    """As `_find`; `lacking` has the library's words for a path without a place."""
     found = _find(patching.root, path)
     if found is None:
-        raise JsonPatchError(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
+        raise JsonPatchError(f"{operation['op']} operation does not apply: {lacking}: {_MISSING}")
+    return found
+
+
+def _add(patching: _Patching, operation: Operation) -> None:
+    path = _path(patching, operation)
+    found = _place(patching, operation, path, f'doc is missing path: "{path}"')
     _within(f"error in add for path: '{path}'", lambda: _put(*found, copied(operation.get("value"))))
 
 
 def _remove(patching: _Patching, operation: Operation) -> None:
     path = _path(patching, operation)
-    found = _find(patching.root, path)
-    if found is None:
-        raise JsonPatchError(f'remove operation does not apply: doc is missing path: "{path}": {_MISSING}')
+    found = _place(patching, operation, path, f'doc is missing path: "{path}"')
     _within(f"error in remove for path: '{path}'", lambda: _delete(*found))
 
 
@@ -208,10 +212,7 @@ def _replace(patching: _Patching, operation: Operation) -> None:
             raise JsonPatchError("replace operation value must be object or array: %!w(<nil>)")
         patching.root = value
         return
-    found = _find(patching.root, path)
-    if found is None:
-        raise JsonPatchError(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
-    holder, key = found
+    holder, key = _place(patching, operation, path, f"doc is missing path: {path}")
     if isinstance(holder, dict):
         holder[key] = value
         return
@@ -223,28 +224,20 @@ def _replace(patching: _Patching, operation: Operation) -> None:
 
 def _move(patching: _Patching, operation: Operation) -> None:
     source = _from(patching, operation)
-    found = _find(patching.root, source)
-    if found is None:
-        raise JsonPatchError(f"move operation does not apply: doc is missing from path: {source}: {_MISSING}")
+    found = _place(patching, operation, source, f"doc is missing from path: {source}")
     value = _within(f"error in move for path: '{found[1]}'", lambda: _get(*found))
     _within(f"error in move for path: '{found[1]}'", lambda: _delete(*found))
     path = _path(patching, operation, False)
-    target = _find(patching.root, path)
-    if target is None:
-        raise JsonPatchError(f"move operation does not apply: doc is missing destination path: {path}: {_MISSING}")
+    target = _place(patching, operation, path, f"doc is missing destination path: {path}")
     _within(f"error in move for path: '{path}'", lambda: _put(*target, value))
 
 
 def _copy(patching: _Patching, operation: Operation) -> None:
     source = _from(patching, operation)
-    found = _find(patching.root, source)
-    if found is None:
-        raise JsonPatchError(f"copy operation does not apply: doc is missing from path: {source}: {_MISSING}")
+    found = _place(patching, operation, source, f"doc is missing from path: {source}")
     value = _within(f"error in copy for from: '{source}'", lambda: _get(*found))
     path = _path(patching, operation)
-    target = _find(patching.root, path)
-    if target is None:
-        raise JsonPatchError(f"copy operation does not apply: doc is missing destination path: {path}: {_MISSING}")
+    target = _place(patching, operation, path, f"doc is missing destination path: {path}")
     copy = patching.copy_of(value)
     _within("error while adding value during copy", lambda: _put(*target, copy))
 
@@ -252,9 +245,7 @@ def _copy(patching: _Patching, operation: Operation) -> None:
 def _test(patching: _Patching, operation: Operation) -> None:
     path = _path(patching, operation, False)
     if path:
-        found = _find(patching.root, path)
-        if found is None:
-            raise JsonPatchError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
+        found = _place(patching, operation, path, f"is missing path: {path}")
         value = _within(f"error in test for path: '{path}'", lambda: _get(*found))
     else:
         value = patching.root

@@ -7,17 +7,7 @@ from pathlib import Path
 import pytest
 
 from api.cli import run
-from tests.recording import START, deployment, recorded, take_in
-
-POLICY = """
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: few}
-spec:
-  matchConstraints:
-    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
-  validations: [{expression: "object.spec.replicas < 5"}]
-"""
+from tests.recording import FEW_REPLICAS, START, deployment, recorded, take_in
 
 
 @pytest.fixture
@@ -28,7 +18,7 @@ def lake(tmp_path: Path) -> Path:
             recorded(f"{number}-{at}", START, "create", obj) for at, obj in enumerate((system, deployment(f"web-{number}", 1)))
         ]
         take_in(tmp_path / "lake", events, f"{number}.jsonl")
-    (tmp_path / "p.yaml").write_text(POLICY)
+    (tmp_path / "p.yaml").write_text(FEW_REPLICAS)
     return tmp_path / "lake"
 
 

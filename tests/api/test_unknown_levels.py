@@ -11,17 +11,7 @@ from api.cli import run
 from api.settings import Settings
 from queries.ledger import Severity, loss_answer
 from tests.querying import ORIGIN, QueryClient
-from tests.recording import Log, deployment, take_in
-
-POLICY = """
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: few}
-spec:
-  matchConstraints:
-    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
-  validations: [{expression: "object.spec.replicas < 5"}]
-"""
+from tests.recording import FEW_REPLICAS, Log, deployment, take_in
 
 
 @pytest.fixture(params=["", "xxx"])
@@ -35,7 +25,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_commands_and_pages_say_what_is_missing(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "p.yaml").write_text(POLICY)
+    (tmp_path / "p.yaml").write_text(FEW_REPLICAS)
     start = ["--lake", str(lake)]
     assert run([*start, "doctor"]) == 0
     found = capsys.readouterr()

@@ -24,6 +24,7 @@ from ...authorization.rbac import authorize
 from ...authorization.recorded import RbacAt
 from ...cel.library.authorizer import Answer, Attributes
 from ...history.event import Event, decode_json, effective_user
+from ...history.fit import is_fit
 from ...history.world import LogHistory
 from ...request import UserInfo
 from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
@@ -237,8 +238,8 @@ def _reviews(
     graph = NodeGraph(reader)
     for row in list(_rows(reader, statement("reviews"), {"since": since, "until": until})):
         review = decode_json(row["response_object"])
-        if not _is_review(review):
-            continue
+        if not is_fit(review, _Review):
+            continue  # a log may hold what no API server answers
         spec, status = review.get("spec") or {}, review.get("status") or {}
         ask = review_question(spec, effective_user(row) if row["resource"] == "selfsubjectaccessreviews" else None)
         if ask is None or "allowed" not in status:
@@ -277,15 +278,6 @@ class _Answered(msgspec.Struct):
 class _Review(msgspec.Struct):
     spec: _Asked | None = None
     status: _Answered | None = None
-
-
-def _is_review(body: Any) -> bool:
-    """Whether a body has the types of an access review; a log may hold what no API server answers."""
-    try:
-        msgspec.convert(body, _Review)
-    except msgspec.ValidationError:
-        return False
-    return True
 
 
 def review_question(spec: Mapping[str, Any], requestor: UserInfo | None = None) -> Ask | None:

@@ -24,7 +24,7 @@ from .later import LaterRights, try_later
 from .least import LeastOptions, LeastRules, least_rules
 from .made_names import Used, made_names
 from .needs import Grant, Need, NeedKind
-from .proof import Outcome, Proof, outcomes, prove
+from .proof import Outcome, Proof, outcomes, proof_of
 from .questions import needs_of
 from .role_objects import default_name, manifests
 from .used_rights import Item, LeftOut, lacked, needed, was_granted, without_namespaces
@@ -183,7 +183,7 @@ def least_privilege(
     asking = _Asking(reader, history, cluster, subject, window, kubernetes_version)
     learned = _learn(asking, options, name)
     left_out = learned.left_out
-    proof = prove(reader, learned.objects, subject, cluster, window, kubernetes_version, (each for _, each in left_out))
+    proof = proof_of(asking.outcomes(learned.objects), subject, (each for _, each in left_out))
     rights = tuple(_rights((did.question, each) for did in learned.done for each in did.used if isinstance(each, Attributes)))
     requests = [did.question for did in learned.done]
     return Privileges(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -67,20 +67,11 @@ class Outcome(NamedTuple):
     requests: int
 
 
-def prove(
-    reader: LakeReader,
-    objects: Iterable[Object],
-    subject: str,
-    cluster: str,
-    window: Window,
-    kubernetes_version: tuple[int, int] = (1, 36),
-    left_out: Iterable[LeftOut] = (),
-) -> Proof:
-    """The proof of roles for a user over the requests that it made, and over those that another made as it.
+def proof_of(found: Sequence[Outcome], subject: str, left_out: Iterable[LeftOut] = ()) -> Proof:
+    """The proof of roles for a user, by the outcomes of its requests and of those that another made as it.
 
     `left_out` says why the roles do not give some rights.
     """
-    found = outcomes(reader, objects, subject, cluster, window, kubernetes_version)
     why, reasons = _Why(left_out), dict[str, Reason]()
     for judged, requests in found:
         if not judged.allowed:

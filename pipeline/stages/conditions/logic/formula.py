@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
@@ -270,29 +270,28 @@ def atoms(formula: Formula) -> Iterator[In | Has | Same | Text]:
             yield formula
 
 
-def size_of(formula: Formula) -> int:
-    """The number of its nodes."""
+def _counted(formula: Formula, joined: Callable[[Iterable[int]], int]) -> int:
     match formula:
         case AllOf(of) | AnyOf(of):
-            return 1 + sum(map(size_of, of))
+            return 1 + joined(_counted(each, joined) for each in of)
         case Not(of):
-            return 1 + size_of(of)
+            return 1 + _counted(of, joined)
     return 1
+
+
+def size_of(formula: Formula) -> int:
+    """The number of its nodes."""
+    return _counted(formula, sum)
+
+
+def depth_of(formula: Formula) -> int:
+    """How many levels of parts it has."""
+    return _counted(formula, max)
 
 
 def weight_of(formula: Formula) -> int:
     """The number of its atoms and their constants."""
     return 1 + sum(1 + len(atom.values.texts) if isinstance(atom, In) else 1 for atom in atoms(formula))
-
-
-def depth_of(formula: Formula) -> int:
-    """How many levels of parts it has."""
-    match formula:
-        case AllOf(of) | AnyOf(of):
-            return 1 + max(map(depth_of, of))
-        case Not(of):
-            return 1 + depth_of(of)
-    return 1
 
 
 def constants_of(formula: Formula) -> dict[Key, frozenset[str]]:
