@@ -179,7 +179,10 @@ def started(program: str, lake: Path, first: str) -> Iterator[subprocess.Popen[s
 def test_who_waits_for_a_run_goes_on_when_its_owner_ends(number: signal.Signals, small_lake: Path, tmp_path: Path) -> None:
     lake = shutil.copytree(small_lake, tmp_path / "lake")
     run = RunStore(lake).run(plan_of(lake).run_id)
-    with started(_OWNER, lake, "begun") as owner, started(_WAITER, lake, f"waits for process {owner.pid}, which makes run") as waiter:
+    with (
+        started(_OWNER, lake, "begun") as owner,
+        started(_WAITER, lake, f"waits for process {owner.pid}, which makes run") as waiter,
+    ):
         assert waiter.poll() is None
         owner.send_signal(number)
         _, complaint = waiter.communicate(timeout=120)

@@ -59,7 +59,7 @@ def outcomes_of(
         orders, untried = (orders, untried) if found is None else (found, interplay.untried)
     distinct = [first]
     for order in orders:
-        # Most orders give the same outcome, of which nothing more is asked.
+        # Most orders give the same outcome, and nothing more is asked about those.
         outcome = run(order, settles=False)
         if not any(_same(outcome, each) for each in distinct):
             distinct.append(run(order))
@@ -125,7 +125,7 @@ class _Interplay:
 
 
 def _placed(keys: Sequence[Key], order: Sequence[Key]) -> list[Key]:
-    """The keys, of which some changed places into an order."""
+    """The keys in an order where some changed places."""
     moved, rest = set(order), iter(order)
     return [next(rest) if key in moved else key for key in keys]
 
