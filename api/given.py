@@ -16,6 +16,7 @@ from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Stage, StagePlan
 
 from .beside_runs import keep_manifests
+from .commands.policies import refuse_errors
 from .context import Context
 
 Texts = Sequence[tuple[str, str]]
@@ -46,12 +47,18 @@ class Given:
         return next((rules for found, rules in self.stages if found is stage), stage.read(()))
 
 
-def given_of(texts: Texts) -> Given:
-    """Read manifests. Raises InputError with file and line."""
+def given_of(texts: Texts, version: tuple[int, int] | None = None) -> Given:
+    """Read manifests. Raises InputError with file and line.
+
+    With a `version`, it raises also for manifests that an API server of this minor version rejects because of an expression. The
+    flow of policies does so itself.
+    """
     documents = manifests_of(texts)
     assigned = assign(documents)
     notes = tuple(dict.fromkeys(note for document in documents for note in document.notes))
     others = tuple((stage, rules) for stage, rules in assigned.rules if stage is not VALIDATING)
+    if version is not None:
+        refuse_errors([error for stage, rules in others for error in stage.readiness.uncompilable(rules, version)])
     return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left, notes)
 
 

@@ -94,7 +94,7 @@ def command(
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     day = parse_expiry(expires, datetime.now(UTC).date())
-    stages = given_of(read_texts(policies)) if policies and STDIN not in policies else None
+    stages = given_of(read_texts(policies), version) if policies and STDIN not in policies else None
     if stages is not None and not stages.judges_policies:
         if check:
             raise InputError("--check reviews exemptions of policies", "leave it out to find exemptions of these manifests")

@@ -80,7 +80,7 @@ def command(
     asked = Asked(None, frozenset(policy or ()), version, redaction=Redaction(tuple(redact or ())))
     with closing(open_lake(own.lake)) as reader:
         question = ByStage(reader, Wanted(audit_id, cluster, at), asked, other_authorizers)
-        found = question.given(given_of(texts), lambda: _policies(texts, version)) if texts else question.recorded(stage)
+        found = question.given(given_of(texts, version), lambda: _policies(texts, version)) if texts else question.recorded(stage)
     match output:
         case ExplanationFormat.JSON:
             sys.stdout.write(json_text({"explanations": [as_data(each) for each in found]}, indent=2) + "\n")

@@ -19,6 +19,7 @@ from api.printing.reports import VERDICT_STYLES
 from api.printing.targets import check_file
 from ingest.errors import InputError
 from pipeline.admission.policies.load import parse_policy_set
+from pipeline.cel.minors import NEWEST
 from pipeline.fleet import FleetReport, Question, judge_fleet
 from pipeline.fleet.fleet import clusters_of
 from pipeline.fleet.model import FleetCell
@@ -89,7 +90,7 @@ def command(
         fleet_format_of(path.name)
         check_file("--report-file", path)
     texts = tuple(read_texts(policies))
-    given = given_of(texts)
+    given = given_of(texts, asked_values.parse_version(kubernetes_version) if kubernetes_version else NEWEST)
     warn_of(own, given)
     question = Question(
         texts,

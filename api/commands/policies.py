@@ -192,13 +192,13 @@ def refuse_uncompilable(
     for policy in policies.policies:
         known = partial(_itself, policy) if are_stored else partial(stored_policies, lake, policy.name)
         errors += refused_expressions(policy, version, known)
-    refuse_errors(errors)
+    refuse_errors([(each.source, each.error) for each in errors])
 
 
-def refuse_errors(errors: Sequence[CompiledExpression]) -> None:
-    """Raise InputError with file and line of each expression, if there is any."""
+def refuse_errors(errors: Sequence[tuple[str, str]]) -> None:
+    """Raise InputError with file and line of each expression, and its error, if there is any."""
     if errors:
-        lines = [f"{item.source}: {item.error}" for item in errors[:_PROBLEMS_SHOWN]]
+        lines = [f"{source}: {error}" for source, error in errors[:_PROBLEMS_SHOWN]]
         if len(errors) > _PROBLEMS_SHOWN:
             lines.append(f"and {len(errors) - _PROBLEMS_SHOWN:,} more expressions that do not compile")
         raise InputError("\n".join(lines))

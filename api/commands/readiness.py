@@ -81,7 +81,7 @@ def command(
         return check_present(own, manifests, window, version, workers, output.value, exit_code)
     reports.check_outputs(report_file, export)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
-    given = given_of(read_texts(policies))
+    given = given_of(read_texts(policies), asked_values.parse_version(kubernetes_version))
     warn_of(own, given)
     window, files = Window(*asked_values.parse_window(since, until)), cluster_files(own, cluster)
     found: list[Report] = []

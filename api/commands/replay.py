@@ -108,7 +108,7 @@ def command(
     asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
     texts = _texts(own, policies, from_log, stage_of_log, cluster)
-    given = given_of(texts)
+    given = given_of(texts, version if from_log is None else None)
     if from_log is None:
         warn_of(own, given)
     old_texts = read_texts(against) if against else []

@@ -108,7 +108,7 @@ def command(
 
 def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all: bool) -> tuple[list[tuple[Any, Any]], str]:
     """The rules to watch by stage, and a digest of them."""
-    given = given_of(texts)
+    given = given_of(texts, version)
     warn_of(own, given)
     found: list[tuple[Any, Any]] = []
     policies = checked_policies(own, texts, version) if given.judges_policies else None

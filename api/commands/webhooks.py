@@ -41,7 +41,7 @@ from .parts.webhook_migrate import migrate
 from .parts.webhook_tables import behaviour_table, latency_table
 from .parts.webhook_without import without_webhook
 from .parts.window import check_window
-from .policies import read_texts
+from .policies import read_texts, refuse_errors
 
 _TWO_TIMES = "give two times, as 2026-11-21T03:00:00Z..2026-11-21T04:00:00Z"
 
@@ -136,7 +136,7 @@ class _Replayed:
     def __init__(self, own: Context, files: Sequence[Path] | None, asked: Asked) -> None:
         self._own = own
         self._asked = asked
-        self._rules: Rules = _configurations(files) if files else AsRecorded.RULES
+        self._rules: Rules = _configurations(files, asked.kubernetes_version) if files else AsRecorded.RULES
         reader = open_lake(own.lake)
         try:
             plan = WEBHOOKS.plan(reader, self._rules, asked)
@@ -213,11 +213,12 @@ class _Replayed:
         return tables
 
 
-def _configurations(files: Sequence[Path]) -> tuple[Configuration, ...]:
+def _configurations(files: Sequence[Path], version: tuple[int, int]) -> tuple[Configuration, ...]:
     found = WEBHOOKS.read(manifests_of(read_texts(list(files))))
     if isinstance(found, AsRecorded) or not found:
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: found no webhook configuration", "give a Validating- or MutatingWebhookConfiguration")
+    refuse_errors(WEBHOOKS.readiness.uncompilable(found, version))
     return found
 
 

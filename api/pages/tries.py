@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 
 from fastapi import Request
@@ -13,7 +12,6 @@ from pipeline.stages.registry import STAGES
 
 from ..ask.asking import Asker
 from ..state import Asking, Working
-from ..work.checked import check_order
 from ..work.jobs import Jobs, State
 from . import overview
 from .html import page
@@ -51,7 +49,7 @@ async def try_policy(request: Request, asker: Asking, working: Working) -> Respo
     reader = request.scope.get("state", {}).get("reader")
     try:
         order = form.order(datetime.now(UTC))
-        await asyncio.to_thread(check_order, order)
+        await working.check(order)
         job = working.start(order, reader.name if reader else "anyone")
     except InputError as error:
         return await _form_page(request, asker, working, form, problem_of(form, error.message, error.hint))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -24,7 +23,6 @@ from ..error_answers import error_response
 from ..errors import STATUS_BY_CODE, NotFoundError, TooLargeError, WrongTypeError
 from ..posted import BYTES_MAX
 from ..state import Asking, Working
-from ..work.checked import check_order
 from ..work.gating import GateQuestion
 from ..work.jobs import Job, Jobs, Order, State
 from .answers import PREFIX, known_parameters
@@ -152,7 +150,7 @@ async def started(request: Request, jobs: Jobs, order: Order) -> Response:
 
     A client that went away meanwhile never learns its name, so the job ends.
     """
-    await asyncio.to_thread(check_order, order)
+    await jobs.check(order)
     reader = request.scope.get("state", {}).get("reader")
     job = await jobs.settled(jobs.start(order, reader.name if reader else "anyone"), _SETTLE_SECONDS)
     if job.state is State.FAILED and (error := job.error) is not None:

@@ -82,7 +82,7 @@ def _explained(lake: Path, order: Mapping[str, Any], by: ByStage) -> list[Explan
     if order["policies"] is not None:
         text, version = order["policies"], by.asked.version
         check_posted(text)
-        return by.given(given_of([("policies", text)]), lambda: posted_policies(text, version, lake))
+        return by.given(given_of([("policies", text)], version), lambda: posted_policies(text, version, lake))
     stage = ExplainedStage(order["stage"])
     if order["run_id"] is not None and (found := _stage_of_run(lake, order["run_id"])) is not None:
         return by.of_run(lake, order["run_id"], found)

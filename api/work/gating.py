@@ -124,7 +124,8 @@ def answer(
     """
     window = Window(question.since, question.until)
     check_window(own, window)
-    given, before = given_of(question.policies), given_of(question.against) if question.against else None
+    given = given_of(question.policies, question.kubernetes_version)
+    before = given_of(question.against) if question.against else None
     for version in (given, before):
         if version is not None:
             warn_of(own, version)

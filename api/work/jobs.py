@@ -25,7 +25,7 @@ import structlog
 
 from pipeline.authorization import OtherAuthorizers
 
-from ..errors import BusyError, NotFoundError
+from ..errors import BusyError, NotFoundError, TooCostlyError, error_of
 from . import forks
 from .forks import Forked
 from .shares import Shares, Turn
@@ -33,6 +33,9 @@ from .shares import Shares, Turn
 WAITING_MAX = 16
 # Finished jobs that are remembered; their runs stay in the lake.
 REMEMBERED_MAX = 200
+# How many processes at one time only read manifests, and for how long.
+CHECKS_AT_ONCE = 2
+CHECK_SECONDS_MAX = 30.0
 # Where long replays hold all slots, how long a replay may take to be over before it waits for one of them.
 FIRST_SECONDS = 15.0
 _LINE_BYTES_MAX = 1 << 20
@@ -102,20 +105,23 @@ class Order:
         """The name of a gate's answer in the folder of its run; the same question has the same answer there."""
         return hashlib.sha256(self.gate).hexdigest()[:16]
 
-    def line(self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> bytes:
+    def line(
+        self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int, *, is_check: bool = False
+    ) -> bytes:
         """A Task as JSON, with its resource limits, as a job's process reads it."""
-        return msgspec.json.encode(Task(str(lake), memory_bytes_max, seconds_max, output_bytes_max, self))
+        return msgspec.json.encode(Task(str(lake), memory_bytes_max, seconds_max, output_bytes_max, self, is_check))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An order as a job's process reads it: the lake, and the bounds."""
+    """An order as a job's process reads it: the lake, and the bounds. With `is_check` the process only reads the manifests."""
 
     lake: str
     memory_bytes_max: int
     seconds_max: float
     output_bytes_max: int
     order: Order
+    is_check: bool = False
 
 
 @dataclass(slots=True)
@@ -172,8 +178,29 @@ class Jobs:
         self._seconds_max = seconds_max
         self._memory_bytes_max = memory_bytes_max
         self._output_bytes_max = output_bytes_max
+        self._checks = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._shares = Shares(running_max, FIRST_SECONDS)
         self._jobs: dict[str, Job] = {}
+
+    async def check(self, order: Order) -> None:
+        """Raise the error of manifests that no replay can judge by, before a job exists: its answer does not depend on free slots.
+
+        A process of its own reads them, within the bounds of a job.
+        """
+        line = order.line(self._lake, self._memory_bytes_max, CHECK_SECONDS_MAX, self._output_bytes_max, is_check=True)
+        async with self._checks:
+            try:
+                async with asyncio.timeout(CHECK_SECONDS_MAX):
+                    process = await forks.start(forks.REPLAYER, line + b"\n", _LINE_BYTES_MAX)
+                    try:
+                        told = [json.loads(line) async for line in process.answer]
+                        await process.wait()
+                    finally:
+                        await _end(process)
+            except TimeoutError:
+                raise TooCostlyError(f"reading the manifests took longer than {CHECK_SECONDS_MAX:g} s", "send fewer") from None
+        for error in (each["error"] for each in told if "error" in each):
+            raise error_of(error["code"], error["message"], error["hint"])
 
     def all(self) -> list[Job]:
         """Newest first."""

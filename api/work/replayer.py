@@ -42,7 +42,7 @@ from queries import open_lake
 from .. import priorities
 from ..ask.run_costs import count_costs, plan_costs
 from ..beside_runs import keep_extra, keep_gate, keep_manifests, keep_policies, keep_report
-from ..commands.policies import posted_policies
+from ..commands.policies import checked_policies, posted_policies
 from ..confinement import confine
 from ..context import Context
 from ..errors import TooCostlyError, classify
@@ -66,7 +66,7 @@ def main() -> int:
     confine(task.memory_bytes_max, task.seconds_max, task.output_bytes_max)
     try:
         with telling_waits(lambda sentence: _tell(waits_for=sentence)):
-            _replay(task)
+            (_check if task.is_check else _replay)(task)
     except HindcastError as error:
         code, _ = classify(error)
         return _failed(code, error.message, error.hint, error.exit_code)
@@ -107,6 +107,30 @@ def _failed(code: str, message: str, hint: str, exit_code: int = 1) -> int:
     return exit_code
 
 
+def _check(task: Task) -> None:
+    """Read the manifests of an order as its replay does. Raises InputError with the line."""
+    lake, order = Path(task.lake), task.order
+    if order.costs_of:
+        return
+    if not order.gate:
+        _read(lake, order)
+        return
+    question = GateQuestion.from_json(order.gate)
+    for texts, version in ((question.policies, question.kubernetes_version), (question.against, None)):
+        for name, text in texts:
+            check_posted(text, name)
+        if texts and given_of(texts, version).judges_policies:
+            own = Context(lake, quiet=True, speaks=False)
+            checked_policies(own, texts, question.kubernetes_version, are_stored=version is None)
+
+
+def _read(lake: Path, order: Order) -> tuple[Given, PolicySet | None]:
+    """The manifests of an order, and the policies among them. Raises InputError with the line."""
+    check_posted(order.policies)
+    given = given_of([("policies", order.policies)], order.kubernetes_version)
+    return given, posted_policies(order.policies, order.kubernetes_version, lake) if given.judges_policies else None
+
+
 def _replay(task: Task) -> None:
     lake, order = Path(task.lake), task.order
     if order.costs_of:
@@ -117,9 +141,7 @@ def _replay(task: Task) -> None:
         with hold_files(lake, time.time()), ExitStack() as used:
             _gate(lake, order.gate, task.output_bytes_max, used)
         return
-    check_posted(order.policies)
-    given = given_of([("policies", order.policies)])
-    policies = posted_policies(order.policies, order.kubernetes_version, lake) if given.judges_policies else None
+    given, policies = _read(lake, order)
     with hold_files(lake, time.time()):
         runs: dict[str, str] = {}
         summaries = [_replay_over(lake, policies, task, runs)] if policies is not None else []

@@ -114,6 +114,13 @@ class StageReadiness(Generic[RulesT, PlanT]):
     # Whether `flip` compares with the version before, where there is one, so that one run of `over` says what a change does.
     flips_against_base = False
 
+    def uncompilable(self, rules: RulesT, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
+        """Where expressions stand that do not compile, and why: an API server of this minor version rejects these manifests.
+
+        Those that `read` rejects are not among them. May also raise InputError for such manifests.
+        """
+        return ()
+
     def agreement(self, reader: LakeReader, plan: PlanT) -> Sequence[Agreed] | None:
         """How far the stage agrees with the record under the manifests of that time; None if it cannot compare.
 

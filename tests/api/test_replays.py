@@ -269,14 +269,6 @@ def test_policies_that_cannot_be_replayed_are_refused_with_the_place(
     assert found in response.json()["error"]["message"]
 
 
-def test_a_broken_text_is_refused_however_late_its_job_would_begin(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.routes.jobs._SETTLE_SECONDS", 0.0)
-    with QueryClient(Settings(lake=lake)) as client:
-        answer = client.send("POST", "/replays", headers=YAML, content="a: [b")
-        assert (answer.status_code, client.get("/replays")["rows"]) == (400, [])
-        assert "policies:2: neither YAML nor JSON" in answer.json()["error"]["message"]
-
-
 def bomb(levels: int) -> str:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, levels)]

@@ -16,11 +16,10 @@ from pipeline.admission.policies import PolicySet, parse_policy_set
 from pipeline.admission.policies.typecheck import CheckedRule, ExpressionWarning, checked_rules, expression_warnings
 from pipeline.manifests.files import text_of
 from pipeline.openapi import Schemas, built_in_documents
-from pipeline.stages.mutating.compiled import compile_mutating
 from pipeline.stages.mutating.model import MutatingPolicy
 from pipeline.stages.registry import MUTATING
 
-from ..policies import checked_policies, read_texts, refuse_errors
+from ..policies import checked_policies, read_texts
 
 _CRD = "CustomResourceDefinition"
 
@@ -42,9 +41,8 @@ def check(
     An API server type-checks no mutating policy, so those are only compiled.
     """
     texts = read_texts(paths)
-    read = given_of(texts)
+    read = given_of(texts, version)
     mutating: Sequence[MutatingPolicy] = read.rules_of(MUTATING).policies
-    refuse_errors([error for each in mutating for error in compile_mutating(each, version).errors])
     given = checked_policies(own, texts, version) if read.judges_policies else parse_policy_set(texts)
     schemas = schemas_of(given, openapi)
     found = [

@@ -12,6 +12,7 @@ from ...request import Object
 from ..grouped import GroupedPlan
 from ..readiness import Excluded, Objection, StageReadiness, StageWords
 from .as_of import policies_before
+from .compiled import compile_mutating
 from .exempting import with_exemptions
 from .model import MutatingRules
 from .objections import objections
@@ -42,6 +43,10 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
             given.cluster, given.audit_id, given.ts, given.pass
         ) NOT IN (SELECT (cluster, audit_id, ts, pass) FROM given WHERE policy <> 'mutating')
     """
+
+    def uncompilable(self, rules: MutatingRules, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
+        """See StageReadiness."""
+        return [(each.source, each.error) for policy in rules.policies for each in compile_mutating(policy, version).errors]
 
     def objections(self, reader: LakeReader, verdicts: Path, rules: MutatingRules | None) -> Sequence[Objection]:
         """See StageReadiness: idempotence, order, lost changes and fights with controllers."""

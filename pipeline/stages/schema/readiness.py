@@ -16,7 +16,7 @@ from ..grouped import GroupedPlan
 from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords
 from .checking import read_definition
 from .relaxing import relaxed
-from .replay.definitions import Given
+from .replay.definitions import Given, served_of
 from .sql import statement
 
 
@@ -31,6 +31,11 @@ class SchemaReadiness(StageReadiness[Given, GroupedPlan[Given]]):
         SELECT * REPLACE (CASE decision WHEN 'unreached' THEN 'nomatch' WHEN 'change' THEN 'admit' ELSE decision END AS decision)
         FROM given
     """
+
+    def uncompilable(self, rules: Given, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
+        """See StageReadiness: raises for all rules of a definition."""
+        served_of(rules.definitions, version)
+        return ()
 
     def agreement(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Sequence[Agreed] | None:
         """The recorded answers against the definitions of the time; the run has compared each request."""

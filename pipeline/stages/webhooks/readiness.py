@@ -18,6 +18,7 @@ from .agreement import recorded_agreement
 from .as_of import configurations_before
 from .exempting import with_exemptions
 from .load import loads
+from .model import Chain
 from .outage import whole_outage
 from .over_time import calls_over_time, outage_over_time
 
@@ -72,6 +73,11 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
     def excluding(self, rules: Any, excluded: Sequence[Excluded]) -> Any:
         """See StageReadiness."""
         return with_exemptions(rules, excluded)
+
+    def uncompilable(self, rules: Any, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
+        """See StageReadiness: the match conditions."""
+        hooks = Chain(rules, version).webhooks if isinstance(rules, tuple) else ()
+        return [(each.source, each.error) for hook in hooks for each in hook.conditions.errors]
 
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: Any, replaces_all: bool) -> Any:
         """See StageReadiness."""
