@@ -1,67 +1,65 @@
-"""The cheapest choice of sets that together hold all wanted things: exact for small problems, and without needless sets.
+"""The cheapest choice of sets that together hold all things: exact for small problems, and without needless sets.
 
-Sets are bit masks over the wanted things.
+A thing is given by the sets that hold it, so things with the same holders are one thing. Sets of things are bit masks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 # The exact search stops after this many steps. It does not start if the greedy choice has more sets than this.
 _STEPS_MAX = 20_000
 _EXACT_SETS_MAX = 40
 
 
-def cheapest_cover(costs: Sequence[int], masks: Sequence[int], wanted: int) -> tuple[int, ...]:
-    """The indices, in order, of sets that together hold all of `wanted` at the least sum of costs. Every set is needed.
+def cheapest_cover(costs: Sequence[int], things: Collection[frozenset[int]]) -> tuple[int, ...]:
+    """The indices, in order, of sets that together hold all things at the least sum of costs. Every set is needed.
 
-    Costs are positive. Raises ValueError when all sets together do not hold `wanted`.
+    A thing is the indices of the sets that hold it. Costs are positive. Raises ValueError when no set holds a thing.
     """
-    held = _holders(_undominated(costs, masks, wanted), masks, wanted)
-    if frozenset() in held:
+    if frozenset() in things:
         raise ValueError("no choice of the sets holds all that is wanted")
-    holders = dict.fromkeys(held)
-    # A thing that only one set holds forces that set into the choice. Things with the same holders count as one thing.
+    useful = _undominated(costs, _masks(things))
+    holders = dict.fromkeys(who & useful for who in things)
+    # A thing that only one set holds forces that set into the choice.
     chosen = {next(iter(who)) for who in holders if len(who) == 1}
-    open_things = [who for who in holders if not who & chosen]
+    # The thing with the fewest holders is decided first, so it is the lowest bit.
+    open_things = sorted((who for who in holders if not who & chosen), key=lambda who: (len(who), sorted(who)))
     greedy = _greedy(costs, open_things)
     search = _Search(costs, open_things, _without_waste(costs, greedy, open_things))
     if len(greedy) <= _EXACT_SETS_MAX:
-        search.walk((), 0, open_things)
+        search.walk((), 0, (1 << len(open_things)) - 1)
     return tuple(sorted(_without_waste(costs, [*chosen, *search.best], holders)))
 
 
-def _holders(useful: Iterable[int], masks: Sequence[int], wanted: int) -> list[frozenset[int]]:
-    """For each wanted thing the sets that hold it."""
-    found: dict[int, list[int]] = {thing: [] for thing in _things(wanted)}
-    for index in useful:
-        for thing in _things(masks[index] & wanted):
-            found[thing].append(index)
-    return [frozenset(who) for who in found.values()]
+def _masks(things: Iterable[Iterable[int]]) -> Mapping[int, int]:
+    """For each set the things that it holds."""
+    masks: defaultdict[int, int] = defaultdict(int)
+    for number, who in enumerate(things):
+        for index in who:
+            masks[index] |= 1 << number
+    return masks
 
 
 def _things(mask: int) -> Iterator[int]:
     while mask:
-        thing = mask.bit_length() - 1
-        yield thing
-        mask ^= 1 << thing
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
 
 
-def _undominated(costs: Sequence[int], masks: Sequence[int], wanted: int) -> list[int]:
+def _undominated(costs: Sequence[int], masks: Mapping[int, int]) -> frozenset[int]:
     """The sets without those that hold no more than another set that costs no more."""
-
-    def rank(index: int) -> tuple[int, int, int]:
-        return costs[index], -(masks[index] & wanted).bit_count(), index
-
     kept: list[int] = []
     holding: dict[int, list[int]] = {}  # kept sets by each thing they hold: only these can hold as much
-    for index in sorted((index for index, mask in enumerate(masks) if mask & wanted), key=rank):
-        mask = masks[index] & wanted
+    for index in sorted(masks, key=lambda index: (costs[index], -masks[index].bit_count(), index)):
+        mask = masks[index]
         if not any(mask & ~masks[other] == 0 for other in holding.get(mask.bit_length() - 1, ())):
             kept.append(index)
             for thing in _things(mask):
                 holding.setdefault(thing, []).append(index)
-    return kept
+    return frozenset(kept)
 
 
 def _greedy(costs: Sequence[int], things: Sequence[frozenset[int]]) -> list[int]:
@@ -99,22 +97,23 @@ def _without_waste(costs: Sequence[int], chosen: Iterable[int], things: Iterable
 
 
 class _Search:
-    """Branch and bound over `things`, each given by the sets that hold it; the thing with the fewest holders is decided first."""
+    """Branch and bound over things in the order in which they are decided; `missing` is a mask of them."""
 
     def __init__(self, costs: Sequence[int], things: Sequence[frozenset[int]], start: Sequence[int]) -> None:
         self.best = list(start)
         self._costs = costs
         self._least = sum(costs[index] for index in start)
         self._steps = 0
+        self._holders = [sorted(who, key=lambda index: (costs[index], index)) for who in things]
+        self._others = {index: ~mask for index, mask in _masks(things).items()}
 
-    def walk(self, chosen: tuple[int, ...], cost: int, missing: Sequence[frozenset[int]]) -> None:
-        """Try every set that holds one of the missing things."""
+    def walk(self, chosen: tuple[int, ...], cost: int, missing: int) -> None:
+        """Try every set that holds the first of the missing things."""
         if not missing:
             if cost < self._least:
                 self.best, self._least = list(chosen), cost
             return
         self._steps += 1
-        thing = min(missing, key=lambda who: (len(who), sorted(who)))
-        for index in sorted(thing, key=lambda index: (self._costs[index], index)):
+        for index in self._holders[(missing & -missing).bit_length() - 1]:
             if self._steps < _STEPS_MAX and cost + self._costs[index] < self._least:
-                self.walk((*chosen, index), cost + self._costs[index], [who for who in missing if index not in who])
+                self.walk((*chosen, index), cost + self._costs[index], missing & self._others[index])

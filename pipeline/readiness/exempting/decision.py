@@ -64,7 +64,7 @@ def exempted(entry: PolicyReadiness, proposal: Proposal, rules: ReadinessRules, 
         return with_exemptions(entry, exemptions, rules)
     reasons = [f"exemptions would make the replay clean, but {reason}" for reason in limits_broken(choice, rules)]
     if choice.left:
-        reasons = [f"no exemption that may be proposed reaches {sum(row.requests for row in choice.left):,} of the denied requests"]
+        reasons = [f"no exemption that may be proposed reaches {choice.left:,} of the denied requests"]
     elif left is not None and left.denied:
         reasons = [f"with the exemptions applied {left.denied:,} requests would still be denied"]
     return replace(entry, exemptions=exemptions, reasons=(*entry.reasons, *reasons))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ from ...authorization import RecordedRbac
 from ...replay.past import load_history
 from ...runs.window import Window
 from ...stages.readiness import GIVEN, Excluded, StageReadiness
+from ..counting.units import find_units_unless_found
 from ..sql import statement
 from .barred import Barred
-from .exclusions import Exclusion, Exposed, Kind
-from .exemptions import Choice, choose_validated, exposed_of_verdicts
+from .exclusions import Exclusion, Kind
+from .exemptions import Choice
 from .manifests import Manifests, annotate, key_of
 from .proposal import Left, Proposal
+from .search import Search, find_exposed
 from .usable import who_can_use
 
 # What the server of a webhook or a later stage reads is not known, so that a label may be what they forbid.
@@ -47,14 +49,14 @@ class Things:
         """The name of what has match conditions of its own."""
         return f"{policy}/{binding}" if self.readiness.conditions_per_binding and binding else policy
 
-    def excluded(self, exclusion: Exclusion, rows: Sequence[Exposed]) -> list[Excluded]:
+    def excluded(self, exclusion: Exclusion) -> Excluded:
         """An exclusion as the stage puts it into its manifests."""
         policy, binding = exclusion.policy, exclusion.binding
         if self.readiness.conditions_per_binding:
             policy, _, binding = exclusion.policy.partition("/")
         if exclusion.kind is Kind.NAMESPACE:
-            return [Excluded(policy, binding, exclusion.words, namespace=exclusion.subject)]
-        return [Excluded(policy, binding, exclusion.words, expression=exclusion.expression)]
+            return Excluded(policy, binding, exclusion.words, namespace=exclusion.subject)
+        return Excluded(policy, binding, exclusion.words, expression=exclusion.expression)
 
 
 class StageExemptions:
@@ -66,15 +68,16 @@ class StageExemptions:
         self._rules = rules
         self._trial = trial
         self.things = Things(readiness)
-        self._rows = self._exposed()
+        self._search = self._searching()
 
-    def _exposed(self) -> dict[str, list[Exposed]]:
-        found: defaultdict[str, list[Exposed]] = defaultdict(list)
-        for rows in exposed_of_verdicts(self._reader).values():
-            for row in rows:
-                name = self.things.name(row.policy, row.binding)
-                found[name].append(replace(row, policy=name))
-        return {name: rows for name, rows in found.items() if any(row.outcome == "deny" for row in rows)}
+    def _searching(self) -> Search:
+        connection = self._reader.connection
+        connection.execute(statement("exposed_stage"))
+        find_units_unless_found(connection)
+        find_exposed(connection)
+        if self._readiness.conditions_per_binding:
+            connection.execute("UPDATE exposed SET policy = policy || '/' || binding WHERE binding <> ''")
+        return Search(connection)
 
     def propose(
         self,
@@ -86,15 +89,14 @@ class StageExemptions:
         """Exemptions for each thing with new denials, or for these, replayed with all applied and without each one."""
         choices: dict[str, Choice] = {}
         left: dict[str, Left] = {}
-        pending = sorted(name for name in self._rows if names is None or name in names)
+        pending = [name for name in self._search.policies if names is None or name in names]
         for without in _RETREATS:
-            for name in pending:
-                choices[name] = choose_validated(self._rows[name], _BARRED.and_kinds(without), confidence)
+            choices |= self._search.choose_validated(dict.fromkeys(pending, _BARRED.and_kinds(without)), confidence)
             pending = [name for name in pending if is_worth_replaying(choices[name])]
             if not pending:
                 break
             left |= self._left(self._with(choices.values()), pending)
-            pending = [name for name in pending if left[name].denied > sum(row.requests for row in choices[name].left)]
+            pending = [name for name in pending if left[name].denied > choices[name].left]
             if not pending:
                 break
         choices = self._needed(choices, left)
@@ -103,12 +105,7 @@ class StageExemptions:
         return Proposal(found, before, self._noted(found, review_by), review_by, left, self._users(found), self._targets(before))
 
     def _with(self, choices: Iterable[Choice]) -> Any:
-        excluded = [
-            each
-            for choice in choices
-            for item in choice.chosen
-            for each in self.things.excluded(item.exclusion, self._rows[choice.policy])
-        ]
+        excluded = [self.things.excluded(item.exclusion) for choice in choices for item in choice.chosen]
         return self._readiness.excluding(self._rules, excluded)
 
     def _needed(self, choices: Mapping[str, Choice], left: Mapping[str, Left]) -> dict[str, Choice]:
@@ -123,9 +120,7 @@ class StageExemptions:
         }
         found = dict(choices)
         for index in range(max(map(len, waiting.values()), default=0)):
-            less = {
-                name: found[name].minus(items[index], self._rows[name]) for name, items in waiting.items() if index < len(items)
-            }
+            less = {name: self._search.minus(found[name], items[index]) for name, items in waiting.items() if index < len(items)}
             after = self._left(self._with({**found, **less}.values()), less)
             found |= {name: choice for name, choice in less.items() if after[name].denied <= left[name].denied}
         return found
@@ -149,7 +144,7 @@ class StageExemptions:
     def _targets(self, manifests: Manifests) -> dict[str, tuple[str, str]]:
         """The manifest with the conditions of each thing."""
         named = {name: (kind, name) for kind, name in manifests.objects if not kind.endswith("Binding")}
-        return {name: named[name.partition("/")[0]] for name in self._rows if name.partition("/")[0] in named}
+        return {name: named[name.partition("/")[0]] for name in self._search.policies if name.partition("/")[0] in named}
 
     def _noted(self, choices: Sequence[Choice], review_by: date | None) -> Manifests:
         """The manifests with all exemptions, and with their review dates in annotations."""
@@ -170,4 +165,4 @@ class StageExemptions:
             return {}
         ((last,),) = self._reader.connection.execute("SELECT max(ts) FROM events").fetchall()
         rbac = RecordedRbac(load_history(self._reader, (), Window()), None)
-        return {exclusion: who_can_use(exclusion, self._rows[exclusion.policy], rbac, last) for exclusion in chosen}
+        return who_can_use(self._search.places(chosen), rbac, last)

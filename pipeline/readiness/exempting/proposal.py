@@ -6,6 +6,7 @@ only after a replay with them. An exemption is needed only after a replay withou
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -23,10 +24,11 @@ from ..explaining.expression_reads import ExpressionReads
 from ..explaining.judges import Judges
 from ..sql import rows_of, statement
 from .barred import Barred, barred_by
-from .exclusions import Exclusion, Exposed, Kind
-from .exemptions import NOTHING, Choice, Chosen, choose_validated, exposed_rows
+from .exclusions import Exclusion, Kind
+from .exemptions import Choice, Chosen
 from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
 from .measures import Exemption, ExemptionKind
+from .search import NOTHING, Search, search_of_run
 from .trial import Note, ignored, trial_run
 from .usable import who_can_use
 
@@ -121,15 +123,13 @@ def _exemption(item: Chosen, target: Key, patches: dict[Key, Object], review_by:
     )
 
 
-def bound_rows(rows: Sequence[Exposed], manifests: Manifests) -> list[Exposed]:
-    """The rows of a policy without bindings, as rows of the binding that it would get, which has the policy's name."""
-    policy = rows[0].policy
-    if manifests.bindings_of(policy) or manifests.objects[POLICY, policy]["spec"].get("paramKind"):
-        # A binding of a policy with params needs a paramRef, which only its owner can choose.
-        return list(rows)
+def _bind(search: Search, manifests: Manifests) -> None:
+    """Give the policies without bindings the one that they would get: it has the policy's name, unless another has it."""
     taken = {name for kind, name in manifests.objects if kind == BINDING}
-    name = policy if policy not in taken else f"{policy}-hindcast"
-    return [row if row.is_configuration else replace(row, binding=name) for row in rows]
+    for policy in search.policies:
+        # A binding of a policy with params needs a paramRef, which only its owner can choose.
+        if not manifests.bindings_of(policy) and not manifests.objects[POLICY, policy]["spec"].get("paramKind"):
+            search.bind(policy, policy if policy not in taken else f"{policy}-hindcast")
 
 
 # A selector may look at an object that the event does not hold (the old object, a deleted namespace). If the replay disagrees
@@ -156,28 +156,33 @@ def propose(
     proposed too, but have no entry in the proposal's `left`. `confidence` is that of the bound in `Choice.later`.
     """
     verdicts = RunStore(lake).run(summary.run_id).verdicts
-    rows = {name: bound_rows(exposed, manifests) for name, exposed in exposed_rows(reader, verdicts).items()}
-    rows = {name: found for name, found in rows.items() if names is None or name in names}
+    search = search_of_run(reader, verdicts, names)
+    _bind(search, manifests)
     barred = _barred(reader, verdicts, plan)
     choices: dict[str, Choice] = {}
     left: dict[str, Left] = {}
     after = manifests
-    pending = sorted(rows)
+    pending = list(search.policies)
     for without in _RETREATS:
-        for name in pending:
-            choices[name] = choose_validated(rows[name], barred.get(name, NOTHING).and_kinds(without), confidence)
+        bars = {name: barred.get(name, NOTHING).and_kinds(without) for name in pending}
+        choices |= search.choose_validated(bars, confidence)
         after = apply_choices(manifests, choices.values(), review_by)
         pending = [name for name in pending if is_worth_replaying(choices[name])]
         left |= replay_again(reader, lake, plan, after, frozenset(pending), workers, note)
         pending = [name for name in pending if not _is_as_chosen(choices[name], left[name])]
         if not pending:
             break
-    while needless := _needless(reader, lake, plan, manifests, [choices[name] for name in sorted(left)], left, workers, note):
-        for choice, item in needless:
-            choices[choice.policy] = choice.minus(item, rows[choice.policy])
+    # An exclusion that is needed stays needed without others, so only the needless ones are tried again.
+    tried = {name: choices[name].chosen for name in sorted(left)}
+    while needless := _needless(reader, lake, plan, manifests, choices, tried, left, workers, note):
+        for name, items in needless.items():
+            dearest = max(reversed(items), key=lambda item: item.width.passing_units)
+            choices[name] = search.minus(choices[name], dearest)
+            tried[name] = tuple(item for item in items if item != dearest)
+        tried = {name: tried[name] for name in needless}
         after = apply_choices(manifests, choices.values(), review_by)
     found = tuple(choices[name] for name in sorted(choices))
-    return Proposal(found, manifests, after, review_by, left, _users_of(reader, plan, found, rows))
+    return Proposal(found, manifests, after, review_by, left, _users_of(reader, plan, found, search))
 
 
 def _barred(reader: LakeReader, verdicts: Path, plan: ReplayPlan) -> dict[str, Barred]:
@@ -191,9 +196,7 @@ def _barred(reader: LakeReader, verdicts: Path, plan: ReplayPlan) -> dict[str, B
     }
 
 
-def _users_of(
-    reader: LakeReader, plan: ReplayPlan, choices: Iterable[Choice], rows: Mapping[str, Sequence[Exposed]]
-) -> dict[Exclusion, str]:
+def _users_of(reader: LakeReader, plan: ReplayPlan, choices: Iterable[Choice], search: Search) -> dict[Exclusion, str]:
     """Who can use each exclusion, by the roles at the end of the window."""
     chosen = [item.exclusion for choice in choices for item in choice.chosen]
     if not chosen:
@@ -201,7 +204,7 @@ def _users_of(
     ((last,),) = reader.connection.execute("SELECT max(ts) FROM events").fetchall()
     rbac = Judges(reader, plan).rbac if plan.policies is not None else None
     moment = plan.window.until or last
-    return {exclusion: who_can_use(exclusion, rows[exclusion.policy], rbac, moment) for exclusion in chosen}
+    return who_can_use(search.places(chosen), rbac, moment)
 
 
 def apply_choices(manifests: Manifests, choices: Iterable[Choice], review_by: date | None) -> Manifests:
@@ -212,7 +215,7 @@ def apply_choices(manifests: Manifests, choices: Iterable[Choice], review_by: da
 def _is_as_chosen(choice: Choice, left: Left) -> bool:
     """Whether a replay has only denials that no exclusion reaches, and no more unknown verdicts than before."""
     unknown = choice.exposed.unknown_requests - choice.width.unknown_requests
-    return left.denied <= sum(row.requests for row in choice.left) and left.unknown <= unknown
+    return left.denied <= choice.left and left.unknown <= unknown
 
 
 def _needless(
@@ -220,20 +223,22 @@ def _needless(
     lake: Path,
     plan: ReplayPlan,
     manifests: Manifests,
-    choices: Sequence[Choice],
+    choices: Mapping[str, Choice],
+    tried: Mapping[str, Sequence[Chosen]],
     left: Mapping[str, Left],
     workers: int,
     note: Note,
-) -> list[tuple[Choice, Chosen]]:
-    """For each policy the dearest exclusion that turns out needless: without it, a replay has no more denials.
+) -> dict[str, list[Chosen]]:
+    """For each policy those of the tried exclusions that turn out needless: without one, a replay has no more denials.
 
     The choice may contain one because an event may not hold everything. Each exclusion is left out of a copy of its policy once,
     and all copies are replayed together.
     """
     names: dict[str, tuple[Choice, Chosen]] = {}
     objects: dict[Key, Object] = {}
-    for choice in choices:
-        for item in choice.chosen if len(choice.chosen) > 1 else ():
+    for policy, items in tried.items():
+        choice = choices[policy]
+        for item in items if len(choice.chosen) > 1 else ():
             others = apply_choices(manifests, [replace(choice, chosen=tuple(each for each in choice.chosen if each != item))], None)
             name = f"without-{len(names)}.hindcast"
             objects |= others.renamed(choice.policy, name, others.bindings_of(choice.policy))[0]
@@ -243,13 +248,11 @@ def _needless(
         note([replace(each, policy=names[each.policy][0].policy) for each in defects])
 
     found = replay_again(reader, lake, plan, Manifests(objects, manifests.others), frozenset(names), workers, note_of_copies)
-    dearest: dict[str, tuple[Choice, Chosen]] = {}
+    needless: defaultdict[str, list[Chosen]] = defaultdict(list)
     for name, (choice, item) in names.items():
         if found[name].denied <= left[choice.policy].denied:
-            before = dearest.get(choice.policy)
-            if before is None or item.width.passing_units >= before[1].width.passing_units:
-                dearest[choice.policy] = (choice, item)
-    return list(dearest.values())
+            needless[choice.policy].append(item)
+    return needless
 
 
 def replay_again(

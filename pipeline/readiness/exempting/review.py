@@ -7,7 +7,6 @@ that the copy matches and the policy itself does not. If two exemptions keep out
 from __future__ import annotations
 
 import copy
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -25,9 +24,9 @@ from ...request import Object
 from ...runs import Defect
 from ..counting.units import find_units
 from ..sql import statement
-from .exclusions import Exposed
-from .exemptions import Choice, Width, choose_exclusions
+from .exemptions import Choice, Width
 from .manifests import Key, Manifests, exemption_dates
+from .search import NOTHING, Search, find_exposed
 from .trial import Note, ignored, trial_run
 
 _SELECTORS = ("namespaceSelector", "objectSelector")
@@ -151,8 +150,14 @@ def review(
         note([replace(each, policy=origin.get(each.policy, each.policy)) for each in defects])
 
     with trial_run(plan, lake, workers, note_of_copies) as verdicts:
-        rows = _rows(reader, verdicts, variants)
-    return tuple(_finding(item, rows[variant.name]) for item, variant in zip(found, variants, strict=True))
+        search = _search(reader, verdicts, variants)
+    # Denials that the policy itself already has do not depend on this exemption.
+    widths = search.widths_behind()
+    choices = search.choose({name: NOTHING for name, width in widths.items() if width.denied_requests})
+    return tuple(
+        _finding(item, widths.get(variant.name, Width()), choices.get(variant.name))
+        for item, variant in zip(found, variants, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ class _Variant:
         return cls(name, policy, names or {None: None}, objects)
 
 
-def _rows(reader: LakeReader, verdicts: Path, variants: Sequence[_Variant]) -> dict[str, list[tuple[bool, Exposed]]]:
+def _search(reader: LakeReader, verdicts: Path, variants: Sequence[_Variant]) -> Search:
     pairs = [(variant.name, new, variant.policy, old) for variant in variants for new, old in variant.names.items()]
     columns = zip(*pairs, strict=True)
     names = ("variant", "variant_binding", "policy", "binding")
@@ -185,20 +190,15 @@ def _rows(reader: LakeReader, verdicts: Path, variants: Sequence[_Variant]) -> d
         find_units(reader.connection)
     finally:
         reader.connection.unregister("variants")
-    found: dict[str, list[tuple[bool, Exposed]]] = defaultdict(list)
-    for row in reader.rows(statement("exposed")):
-        found[row["policy"]].append((row["is_behind"], Exposed.from_row(row)))
-    return found
+    find_exposed(reader.connection)
+    return Search(reader.connection)
 
 
-def _finding(item: Present, rows: Sequence[tuple[bool, Exposed]]) -> Finding:
-    width = Width.of(row for is_behind, row in rows if is_behind)
+def _finding(item: Present, width: Width, choice: Choice | None) -> Finding:
     target = "/".join(item.target)
-    if not width.denied_requests:
+    if choice is None:
         need = Need.NOT_KNOWN if width.unknown_requests else Need.NOT_NEEDED
         return Finding(target, item.words, need, width)
-    # Denials that the policy itself already has do not depend on this exemption.
-    choice = choose_exclusions([row for is_behind, row in rows if is_behind or row.outcome != "deny"])
     if _is_narrower(choice, width):
         words = tuple(chosen.exclusion.words for chosen in choice.chosen)
         return Finding(target, item.words, Need.TOO_WIDE, width, words, choice.width)

@@ -7,16 +7,21 @@ who may write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache, partial
+from typing import TypeAlias
 
 from ...authorization import RecordedRbac, holders, is_service_account
 from ...authorization.rbac import SERVICE_ACCOUNT_PREFIX
 from ...cel.library.authorizer import Attributes
-from .exclusions import Exclusion, Exposed, Kind, hiding, is_of_the_cluster
+from .exclusions import Exclusion, Kind, is_of_the_cluster
+from .search import Places
 
 # How many subjects are named; the others are counted.
 _NAMED_MAX = 3
+# The subjects that may write resources of clusters in a namespace; and whether these are all.
+_Writers: TypeAlias = Callable[[tuple[str, ...], tuple[tuple[str, str], ...], str], tuple[list[str], bool]]
 _VERBS = ("create", "update", "patch")
 _EVERYBODY = {
     "system:authenticated": "every user of the cluster",
@@ -36,8 +41,16 @@ _MAKERS = (
 _MADE = (("", "pods"), ("apps", "replicasets"), ("batch", "jobs"))
 
 
-def who_can_use(exclusion: Exclusion, rows: Sequence[Exposed], rbac: RecordedRbac | None, moment: datetime | None) -> str:
-    """The subjects in words. `rows` are those of the exclusion's policy; without `rbac` or a moment roles are not known."""
+def who_can_use(places: Mapping[Exclusion, Places], rbac: RecordedRbac | None, moment: datetime | None) -> dict[Exclusion, str]:
+    """The subjects of each exclusion in words. `places` are where it takes out would-be denials.
+
+    Without `rbac` or a moment roles are not known.
+    """
+    writers = None if rbac is None or moment is None else cache(partial(_writers, rbac, moment))
+    return {exclusion: _named(exclusion, *found, writers) for exclusion, found in places.items()}
+
+
+def _named(exclusion: Exclusion, clusters: list[str], resources: list[tuple[str, str]], writers: _Writers | None) -> str:
     match exclusion.kind:
         case Kind.USER | Kind.USER_IN_NAMESPACE if is_service_account(exclusion.subject):
             namespace, _, name = exclusion.subject.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
@@ -46,23 +59,21 @@ def who_can_use(exclusion: Exclusion, rows: Sequence[Exposed], rbac: RecordedRba
             return f"user {exclusion.subject}, and whoever may impersonate them"
         case Kind.GROUP:
             return f"every member of group {exclusion.subject}"
-    hidden = [row for row in rows if row.outcome == "deny" and exclusion in hiding(row)]
     namespace = exclusion.subject if exclusion.kind is Kind.NAMESPACE else exclusion.namespace
-    resources = sorted({(row.api_group, row.resource) for row in hidden})
     names = ", ".join(resource for _, resource in resources) or "objects"
     asked = {*resources, *(_MAKERS if set(resources) & set(_MADE) else ())}
     where = f"in namespace {namespace}" if namespace else "in the cluster"
     anyone = f"anyone who may write {names}{' or what makes them' if len(asked) > len(resources) else ''} {where}"
-    if rbac is None or moment is None:
+    if writers is None:
         return anyone
-    known, is_whole = _writers(rbac, moment, sorted({row.cluster for row in hidden}), sorted(asked), namespace)
+    known, is_whole = writers(tuple(clusters), tuple(sorted(asked)), namespace)
     if not known:
         return f"{anyone}: by the recorded roles, only the cluster's own parts and administrators" if is_whole else anyone
     return f"{anyone}: {'' if is_whole else 'at least '}{_listed(known)}"
 
 
 def _writers(
-    rbac: RecordedRbac, moment: datetime, clusters: Iterable[str], resources: Sequence[tuple[str, str]], namespace: str
+    rbac: RecordedRbac, moment: datetime, clusters: Iterable[str], resources: Iterable[tuple[str, str]], namespace: str
 ) -> tuple[list[str], bool]:
     """The subjects that may write any of these resources, without the cluster's own parts; and whether these are all."""
     found: set[tuple[str, str]] = set()

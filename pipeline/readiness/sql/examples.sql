@@ -1,9 +1,9 @@
 -- one row per step of the chain of controllers above each request in `examples`: (cluster, audit_id, ts, position)
 -- position: 0 is the object of the request itself; the namespace comes last, at -1
 -- step: as `Kind/name`
--- metadata: JSON of its metadata as last recorded; null where none was
+-- metadata: JSON of its metadata as last recorded, or of their `marks` in `subjects`; null where none was
 WITH chains AS (
-    SELECT s.cluster, s.audit_id, s.ts, s.namespace, s.user_agent, s.object -> '$.metadata' AS own, r.chain
+    SELECT s.cluster, s.audit_id, s.ts, s.namespace, s.user_agent, s.marks AS own, r.chain
     FROM examples AS e
     JOIN subjects AS s USING (cluster, audit_id, ts)
     JOIN roots AS r ON r.cluster = s.cluster AND r.namespace = s.namespace AND r.kind = s.kind AND r.name = s.name
@@ -12,7 +12,7 @@ steps AS (
     SELECT * EXCLUDE (chain), unnest(chain) AS step, generate_subscripts(chain, 1) - 1 AS position FROM chains
 ),
 requested AS (
-    SELECT s.cluster, s.namespace, s.kind || '/' || s.name AS step, arg_max(s.object -> '$.metadata', s.ts) AS metadata
+    SELECT s.cluster, s.namespace, s.kind || '/' || s.name AS step, arg_max(s.marks, s.ts) AS metadata
     FROM subjects AS s
     SEMI JOIN steps AS t ON t.cluster = s.cluster AND t.namespace = s.namespace AND t.step = s.kind || '/' || s.name
     WHERE s.is_whole

@@ -1,13 +1,13 @@
--- one row per kind of request in `judged`: the requests that no exemption can tell apart
+-- `exposed`: one row per kind of request in `judged`: the requests that no exemption can tell apart
 -- outcome: as in `outcomes`: deny, unknown or admit
 -- namespace: as admission sees it: a request for a Namespace carries its own name
 -- name: null where the request has none (deletecollection), or it was not recorded
 -- chain: the object and its controllers up to the root owner, as in `roots`; the last of them is the unit that rates are computed on
--- generate_name: what the server made the name of the object from; empty where a client named it, or where it is not recorded
--- labels: JSON of the object's labels; null where this request does not hold the object
+-- labels, generate_name: as in `subjects`
 -- is_configuration: denied by an error of the configuration, before match conditions are evaluated
 -- is_behind: see exposed_behind; always true in a plain run
 -- is_later: the request lies in the later half of the time that the policy's requests span
+CREATE OR REPLACE TEMP TABLE exposed AS
 WITH described AS (
     SELECT
         s.cluster, s.audit_id, s.ts, s.user_name, s.user_groups, s.api_group,
@@ -20,11 +20,7 @@ WITH described AS (
             WHEN r.code >= 400 THEN coalesce(r.name, nullif(regexp_extract(r.status_message, '^\S+ "([^"]+)" is forbidden:', 1), ''))
             WHEN r.name IS NOT NULL OR (r.verb = 'create' AND NOT ends_with(s.name, '*')) THEN s.name
         END AS name,
-        CASE
-            WHEN s.verb IN ('create', 'update', 'patch') AND (s.object -> '$.metadata') IS NOT NULL
-                THEN coalesce(s.object ->> '$.metadata.labels', '{}')
-        END AS labels,
-        s.object ->> '$.metadata.generateName' AS generate_name,
+        s.labels, s.generate_name,
         roots.chain
     FROM subjects AS s
     JOIN folded_requests AS r ON r.cluster = s.cluster AND r.audit_id = s.audit_id AND r.ts = s.ts
@@ -47,5 +43,5 @@ SELECT
 FROM judged
 JOIN (SELECT policy, min(ts) + (max(ts) - min(ts)) / 2 AS middle FROM judged GROUP BY policy) AS spans USING (policy)
 LEFT JOIN described USING (cluster, audit_id, ts)
+WHERE $names::VARCHAR[] IS NULL OR list_contains($names::VARCHAR[], policy)
 GROUP BY ALL
-ORDER BY ALL

@@ -1,7 +1,6 @@
 -- one row per (policy, binding, cluster, audit_id, ts) that the policy matched or may have matched, with who and what it was about
 -- unit: the root owner of the object as `Kind/name`; with cluster and namespace it is what rates are computed on
--- release: what makes two releases of a unit differ: the container images, or else the content other than metadata and status; null for
---   requests that do not show the object
+-- release: as in `subjects`
 -- critical: the first kind of critical subject that fits, see CriticalKind; null for none
 -- critical_subject: the namespace where that is what makes it critical, else the user
 CREATE OR REPLACE TEMP TABLE outcomes AS
@@ -14,11 +13,7 @@ SELECT
     coalesce(s.kind, '') AS kind,
     coalesce(s.name, '') AS name,
     coalesce(r.unit, '') AS unit,
-    CASE
-        WHEN NOT s.is_whole OR s.subresource <> '' OR s.verb NOT IN ('create', 'update', 'patch') THEN NULL
-        WHEN len(json_extract(s.object, '$.spec..image')) > 0 THEN md5(list_sort(json_extract_string(s.object, '$.spec..image'))::VARCHAR)
-        ELSE md5(json_merge_patch(s.object, '{"metadata": null, "status": null}')::VARCHAR)
-    END AS release,
+    s.release,
     CASE
         WHEN list_contains($sink_namespaces, s.namespace)
             OR list_contains($sink_namespaces, regexp_extract(s.user_name, '^system:serviceaccount:([^:]+):', 1)) THEN 'our own sink'

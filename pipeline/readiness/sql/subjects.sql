@@ -2,7 +2,11 @@
 -- kind, name: of the object that the request names, whatever its subresource
 -- owner_kind, owner_name: of the object's controller, where the recorded body is the object and has one
 -- is_whole: whether the recorded body is the object, so that it shows the controller if there is one
--- object: the recorded body
+-- release: what makes two releases of a unit differ: the container images, or else the content other than metadata and status; null for
+--   requests that do not show the object
+-- labels: JSON of the object's labels; null where this request does not hold the object
+-- generate_name: what the server made the name of the object from; empty where a client named it, or where it is not recorded
+-- marks: JSON of the parts of the metadata that name teams and tools
 -- is_finalizing: a write to an object that is being deleted
 CREATE OR REPLACE TEMP TABLE subjects AS
 WITH described AS (
@@ -13,19 +17,21 @@ WITH described AS (
         coalesce(r.user_agent, '') AS user_agent,
         coalesce(r.namespace, '') AS namespace,
         object_name(r.name, r.verb, r.response_object) AS object_name,
-        recorded_object(r.response_object, r.request_object) AS body
+        recorded_object(r.response_object, r.request_object) AS body,
+        -- To read a body as JSON costs more than all else here.
+        json_extract(body, ['$.kind', '$.metadata']) AS parts
     FROM folded_requests AS r
     SEMI JOIN judged AS j ON r.cluster = j.cluster AND r.audit_id = j.audit_id AND r.ts = j.ts
     QUALIFY row_number() OVER (PARTITION BY r.cluster, r.audit_id, r.ts ORDER BY r.stage_ts) = 1
 ),
 read AS (
     SELECT
-        * EXCLUDE (object_name, body),
-        body ->> '$.kind' AS body_kind,
-        body AS object,
-        controller_of(body) AS controller,
+        * EXCLUDE (object_name, parts),
+        parts[1] ->> '$' AS body_kind,
+        parts[2] AS metadata,
+        controller_of(json_object('metadata', parts[2])) AS controller,
         coalesce(
-            nullif(object_name, ''), body ->> '$.metadata.name', (body ->> '$.metadata.generateName') || '*', '*'
+            nullif(object_name, ''), parts[2] ->> '$.name', (parts[2] ->> '$.generateName') || '*', '*'
         ) AS name
     FROM described
 ),
@@ -55,10 +61,20 @@ SELECT
     kind, name,
     controller ->> '$.kind' AS owner_kind,
     controller ->> '$.name' AS owner_name,
-    object ->> '$.metadata.labels.pod-template-hash' AS template_hash,
-    coalesce(body_kind = kind, false) AND (object -> '$.metadata') IS NOT NULL AS is_whole,
+    metadata ->> '$.labels.pod-template-hash' AS template_hash,
+    coalesce(body_kind = kind, false) AND metadata IS NOT NULL AS is_whole,
     subresource IS NOT DISTINCT FROM 'finalize' OR (
-        verb IN ('update', 'patch') AND (object ->> '$.metadata.deletionTimestamp') IS NOT NULL
+        verb IN ('update', 'patch') AND (metadata ->> '$.deletionTimestamp') IS NOT NULL
     ) AS is_finalizing,
-    object
+    CASE
+        WHEN NOT is_whole OR named.subresource <> '' OR verb NOT IN ('create', 'update', 'patch') THEN NULL
+        WHEN len(json_extract(body, '$.spec..image')) > 0 THEN md5(list_sort(json_extract_string(body, '$.spec..image'))::VARCHAR)
+        ELSE md5(json_merge_patch(body, '{"metadata": null, "status": null}')::VARCHAR)
+    END AS release,
+    CASE WHEN verb IN ('create', 'update', 'patch') AND metadata IS NOT NULL THEN coalesce(metadata ->> '$.labels', '{}') END AS labels,
+    coalesce(metadata ->> '$.generateName', '') AS generate_name,
+    CASE WHEN metadata IS NOT NULL THEN json_object(
+        'labels', metadata -> '$.labels', 'annotations', metadata -> '$.annotations',
+        'managedFields', list_transform(json_extract(metadata, '$.managedFields[*].manager'), lambda manager: json_object('manager', manager))
+    ) END AS marks
 FROM named

@@ -13,7 +13,7 @@ from api.cli import run
 from pipeline import load_policy_set, plan_replay, run_replay
 from pipeline.readiness.ask import outcomes_of
 from pipeline.readiness.build import build_report
-from pipeline.readiness.exempting.exemptions import exposed_rows
+from pipeline.readiness.exempting.search import NOTHING, search_of_run
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.runs.store import RunStore
 from pipeline.stages.registry import STAGES
@@ -58,7 +58,8 @@ def test_dry_runs_do_not_count(lake: Path, tmp_path: Path) -> None:
     assert (policy.exposure.requests_matched, policy.denials.requests) == (3, 1)
     assert "2 dry runs do not count, though policies matched them" in report.caveats
     assert sorted(outcomes_of(reader, lake, summary).select("name").fetchall()) == [("empty",), ("few",), ("many",)]
-    assert sum(row.requests for row in exposed_rows(reader, verdicts)["few"]) == 3
+    choice = search_of_run(reader, verdicts).choose({"few": NOTHING})["few"]
+    assert (choice.exposed.requests, choice.exposed.denied_requests) == (3, 1)
     reader.close()
 
 

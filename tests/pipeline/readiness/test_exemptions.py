@@ -12,6 +12,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -26,11 +28,12 @@ from pipeline.admission.policies.decode import BINDING, POLICY
 from pipeline.manifests.documents import read_documents
 from pipeline.readiness.ask import verdicts_of
 from pipeline.readiness.exempting.decision import limits_broken
-from pipeline.readiness.exempting.exclusions import Exclusion, Exposed, Kind, hiding
-from pipeline.readiness.exempting.exemptions import choose_exclusions, choose_validated
+from pipeline.readiness.exempting.exclusions import Exclusion, Kind
+from pipeline.readiness.exempting.exemptions import Choice
 from pipeline.readiness.exempting.manifests import Manifests, exemption_dates, json_patches, merge_patches, to_yaml, with_exclusions
 from pipeline.readiness.exempting.proposal import Proposal, propose
 from pipeline.readiness.exempting.review import Need, overdue, present, removed, review
+from pipeline.readiness.exempting.search import NOTHING, Search
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import plan_replay, run_replay
 from queries import LakeReader, open_lake
@@ -118,7 +121,7 @@ def check(lake: Path, policies: PolicySet) -> Proposal:
     """All of them leave only denials that none reaches; without any one more is denied. Both are replayed together."""
     with reading(lake) as reader:
         proposal = proposed(reader, lake, policies)
-        beyond = {choice.policy: sum(row.requests for row in choice.left) for choice in proposal.choices}
+        beyond = {choice.policy: choice.left for choice in proposal.choices}
         assert all(left.denied <= beyond[name] for name, left in proposal.left.items())
         less = without_each(proposal)
         found = denied(reader, lake, proposal.after.replaced(less).policy_set())
@@ -579,78 +582,181 @@ spec:
     assert resources[2]["excludeResourceRules"] == []
 
 
-def row(**given: Any) -> Exposed:
-    fields = {
+Row = dict[str, Any]
+EXPOSED = pa.schema(
+    [(name, pa.string()) for name in ("policy", "binding", "outcome", "cluster", "namespace", "user_name", "api_group", "resource")]
+    + [(name, pa.string()) for name in ("subresource", "name", "labels", "generate_name")]
+    + [(name, pa.list_(pa.string())) for name in ("user_groups", "chain")]
+    + [(name, pa.bool_()) for name in ("is_configuration", "is_behind", "is_later")]
+    + [("requests", pa.int64())]
+)
+
+
+def row(**given: Any) -> Row:
+    """A row of sql/exposed.sql."""
+    fields: Row = {
         "policy": "p",
         "binding": "b",
         "outcome": "deny",
+        "cluster": "",
         "namespace": "shop",
-        "user": "alice",
-        "groups": (),
+        "user_name": "alice",
+        "user_groups": [],
         "api_group": "apps",
         "resource": "deployments",
         "subresource": "",
         "name": "web",
-        "chain": ("Deployment/web",),
+        "chain": ["Deployment/web"],
         "labels": {},
+        "generate_name": "",
         "requests": 1,
+        "is_configuration": False,
+        "is_behind": True,
+        "is_later": False,
     }
-    return Exposed(**{**fields, **given})
+    found = {**fields, **given}
+    return {**found, "labels": json.dumps(found["labels"])}
 
 
-MADE = ("Pod/web-5d-x", "ReplicaSet/web-5d", "Deployment/web")
+@contextmanager
+def searching(rows: Iterable[Row]) -> Iterator[Search]:
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("rows", pa.Table.from_pylist(list(rows), EXPOSED))
+        connection.execute("CREATE TEMP TABLE exposed AS FROM rows")
+        yield Search(connection)
+
+
+def choose_exclusions(rows: Iterable[Row]) -> Choice:
+    with searching(rows) as search:
+        return search.choose({"p": NOTHING})["p"]
+
+
+def choose_validated(rows: Iterable[Row]) -> Choice:
+    with searching(rows) as search:
+        return search.choose_validated({"p": NOTHING})["p"]
+
+
+def hides(exclusion: Exclusion, each: Row) -> bool:
+    """Whether an exclusion takes a request out, by the words of its kind."""
+    if each["is_configuration"]:
+        return False
+    match exclusion.kind:
+        case Kind.NAMESPACE:
+            return bool(each["namespace"]) and (each["namespace"], each["binding"]) == (exclusion.subject, exclusion.binding)
+        case Kind.USER:
+            return bool(each["user_name"] == exclusion.subject)
+        case Kind.GROUP:
+            return exclusion.subject in each["user_groups"]
+    if each["namespace"] != exclusion.namespace:
+        return False
+    match exclusion.kind:
+        case Kind.USER_IN_NAMESPACE:
+            return bool(each["user_name"] == exclusion.subject)
+        case Kind.LABEL:
+            key, _, value = exclusion.subject.partition("=")
+            return bool(json.loads(each["labels"]).get(key) == value)
+        case Kind.OBJECT:
+            return (each["api_group"], each["resource"], each["name"]) == (*exclusion.resource, exclusion.subject)
+    return bool(each["name"] == exclusion.subject or each["name"].startswith(f"{exclusion.subject}-"))
+
+
+MADE = ["Pod/web-5d-x", "ReplicaSet/web-5d", "Deployment/web"]
 
 
 def test_what_a_controller_makes_is_exempted_by_its_workload() -> None:
     pods = [row(resource="pods", api_group="", name=f"web-5d-{tail}", chain=MADE) for tail in "abc"]
-    passing = [row(name=f"n{number}", chain=(f"Deployment/n{number}",), outcome="admit") for number in range(9)]
+    passing = [row(name=f"n{number}", chain=[f"Deployment/n{number}"], outcome="admit") for number in range(9)]
     choice = choose_exclusions([row(), *pods, *passing])
     assert [item.exclusion.words for item in choice.chosen] == ["workload web in namespace shop"]
 
 
 def test_what_the_server_names_is_exempted_by_what_it_names_it_after() -> None:
     made = {"resource": "pods", "api_group": "", "generate_name": "runner-"}
-    pods = [row(**made, name=f"runner-{tail}", chain=(f"Pod/runner-{tail}",)) for tail in "abc"]
-    passing = [row(resource="pods", api_group="", name=f"n{n}", chain=(f"Pod/n{n}",), outcome="admit") for n in range(9)]
+    pods = [row(**made, name=f"runner-{tail}", chain=[f"Pod/runner-{tail}"]) for tail in "abc"]
+    passing = [row(resource="pods", api_group="", name=f"n{n}", chain=[f"Pod/n{n}"], outcome="admit") for n in range(9)]
     choice = choose_exclusions([*pods, *passing])
     assert [item.exclusion.words for item in choice.chosen] == ["workload runner in namespace shop"]
 
 
 def test_an_error_of_the_configuration_of_a_whole_policy_is_left() -> None:
     broken = row(binding=None, is_configuration=True)
-    passing = [row(name=f"n{number}", chain=(f"Deployment/n{number}",), outcome="admit") for number in range(9)]
+    passing = [row(name=f"n{number}", chain=[f"Deployment/n{number}"], outcome="admit") for number in range(9)]
     choice = choose_exclusions([broken, row(), *passing])
-    assert choice.left == (broken,)
+    assert choice.left == 1
     assert len(choice.chosen) == 1
 
 
-SIX = [row(name=name, chain=(f"Deployment/{name}",), namespace=space) for name in "abc" for space in ("x", "y")]
+SIX = [row(name=name, chain=[f"Deployment/{name}"], namespace=space) for name in "abc" for space in ("x", "y")]
 
 
 @given(st.permutations(SIX))
-def test_the_order_of_rows_does_not_matter(rows: list[Exposed]) -> None:
-    assert {item.exclusion for item in choose_exclusions(rows).chosen} == {
-        item.exclusion for item in choose_exclusions(sorted(rows, key=str)).chosen
+@settings(max_examples=10)
+def test_the_order_of_rows_does_not_matter(rows: list[Row]) -> None:
+    assert choose_exclusions(rows) == choose_exclusions(SIX)
+
+
+DRAWN = st.fixed_dictionaries(
+    {
+        "outcome": st.sampled_from(["deny", "deny", "admit", "unknown"]),
+        "binding": st.sampled_from(["b", "c"]),
+        "namespace": st.sampled_from(["shop", "pay", ""]),
+        "user_name": st.sampled_from(["alice", "bob", "system:node:n1", ""]),
+        "user_groups": st.sampled_from([[], ["dev"], ["dev", "ops", "dev"]]),
+        "name": st.sampled_from(["web", "web-5d", "web-5d-a", "-x", "a-\u00e9-b"]),
+        "chain": st.sampled_from([["Pod/web"], MADE, ["Pod/x", "Job/web"]]),
+        "labels": st.sampled_from([{}, {"app": "web"}, {"app": "web", "tier": "1"}, {"pod-template-hash": "5d"}]),
+        "generate_name": st.sampled_from(["", "web-"]),
+        "requests": st.integers(1, 3),
+        "is_configuration": st.sampled_from([False, False, False, True]),
+        "is_later": st.booleans(),
     }
+)
+
+
+@given(st.lists(DRAWN, min_size=1, max_size=20))
+@settings(max_examples=12)
+def test_what_exclusions_take_out_is_counted_from_the_rows(drawn: list[Row]) -> None:
+    """Every figure of a choice follows from the rows and the words of its exclusions."""
+    rows = [row(**each) for each in drawn]
+
+    def workloads(chosen: Iterable[Row]) -> set[tuple[str, str]]:
+        return {(each["namespace"], each["chain"][-1]) for each in chosen}
+
+    def figures(taken: list[Row]) -> list[int]:
+        of = {outcome: [each for each in taken if each["outcome"] == outcome] for outcome in ("deny", "admit", "unknown")}
+        requests = [sum(each["requests"] for each in of[outcome]) for outcome in of]
+        passing = workloads(of["admit"]) - workloads(of["deny"])
+        return [*requests, len(workloads(of["deny"])), len(passing), len(workloads(taken))]
+
+    for choice in (choose_exclusions(rows), choose_validated(rows)) if any(each["outcome"] == "deny" for each in rows) else ():
+        for item in [*choice.chosen, None]:
+            exclusions = [item.exclusion] if item else [each.exclusion for each in choice.chosen]
+            taken = [each for each in rows if any(hides(exclusion, each) for exclusion in exclusions)]
+            width = item.width if item else choice.width
+            assert figures(taken) == [
+                *(width.denied_requests, width.passing_requests, width.unknown_requests),
+                *(width.denied_units, width.passing_units, width.units),
+            ]
+        assert choice.left == sum(each["requests"] for each in rows if each["outcome"] == "deny" and each not in taken)
 
 
 def test_no_proposal_is_wide_or_given_to_oneself() -> None:
     """Whole resources, controllers, broad groups, and labels or names without a namespace are never proposed."""
     by_controller = {
-        "user": "system:serviceaccount:kube-system:replicaset-controller",
-        "groups": ("system:serviceaccounts:kube-system",),
+        "user_name": "system:serviceaccount:kube-system:replicaset-controller",
+        "user_groups": ["system:serviceaccounts:kube-system"],
     }
     made = [row(**by_controller, resource="pods", api_group="", name=f"web-5d-{tail}", chain=MADE) for tail in "abc"]
     labelled = [
-        row(name=f"x{n}", chain=(f"Deployment/x{n}",), labels={"app": "x"}, groups=("system:authenticated",)) for n in range(5)
+        row(name=f"x{n}", chain=[f"Deployment/x{n}"], labels={"app": "x"}, user_groups=["system:authenticated"]) for n in range(5)
     ]
     nodes = [
         row(
             name=None,
             namespace="",
-            chain=("Node/*",),
-            user="system:node:n1",
-            groups=("system:nodes",),
+            chain=["Node/*"],
+            user_name="system:node:n1",
+            user_groups=["system:nodes"],
             resource="nodes",
             labels={"a": "b"},
         )
@@ -659,7 +765,7 @@ def test_no_proposal_is_wide_or_given_to_oneself() -> None:
         exclusion = item.exclusion
         assert not (exclusion.kind in (Kind.USER, Kind.USER_IN_NAMESPACE, Kind.GROUP) and exclusion.subject.startswith("system:"))
         assert exclusion.kind not in (Kind.LABEL, Kind.WORKLOAD) or exclusion.namespace
-    assert choose_exclusions(nodes).left == tuple(nodes)
+    assert choose_exclusions(nodes).left == 1
 
 
 def forbidding(expression: str, variables: str = "[]") -> str:
@@ -696,15 +802,15 @@ def test_the_value_that_a_policy_forbids_is_never_exempt(tmp_path: Path, express
     assert not {item.exclusion.kind for item in choice.chosen} & kinds
 
 
-def days(denied_names: Callable[[int], str]) -> list[Exposed]:
+def days(denied_names: Callable[[int], str]) -> list[Row]:
     """The rows of ten days: one denied Service and three that pass each day. The first five are the earlier half."""
     found = []
     for number in range(10):
         name = denied_names(number)
-        found.append(row(name=name, chain=(f"Service/{name}",), is_later=number >= 5))
+        found.append(row(name=name, chain=[f"Service/{name}"], is_later=number >= 5))
         for each in range(3):
             found.append(
-                row(name=f"ok-{number}-{each}", chain=(f"Service/ok-{number}-{each}",), outcome="admit", is_later=number >= 5)
+                row(name=f"ok-{number}-{each}", chain=[f"Service/ok-{number}-{each}"], outcome="admit", is_later=number >= 5)
             )
     return found
 
@@ -729,20 +835,21 @@ def test_a_new_name_every_day_is_not_exempted_away() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans(), st.booleans()), min_size=1, max_size=30))
+@settings(max_examples=12)
 def test_no_later_denial_means_that_the_earlier_exemptions_hide_them_all(drawn: list[tuple[str, bool, bool]]) -> None:
     """Whatever the traffic: exemptions from the earlier half either hide every later denial, or the trial counts what they miss."""
     rows = [
-        row(name=name, chain=(f"Deployment/{name}",), outcome="deny" if denied else "admit", is_later=later)
+        row(name=name, chain=[f"Deployment/{name}"], outcome="deny" if denied else "admit", is_later=later)
         for name, denied, later in drawn
     ]
     found = choose_validated(rows)
     assert found.later is not None
     chosen = {item.exclusion for item in found.chosen}
-    missed = [each for each in rows if each.outcome == "deny" and chosen.isdisjoint(hiding(each))]
+    missed = [each for each in rows if each["outcome"] == "deny" and not any(hides(exclusion, each) for exclusion in chosen)]
     if not found.later.workloads_denied:
         assert not missed
         assert found.later.exemptions == len(chosen)
-    new = {each.workload for each in rows if each.is_later} - {each.workload for each in rows if not each.is_later}
+    new = {each["name"] for each in rows if each["is_later"]} - {each["name"] for each in rows if not each["is_later"]}
     assert found.later.new_workloads == len(new)
     assert found.later.new_workloads_denied <= found.later.workloads_denied <= found.later.workloads
 
@@ -815,8 +922,8 @@ def test_a_label_that_its_writers_set_themselves_is_never_exempt_everywhere(tmp_
 
 def test_more_match_conditions_than_a_policy_may_have_share_one() -> None:
     spaces = [f"n{number}" for number in range(90)]
-    rows = [row(namespace=space, name=None, chain=("?",), binding=None) for space in spaces]
-    rows += [row(namespace="other", name=f"o{n}", chain=(f"x/{n}",), binding=None, outcome="admit") for n in range(200)]
+    rows = [row(namespace=space, name=None, chain=["?"], binding=None) for space in spaces]
+    rows += [row(namespace="other", name=f"o{n}", chain=[f"x/{n}"], binding=None, outcome="admit") for n in range(200)]
     choice = choose_exclusions(rows)
     assert {item.exclusion.kind for item in choice.chosen} == {Kind.USER_IN_NAMESPACE}
     policies = parse_policy_set([("limit", LIMIT.replace("name: limit", "name: p"))])
