@@ -20,12 +20,13 @@ from .evaluation.frames import Run
 from .explain import Finding, explain
 from .fast.generate import generate
 from .readset import Analyzed, ReadSet, read_set
-from .stack import on_fresh_stack
+from .stack import again, on_fresh_stack
 from .values import CelError, Unknown, Value
 
 Activation = Mapping[str, Value]
 COST_LIMIT = 1_000_000  # of one expression: apiserver pkg/apis/cel/config.go PerCallLimit
 TOO_DEEP = "data nested deeper than can be evaluated"
+_UNREAD: Any = Unknown(TOO_DEEP)
 
 
 class Program:
@@ -35,6 +36,7 @@ class Program:
         self.text = text
         self.ast = tree
         self.result_type = checked.result_type
+        self.levels = levels(tree)
         self._names = names
         self._constants = Constants(names, checked.overloads, loop_variables(tree))
         planner = Planner(names, self._constants)
@@ -54,6 +56,8 @@ class Program:
                 return self._fast(activation)
             except MemoryError:
                 raise
+            except RecursionError:
+                return again(lambda: self.evaluate(activation), _UNREAD)
             except Exception:
                 pass  # The exact tier finds the outcome of every unusual case.
         return self.evaluate_exactly(activation)
@@ -69,10 +73,8 @@ class Program:
             return on_fresh_stack(lambda: self._exact([activation, *self._frame_tail]), Unknown(TOO_DEEP))
         except TooLargeError:
             return self.evaluate_with_cost(activation)[0]
-        except MemoryError:
+        except (MemoryError, RecursionError):
             raise
-        except RecursionError:
-            return Unknown(TOO_DEEP)
         except Exception as problem:
             return Unknown(defect_of(problem))  # The run goes on, and the result is not an error that a server would have met.
 
@@ -90,10 +92,8 @@ class Program:
             return CelError(EXCEEDED), meter.cost
         except TooLargeError:
             return Unknown(TOO_LARGE), meter.cost
-        except MemoryError:
+        except (MemoryError, RecursionError):
             raise
-        except RecursionError:
-            return Unknown(TOO_DEEP), meter.cost
         except Exception as problem:
             return Unknown(defect_of(problem)), meter.cost
 
@@ -157,10 +157,8 @@ class Program:
             return on_fresh_stack(lambda: run([activation, meter, *[None] * (size - 2)]), Unknown(TOO_DEEP))
         except CelError as problem:
             return problem
-        except (LimitExceededError, MemoryError):
+        except (LimitExceededError, MemoryError, RecursionError):
             raise
-        except RecursionError:
-            return Unknown(TOO_DEEP)
         except TooLargeError:
             return Unknown(TOO_LARGE)
         except Exception as problem:
@@ -203,3 +201,12 @@ def loop_variables(tree: ast.Expr) -> frozenset[str]:
             found.add(node.variable)
         pending.extend(ast.children(node))
     return frozenset(found)
+
+
+def levels(tree: ast.Expr) -> int:
+    """How many levels of expressions nest within each other."""
+    found, pending = 0, [tree]
+    while pending:
+        found += 1
+        pending = [child for node in pending for child in ast.children(node)]
+    return found

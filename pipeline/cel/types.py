@@ -12,11 +12,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """One CEL type: `name` such as `int`, `list` or `kubernetes.Quantity`, and the types it is made of."""
+    """One CEL type: `name` such as `int`, `list` or `kubernetes.Quantity`, and the types it is made of.
+
+    `levels` counts itself and the types within each other; `is_open`: it is or holds a type parameter.
+    """
 
     name: str
     parameters: tuple[Type, ...] = ()
     is_parameter: bool = False
+    levels: int = field(init=False, compare=False, repr=False)
+    is_open: bool = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", 1 + max((each.levels for each in self.parameters), default=0))
+        object.__setattr__(self, "is_open", self.is_parameter or any(each.is_open for each in self.parameters))
 
     def __str__(self) -> str:
         if not self.parameters:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -84,7 +85,9 @@ def test_the_steps_of_the_image_install_a_program_that_starts(tmp_path: Path) ->
             else:
                 shutil.copy(source, folder)
     command = re.sub("|".join(places), lambda match: places[match[0]], build[-1].text)
-    packages = {"PYTHONPATH": sysconfig.get_path("purelib"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    # `python3` is the Python whose packages these are.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    packages = {"PYTHONPATH": sysconfig.get_path("purelib"), "HOME": str(tmp_path), "PATH": path}
     pip = {
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",

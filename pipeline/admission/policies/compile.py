@@ -19,7 +19,7 @@ from ...cel.projection import projector
 from ...cel.stack import on_fresh_stack
 from ...cel.types import DYN, Type
 from ...request import Grade
-from .environments import environment, with_variable
+from .environments import NestingError, environment, with_variable
 from .known_costs import KnownCosts
 from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, Limits
 from .messages import trimmed
@@ -37,7 +37,6 @@ MESSAGE = (types.STRING,)
 AUDIT_ANNOTATION = (types.STRING, types.NULL)
 
 Version = tuple[int, int]
-# Each variable may put the one before into a list. A server compiles such types of any depth; Python's stack ends at some hundreds.
 TOO_DEEP = "the types of the policy's variables nest deeper than Hindcast can compile"
 # Roots that depend on the request alone; the others are bound per evaluation.
 _REQUEST_ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
@@ -163,8 +162,8 @@ def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy
 
 
 def not_compiled(problem: Exception) -> str:
-    """Why a policy has no programs: its types nest too deep for any stack, or there is a defect of Hindcast."""
-    return TOO_DEEP if isinstance(problem, RecursionError) else defect_of(problem)
+    """Why a policy has no programs: its types nest too deep, or there is a defect of Hindcast."""
+    return TOO_DEEP if isinstance(problem, NestingError) else defect_of(problem)
 
 
 def _programs(expressions: Iterable[CompiledExpression]) -> list[Program]:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 from ...cel import Environment, Type
 from ...cel.types import ObjectType
 from .declarations import VARIABLES, scope_for, variable_type
+
+# A server compiles types of any depth. Its parser allows one expression 250 levels, and stack.py has room for both.
+LEVELS_MAX: Final = 400
+
+
+class NestingError(Exception):
+    """The types of a policy's variables nest deeper than LEVELS_MAX."""
 
 
 @lru_cache(maxsize=256)
@@ -26,8 +34,11 @@ def environment(
 def extended(earlier: Environment, name: str, type_: Type) -> Environment:
     """The environment for what comes after a variable: `earlier`, with `variables.NAME` of this type.
 
-    To declare all of 4,000 variables again for each of them takes longer than to compile them.
+    To declare all of 4,000 variables again for each of them takes longer than to compile them. Each may put the one before into a
+    list: NestingError is raised for a type of more than LEVELS_MAX levels.
     """
+    if type_.levels > LEVELS_MAX:
+        raise NestingError
     composed = earlier.scope.objects[VARIABLES]
     return earlier.redeclaring(ObjectType(VARIABLES, {**composed.fields, name: variable_type(type_)}))
 

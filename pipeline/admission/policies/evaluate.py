@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
+from ...cel import Program
 from ...cel.costs.sizes import BUILT_BYTES_MAX, Room
+from ...cel.stack import LEVELS_MAX, on_large_stack
 from ...cel.values import CelError, LazyMap
 from ...cel.values import Unknown as CelUnknown
 from ...matching import Match
@@ -34,7 +36,18 @@ class OutOfBudgetError(Exception):
 class Step:
     """One composition context: it computes each variable at most once and charges for it. Users of its roots must keep the step."""
 
-    __slots__ = ("__weakref__", "_counted", "_open", "_room", "_variables", "_variables_cost", "budget", "roots", "variable_costs")
+    __slots__ = (
+        "__weakref__",
+        "_counted",
+        "_levels",
+        "_open",
+        "_room",
+        "_variables",
+        "_variables_cost",
+        "budget",
+        "roots",
+        "variable_costs",
+    )
 
     def __init__(self, policy: CompiledPolicy, roots: dict[str, Any], budget: int | None) -> None:
         self.roots = roots
@@ -49,6 +62,7 @@ class Step:
         if policy.variables:
             self._variables = policy.variables
             self._open: set[str] = set()  # variables whose computation has begun and not ended
+            self._levels = 0  # how many levels of their expressions are within each other
             roots["variables"] = LazyMap(policy.variable_names, _variables_of(self))
 
     def run(self, expression: CompiledExpression) -> Any:
@@ -91,16 +105,28 @@ class Step:
         if self.budget is not None and self._variables_cost > self.budget:
             # The expression also pays for the variables computed so far, and its budget does not cover them.
             return CelUnknown(f"variables.{name}: {OUT_OF_BUDGET}")
+        before = self._levels
+        self._levels += variable.program.levels
         self._open.add(name)
-        if self.budget is None:
-            value = variable.program.evaluate(self.roots)
-        else:
-            value, cost = variable.program.evaluate_with_cost(self.roots, room=self._room)
-            self._variables_cost += cost
-            self.variable_costs[name] = cost
-        self._open.discard(name)
+        try:
+            value = self._computed(name, variable.program)
+        finally:
+            self._open.discard(name)
+            self._levels = before
         if value.__class__ is CelError:
             raise CelError(kept(f'composited variable "{name}" fails to evaluate: {value.message}'))
+        return value
+
+    def _computed(self, name: str, program: Program) -> Any:
+        if self._levels > LEVELS_MAX:
+            # Variables that use each other may nest without end; each stack has room for a part of them.
+            self._levels = program.levels
+            return on_large_stack(lambda: self._computed(name, program))
+        if self.budget is None:
+            return program.evaluate(self.roots)
+        value, cost = program.evaluate_with_cost(self.roots, room=self._room)
+        self._variables_cost += cost
+        self.variable_costs[name] = cost
         return value
 
 

@@ -24,7 +24,7 @@ from ...openapi import Schemas
 from ...request import GroupVersionKind, GroupVersionResource
 from .compile import TOO_DEEP
 from .declarations import Declarations, scope_for
-from .environments import extended
+from .environments import NestingError, extended
 from .model import Policy
 
 KINDS_MAX = 10  # of one rule; further kinds are not checked
@@ -44,8 +44,8 @@ def expression_warnings(policy: Policy, schemas: Schemas, version: tuple[int, in
     Raises InputError if the types of its variables nest deeper than Hindcast can compile: its warnings are not known then.
     """
     try:
-        return _warnings(policy, schemas, version)
-    except RecursionError:
+        return on_fresh_stack(lambda: _warnings(policy, schemas, version))
+    except NestingError:
         what = f"{policy.source or policy.name}: {policy.name}: {TOO_DEEP}"
         raise InputError(what, "let variables nest lists in fewer levels, or check the other policies without this one") from None
 

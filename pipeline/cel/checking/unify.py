@@ -128,7 +128,7 @@ class Bindings:
             if bound is None:
                 return type_ if free is None else free
             type_ = bound
-        if not type_.parameters:
+        if not type_.is_open:
             return type_
         # A generator would double the depth of nested calls.
         return Type(type_.name, tuple(map(partial(self.resolve, free=free), type_.parameters)))

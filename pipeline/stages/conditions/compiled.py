@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from ...cel import CelError
+from ...cel.stack import on_fresh_stack
 from ...cel.values import Unknown, Value
 from .chain import Builtin, Chain, conditions_in
 from .expressions import CEL_TYPES, late_values, result_of, when_environment, write_environment
@@ -191,15 +192,13 @@ class CompiledChain:
         values = {"request": asked.request}
         part = costed.parts(Spending(values, self.run))
         try:
-            made = translate(lambda node: part(node, values), costed.program.ast, how, fields)
-            is_deep = max(map(depth_of, made.both)) > _DEPTH_MAX
+            made = on_fresh_stack(lambda: translate(lambda node: part(node, values), costed.program.ast, how, fields))
+            is_deep = max(on_fresh_stack(lambda: [*map(depth_of, made.both)])) > _DEPTH_MAX
             found: Translated | NotModelledError = NotModelledError(_TOO_DEEP) if is_deep else made
         except NotModelledError as problem:
             found = NotModelledError(f"{problem} says more of an object than labels and fields do")
         except CostlyError as problem:
             found = NotModelledError(str(problem))
-        except RecursionError:
-            found = NotModelledError(_TOO_DEEP)
         if "request" not in costed.program.reads.variables():
             self._formulas[key] = found
         return found

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ....cel import Value, ast
+from ....cel.stack import on_fresh_stack
 from ....cel.values import CelError, Unknown
 from ..fields import Fields
 from ..spending import words_of
@@ -32,13 +33,11 @@ def read_as_selector(part: _Part, tree: ast.Expr, activation: Mapping[str, Value
     Everything but the absence of labels and fields is as in CEL.
     """
     try:
-        return TRUE if _Reading(part, activation, fields).truth(tree) else FALSE
+        return TRUE if on_fresh_stack(lambda: _Reading(part, activation, fields).truth(tree)) else FALSE
     except CelError as problem:
         return Result(Truth.ERROR, problem.message)
     except _OpenError as problem:
         return Result(Truth.UNKNOWN, str(problem))
-    except RecursionError:
-        return Result(Truth.UNKNOWN, "the condition is nested too deep")
 
 
 class _OpenError(Exception):
