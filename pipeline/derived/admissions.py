@@ -18,6 +18,7 @@ from ingest.schema import EVENTS
 from ..history.attributes import namespace_of_request
 from ..history.event import TOO_DEEP, Event, decode_json
 from ..history.evidence import LazyKnown
+from ..history.fitness import UNFIT
 from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed
 from ..request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Known, Object, Operation, Unknown
@@ -54,7 +55,7 @@ _FIELDS: list[pa.Field[Any]] = [
 ADMISSIONS = pa.schema(_FIELDS)
 # A request whose values cannot be read as a whole, or that has several passes, is not kept.
 Outcome: TypeAlias = list[AdmissionRequest] | NotReplayed
-_UNREADABLE = (AttributeError, TypeError, KeyError, IndexError, ValueError, RecursionError)
+_UNREADABLE = (*UNFIT, RecursionError)
 _encode = msgspec.json.Encoder().encode
 
 

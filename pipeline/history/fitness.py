@@ -14,6 +14,8 @@ from .outcome import Admission
 from .reconstruct import NotReplayed, admission_requests
 from .versions import Versions
 
+# Reading a body that is not an object of Kubernetes raises one of these.
+UNFIT = (AttributeError, TypeError, KeyError, IndexError, ValueError)
 _BRACE, _BRACKET = frozenset(("{", b"{")), frozenset(("[", b"["))
 _OBJECT = msgspec.json.Decoder(AnyObject)
 _OPERATIONS = msgspec.json.Decoder(list[dict[str, Any]])

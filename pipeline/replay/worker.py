@@ -24,7 +24,7 @@ from ..derived.inputs import Piece, read_inputs
 from ..derived.kept import NONE, Groups, Keeping, read_groups, untouched
 from ..derived.touched import objects_of
 from ..history.event import TOO_DEEP, BodyKind, Event, body_kind, head_of
-from ..history.fitness import shows_objects, unfit_body
+from ..history.fitness import UNFIT, shows_objects, unfit_body
 from ..history.in_force import CHANGE_DELAY
 from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests, told_by_record
@@ -52,8 +52,6 @@ from .worlds import Worlds
 # The verdicts of each pass of a request.
 JudgedPasses: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
 
-# What reading a body that is not an object of Kubernetes raises.
-_UNFIT = (AttributeError, TypeError, KeyError, IndexError, ValueError)
 # Bodies are read as deep as the stack allows: a body that a sink could read may be too deep here.
 _UNREAD: Any = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
 _IDENTITY_SCHEMA = pa.schema([JUDGED.field(name).with_nullable(True) for name in IDENTITY])
@@ -259,7 +257,7 @@ class Replayer:
         try:
             if shows_objects(event):
                 return admission_requests(event, versions, self._history)
-        except _UNFIT:
+        except UNFIT:
             if not unfit_body(event):
                 raise
         return NotReplayed(unfit_body(event), Admission.UNKNOWN)
@@ -285,7 +283,7 @@ class Replayer:
         try:
             found = self._passes(event, requests)
             problem = (unfit_body(event) if unfit is None else unfit) if _has_failures(found) else ""
-        except _UNFIT:
+        except UNFIT:
             if not (problem := unfit_body(event) if unfit is None else unfit):
                 raise
         return NotReplayed(problem, Admission.UNKNOWN) if problem else found

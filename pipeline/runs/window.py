@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from queries import LakeReader
 
@@ -11,6 +12,7 @@ from ..derived.facts import facts_of
 from .sql import statement
 
 _MICROSECOND = timedelta(microseconds=1)
+_WITHIN = "ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,6 +36,18 @@ class Window:
             return f"window: {start} until {_utc(self.until)}"
         newest = _utc(_EPOCH + timedelta(microseconds=newest_us)) if newest_us is not None else None
         return f"window: {start} to the newest event" + (f", of {newest}" if newest else "")
+
+
+def stretches(reader: LakeReader, window: Window, most: int) -> list[Window]:
+    """A window cut at moments: at most so many windows, with about as many events in each."""
+    if most < 2:
+        return [window]
+    parts = [number / most for number in range(1, most)]
+    (cuts,) = reader.connection.execute(
+        f"SELECT quantile_disc(ts, {parts}) FROM events WHERE {_WITHIN}", window.parameters
+    ).fetchall()[0]
+    moments = [window.since, *sorted(set(cuts or ())), window.until]
+    return [Window(*each) for each in pairwise(moments)]
 
 
 def horizon(reader: LakeReader, window: Window) -> datetime | None:

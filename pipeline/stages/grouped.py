@@ -30,7 +30,7 @@ from ..runs.verdict import VERDICTS, Verdict
 from ..runs.verdicts import JUDGED, NOTHING, Judged, JudgedPass, VerdictBuilder, VerdictFile, in_arrival_order
 from ..runs.window import Window, lake_digest
 from .readiness import DEFAULT, StageReadiness
-from .shares import Share, in_shares
+from .shares import in_shares
 from .stage import Asked, Progress
 
 # Raised when the same plan would give other verdicts, so that older runs do not count as this one.
@@ -123,11 +123,11 @@ class Judging:
         """The verdicts on every pass that has a question; empty if the stage says nothing of it."""
         raise NotImplementedError
 
-    def shares(self) -> int:
-        """Into how many shares the other requests may be divided, with all requests about one object in one share."""
-        return 1
+    def shares(self, most: int) -> Sequence[Window]:
+        """The other requests in shares, at most so many; none without such requests."""
+        return ()
 
-    def records(self, share: Share) -> Iterable[JudgedPass]:
+    def records(self, share: Window) -> Iterable[JudgedPass]:
         """The passes of the other requests of a share, with the verdicts on each."""
         return ()
 
@@ -206,7 +206,7 @@ class GroupedStage(ABC, Generic[RulesT]):
         if questions := judging.questions():
             judged, evaluated = _answered(judging, questions, plan, reader, progress)
             parts.append(judged)
-        for judged, requests in in_shares(self, plan, judging, reader, min(workers, judging.shares())):
+        for judged, requests in in_shares(self, plan, judging, reader, workers):
             parts.append(judged)
             evaluated += requests
             if progress is not None:

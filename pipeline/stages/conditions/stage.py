@@ -14,8 +14,8 @@ from queries import LakeReader
 from ...manifests.documents import Document
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass, Place
+from ...runs.window import Window
 from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
-from ..shares import Share
 from ..stage import Asked, Kind
 from .chain import Chain
 from .compiled import Asked as AskedChain
@@ -82,7 +82,11 @@ class _Rulings(Judging):
         self._plan = plan
         self._rows: dict[str, Row] = {}
 
-    def records(self, share: Share) -> Iterator[JudgedPass]:
+    def shares(self, most: int) -> Sequence[Window]:
+        """See Judging."""
+        return (Window(),)
+
+    def records(self, share: Window) -> Iterator[JudgedPass]:
         """See Judging."""
         reader, plan = self._reader, self._plan
         questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}

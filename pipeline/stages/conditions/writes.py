@@ -6,26 +6,20 @@ MutatingAdmissionWebhook and before ValidatingAdmissionPolicy. A deletecollectio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from queries import LakeReader
 
 from ...admission.policies.redacted import without_placeholders
-from ...cel.stack import on_fresh_stack
 from ...cel.values import Unknown as CelUnknown
 from ...cel.values import Value
-from ...history.event import Event
-from ...history.fitness import unfit_body
-from ...history.reconstruct import NotReplayed, attempted_requests
-from ...history.versions import LogVersions
+from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
-from ...replay.earlier import EarlierVersions
+from ...replay.met import Met, Requests
 from ...replay.past import load_history
 from ...replay.plan import RequestClass
-from ...replay.waiting import with_history
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Unknown, worst
 from ...runs.window import Window
 from ...withheld import has_withheld
@@ -56,27 +50,25 @@ class Writes:
 
     def __init__(self, reader: LakeReader, window: Window, asked: Mapping[int, Asked]) -> None:
         self._reader = reader
-        self.window = window
+        self._window = window
         self._asked = asked
         self._history: LogHistory = load_history(reader, (), window)
-        self.classes: Sequence[RequestClass] = [RequestClass(**row) for row in reader.rows(statement("classes"))]
+        self._counted: Mapping[str, Any] | None = None
 
     def passes(self) -> Iterator[Pass]:
         """Every pass with its ruling, in the order of arrival."""
-        earlier = partial(EarlierVersions, self, history=self._history)
-        for row, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
-            self._asked[row["number"]].chain.run.grow(1)
-            judge: Callable[[], _Rulings] = partial(self._rulings, event, self._asked[row["number"]], versions)
-            for number, ruling, request in on_fresh_stack(judge, _UNREAD):
-                yield Pass(row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling, request)
+        classes = [RequestClass(**row) for row in self._reader.rows(statement("classes"))]
+        requests = Requests(statement("chosen"), {}, classes, self._window)
+        for met, rulings in requests.met(self._reader, self._history, self._rulings, _UNREAD):
+            event = met.event
+            for number, ruling, request in rulings:
+                yield Pass(met.row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling, request)
 
-    def _rulings(self, event: Event, asked: Asked, versions: LogVersions) -> _Rulings:
-        try:
-            found = attempted_requests(event, versions, self._history)
-        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
-            if not (problem := unfit_body(event)):
-                raise
-            return [(0, unknown(problem), None)]
+    def _rulings(self, met: Met) -> _Rulings:
+        found, asked = met.requests(), self._asked[met.row["number"]]
+        if met.row is not self._counted:  # a request may be judged a second time
+            self._counted = met.row
+            asked.chain.run.grow(1)
         if isinstance(found, NotReplayed):
             return [(0, unknown(found.reason), None)]
         return [(request.pass_index, ruling_on(asked, request), request) for request in found]

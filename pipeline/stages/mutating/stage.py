@@ -19,9 +19,9 @@ from ...replay.authorizers import other_authorizers
 from ...request import AdmissionRequest, Known, Object, Unknown
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
+from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup, as_json
 from ..in_force import GivenChain
-from ..shares import Share
 from ..stage import Asked, Kind
 from .afterwards import Later, judge_later
 from .chain import Chain
@@ -95,16 +95,16 @@ class _Writes(Judging):
     """See Judging. Requests differ in their objects, so that each is judged by itself."""
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> None:
+        self._reader = reader
         chain = Chain(plan.rules, plan.kubernetes_version)
         self._walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
         self._judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.document["with_objects"])
-        self._requests = plan.requests
 
-    def shares(self) -> int:
+    def shares(self, most: int) -> Sequence[Window]:
         """See Judging."""
-        return self._requests // _REQUESTS_MIN
+        return stretches(self._reader, self._walk.window, min(most, self._walk.requests // _REQUESTS_MIN))
 
-    def records(self, share: Share) -> Iterator[JudgedPass]:
+    def records(self, share: Window) -> Iterator[JudgedPass]:
         """See Judging."""
         for each in self._walk.judged(self._judge, share):
             event = each.event

@@ -7,30 +7,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-import pyarrow as pa
-
 from queries import LakeReader
 from queries.reach import Answer
 
 from ...admission.policies.inputs import AuthorizeUser
 from ...authorization import OtherAuthorizers, RecordedRbac
-from ...cel.stack import on_fresh_stack
 from ...history.event import Event
-from ...history.fitness import unfit_body
 from ...history.outcome import reach_of_event
-from ...history.reconstruct import NotReplayed, attempted_requests
-from ...history.versions import LogVersions
+from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
-from ...replay.earlier import EarlierVersions
+from ...replay.met import Met as Recorded
+from ...replay.met import Requests, classes_table
 from ...replay.past import load_history
 from ...replay.plan import RequestClass
-from ...replay.waiting import with_history
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Evidence, Unknown
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
-from ..shares import WHOLE, Share
 from .chain import Chain
 from .in_force import KINDS, RecordedPolicies
 from .kinds import DEFINITION, KnownKind
@@ -123,27 +117,22 @@ class Walk:
             else:
                 why = "no mutating policy is for this resource and operation"
                 self.excluded[why] = self.excluded.get(why, 0) + item.requests
-        names = ("cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource", "is_namespaced", "refused")
-        kinds = [pa.string()] * 7 + [pa.bool_()] * 2
-        columns = [pa.array([getattr(item, name) for item in self.classes], kind) for name, kind in zip(names, kinds, strict=True)]
-        table = pa.Table.from_arrays(columns, names=list(names))
-        self._reader.put_table("mutating_classes", table)
+        self._reader.put_table("mutating_classes", classes_table(self.classes))
 
     @property
     def requests(self) -> int:
         """How many requests some policy is for."""
         return sum(item.requests for item in self.classes)
 
-    def judged(self, judge: Callable[[Met], T], share: Share = WHOLE) -> Iterator[Judged[T]]:
+    def judged(self, judge: Callable[[Met], T], share: Window | None = None) -> Iterator[Judged[T]]:
         """What a judge says of each request of a share that may have come to mutating admission."""
-        earlier = partial(EarlierVersions, self, history=self._history)
-        selected = self._reader.sql(statement("records"), {**self.window.parameters, **share.parameters})
-        for _, event, versions in with_history(self._reader, selected, earlier):
-            work: Callable[[], list[Judged[T]]] = partial(self._of_event, event, versions, judge)
-            none: list[Judged[T]] = []
-            yield from on_fresh_stack(work, none)
+        requests = Requests(statement("chosen"), (share or self.window).parameters, self.classes, self.window)
+        none: list[Judged[T]] = []
+        for _, found in requests.met(self._reader, self._history, lambda met: self._of_request(met, judge), none):
+            yield from found
 
-    def _of_event(self, event: Event, versions: LogVersions, judge: Callable[[Met], T]) -> list[Judged[T]]:
+    def _of_request(self, recorded: Recorded, judge: Callable[[Met], T]) -> list[Judged[T]]:
+        event = recorded.event
         reach = reach_of_event(event)
         answer = reach.at("mutating")
         if answer is Answer.NOT_REACHED:
@@ -159,15 +148,10 @@ class Walk:
             name: Evidence[str] = found if isinstance(found, Unknown) else found.name
             return Met(event, request, name, known, world, chains, authorize, unreached)
 
-        try:
-            found = attempted_requests(event, versions, self._history)
-            if isinstance(found, NotReplayed):
-                return [Judged(event, 0, judge(met(Unknown(found.reason))))]
-            return [Judged(event, each.pass_index, judge(met(each))) for each in found]
-        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
-            if not (problem := unfit_body(event)):
-                raise
-            return [Judged(event, 0, judge(met(Unknown(problem))))]
+        found = recorded.requests()
+        if isinstance(found, NotReplayed):
+            return [Judged(event, 0, judge(met(Unknown(found.reason))))]
+        return [Judged(event, each.pass_index, judge(met(each))) for each in found]
 
     def _kind(self, request: AdmissionRequest | Unknown, world: World, chains: Sequence[Chain] | Unknown) -> KnownKind | Unknown:
         """The kind of a request's object."""

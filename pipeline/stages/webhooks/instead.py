@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,18 +14,14 @@ from queries import LakeReader
 from ...admission.policies import PolicySet, compile_set
 from ...admission.policies.verdict import Decision
 from ...authorization import RecordedRbac
-from ...cel.stack import on_fresh_stack
 from ...history.event import Event
-from ...history.fitness import unfit_body
-from ...history.reconstruct import NotReplayed, attempted_requests
-from ...history.versions import LogVersions
+from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
 from ...matching import Target
-from ...replay.earlier import EarlierVersions
+from ...replay.met import Met, Requests
 from ...replay.past import load_history, param_kinds_of
 from ...replay.plan import RequestClass
 from ...replay.policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
-from ...replay.waiting import with_history
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Unknown
 from ...runs.window import Window
@@ -53,13 +49,6 @@ class Instead(NamedTuple):
     why: str = ""
     asked: bool = False
     denied_before: bool = False
-
-
-class Selected(NamedTuple):
-    """The requests whose objects a webhook changed; the history of objects depends on it."""
-
-    classes: Sequence[RequestClass]
-    window: Window
 
 
 class InsteadJudge:
@@ -137,25 +126,17 @@ def keep_instead(
     found: list[tuple[Any, ...]] = []
     if rows:
         judge = InsteadJudge(reader, window, version, given)
-        earlier = partial(EarlierVersions, Selected(rows, window), history=judge.history)
-        for _, event, versions in with_history(reader, reader.sql(statement("without_records")), earlier):
-            none: list[tuple[Any, ...]] = []
-            work: Callable[[], list[tuple[Any, ...]]] = partial(_of_event, judge, event, versions, webhook, configuration)
-            found += on_fresh_stack(work, none)
+        none: list[tuple[Any, ...]] = []
+        requests = Requests(statement("without_chosen"), {}, rows, window)
+        for _, each in requests.met(reader, judge.history, partial(_of_request, judge, webhook, configuration), none):
+            found += each
     columns: list[pa.Array[Any]] = [pa.array([row[at] for row in found], kind) for at, (_, kind) in enumerate(_COLUMNS)]
     reader.put_table("webhooks_instead", pa.Table.from_arrays(columns, names=[name for name, _ in _COLUMNS]))
 
 
-def _of_event(
-    judge: InsteadJudge, event: Event, versions: LogVersions, webhook: str, configuration: str | None
-) -> list[tuple[Any, ...]]:
+def _of_request(judge: InsteadJudge, webhook: str, configuration: str | None, met: Met) -> list[tuple[Any, ...]]:
+    event, found = met.event, met.requests()
     key = (event.cluster, event.audit_id, event.ts)
-    try:
-        found = attempted_requests(event, versions, judge.history)
-        if isinstance(found, NotReplayed):
-            return [(*key, 0, *Instead("unknown", found.reason))]
-        return [(*key, request.pass_index, *judge.judge(event, request, webhook, configuration)) for request in found]
-    except (AttributeError, TypeError, KeyError, IndexError, ValueError):
-        if not (problem := unfit_body(event)):
-            raise
-        return [(*key, 0, *Instead("unknown", problem))]
+    if isinstance(found, NotReplayed):
+        return [(*key, 0, *Instead("unknown", found.reason))]
+    return [(*key, request.pass_index, *judge.judge(event, request, webhook, configuration)) for request in found]

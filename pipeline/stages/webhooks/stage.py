@@ -14,9 +14,9 @@ from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
+from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup, as_json
 from ..in_force import GivenChain
-from ..shares import Share
 from ..stage import Asked, Kind
 from .calling import Call
 from .decode import configurations_of
@@ -87,6 +87,7 @@ class _Calls(Judging):
     """See Judging. Many calls get equal verdicts."""
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> None:
+        self._reader = reader
         chains = _chains(plan.rules, plan.kubernetes_version)
         self._walk = Walk(reader, plan.window, chains, plan.kubernetes_version, dict(plan.other_authorizers))
         self._plain: dict[int, Sequence[Row]] = {}
@@ -102,11 +103,11 @@ class _Calls(Judging):
         """See Judging."""
         return self._plain[question["number"]]
 
-    def shares(self) -> int:
+    def shares(self, most: int) -> Sequence[Window]:
         """See Judging."""
-        return self._walk.records // _RECORDS_MIN
+        return stretches(self._reader, self._walk.window, min(most, self._walk.records // _RECORDS_MIN))
 
-    def records(self, share: Share) -> Iterator[JudgedPass]:
+    def records(self, share: Window) -> Iterator[JudgedPass]:
         """See Judging."""
         for each in self._walk.by_record(share):
             yield each[:5], self._rows(each.calls, each.trace, each.event.code >= 400)

@@ -6,7 +6,7 @@ or match conditions decide, the request is read with its bodies and the history 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -22,29 +22,25 @@ from queries.reach_rules import DECISION, FAILURE
 from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.model import ParamKind
 from ...authorization import OtherAuthorizers, RecordedRbac
-from ...cel.stack import on_fresh_stack
 from ...history.delete_passes import passes_of_delete, second_pass
 from ...history.event import Event
-from ...history.fitness import unfit_body
 from ...history.in_force import CHANGE_DELAY
 from ...history.options import NO_URI
 from ...history.outcome import Admission, reach_of_event
-from ...history.reconstruct import NotReplayed, attempted_requests
+from ...history.reconstruct import NotReplayed
 from ...history.versions import LogVersions
 from ...history.world import LogHistory
 from ...matching import Target
 from ...matching.equivalence import BUILT_IN_GROUPS
-from ...replay.earlier import EarlierVersions
+from ...replay.met import Met, Requests, classes_table
 from ...replay.past import BATCH_ROWS, load_history, rows_of
 from ...replay.plan import RequestClass
-from ...replay.waiting import with_history
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, GroupVersionResource, Known, Operation, Unknown, UserInfo
 from ...runs.verdict import INSUFFICIENT
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
-from ..shares import WHOLE, Share
 from .calling import Call, Called, Remembered, Subject, calls_of
 from .halted import halted, halted_in_history
 from .model import Chain
@@ -128,7 +124,7 @@ class Walk:
 
     def _choose(self, classes: Iterable[dict[str, Any]]) -> None:
         """Find the classes of requests that some webhook is for, and whether each needs the record of the request."""
-        chosen: list[tuple[Any, ...]] = []
+        chosen: list[bool] = []
         for row in classes:
             item = RequestClass(**row)
             hooks = [hook for target in item.targets() for chain in self.chains.every for hook in chain.candidates(target)]
@@ -147,15 +143,9 @@ class Walk:
                 or len(self.chains.every) > 1
             )
             self.records += item.requests if by_record else 0
-            names = ("cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource")
-            chosen.append((*(getattr(item, name) for name in names), item.is_namespaced, item.refused, by_record))
-        columns = [
-            "cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource", "is_namespaced", "refused",
-            "by_record",
-        ]  # fmt: skip
-        kinds = [pa.string()] * 7 + [pa.bool_()] * 3
-        arrays = [pa.array([row[at] for row in chosen], kind) for at, kind in enumerate(kinds)]
-        self._reader.put_table("webhooks_classes", pa.Table.from_arrays(arrays, names=columns))
+            chosen.append(by_record)
+        table = classes_table(self.classes).append_column("by_record", pa.array(chosen, pa.bool_()))
+        self._reader.put_table("webhooks_classes", table)
 
     @property
     def requests(self) -> int:
@@ -187,28 +177,24 @@ class Walk:
                 subject = self._plain_subject(row["question"], row["first_ts"])
                 yield Plain(row["number"], subject, self._of_chains(subject))
 
-    def by_record(self, share: Share = WHOLE) -> Iterator[Pass]:
+    def by_record(self, share: Window | None = None) -> Iterator[Pass]:
         """The passes of the requests of a share whose own record decides, in the order of arrival."""
-        earlier = partial(EarlierVersions, self, history=self._history)
-        for _, event, versions in with_history(self._reader, self._reader.sql(statement("records"), share.parameters), earlier):
-            judge: Callable[[], Passes] = partial(self._passes, event, versions)
-            for number, request, trace, calls in on_fresh_stack(judge, _UNREAD):
+        requests = Requests(statement("chosen"), (share or self.window).parameters, self.classes, self.window)
+        for met, passes in requests.met(self._reader, self._history, self._passes, _UNREAD):
+            event = met.event
+            for number, request, trace, calls in passes:
                 if calls or self._reads_all:
                     yield Pass(event.cluster, event.audit_id, event.ts, event.stage_ts, number, event, trace, calls, request)
 
-    def _passes(self, event: Event, versions: LogVersions) -> Passes:
-        try:
-            found = attempted_requests(event, versions, self._history)
-            trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
-            reach = self._reach(event, trace, versions)
-            if isinstance(found, NotReplayed):
-                return [(0, Unknown(found.reason), trace, self._unknown(event, found, reach))]
-            return [(each.pass_index, each, trace, self._calls(each, event, trace, reach)) for each in found]
-        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
-            if not (problem := unfit_body(event)):
-                raise
-            unfit = NotReplayed(problem, Admission.UNKNOWN)
-            return [(0, Unknown(problem), Trace(), self._unknown(event, unfit, reach_of_event(event)))]
+    def _passes(self, met: Met) -> Passes:
+        event, found = met.event, met.requests()
+        if isinstance(found, NotReplayed) and met.unfit:
+            return [(0, Unknown(met.unfit), Trace(), self._unknown(event, found, reach_of_event(event)))]
+        trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
+        reach = self._reach(event, trace, met.versions)
+        if isinstance(found, NotReplayed):
+            return [(0, Unknown(found.reason), trace, self._unknown(event, found, reach))]
+        return [(each.pass_index, each, trace, self._calls(each, event, trace, reach)) for each in found]
 
     def _reach(self, event: Event, trace: Trace, versions: LogVersions) -> Reach:
         if event.code >= 400:

@@ -15,10 +15,13 @@ from pipeline.manifests.files import manifests_of
 from pipeline.replay.processes import end
 from pipeline.runs.merge import Merged
 from pipeline.runs.verdicts import numbered
+from pipeline.runs.window import Window, stretches
 from pipeline.stages.grouped import GroupedStage
+from pipeline.stages.mutating import stage as mutating
 from pipeline.stages.registry import MUTATING, WEBHOOKS
-from pipeline.stages.shares import WHOLE, Share, in_shares
+from pipeline.stages.shares import in_shares
 from pipeline.stages.stage import Asked
+from pipeline.stages.webhooks import stage as webhooks
 from queries import open_lake
 from tests.recording import Log, take_in
 
@@ -76,12 +79,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("stage", "given"), [(WEBHOOKS, [HOOK]), (MUTATING, POLICIES)])
-def test_shares_hold_what_one_process_judges(lake: Path, stage: GroupedStage[Any], given: list[Any]) -> None:
+def test_shares_hold_what_one_process_judges(
+    lake: Path, stage: GroupedStage[Any], given: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutating, "_REQUESTS_MIN", 1)
+    monkeypatch.setattr(webhooks, "_RECORDS_MIN", 1)
     with closing(open_lake(lake)) as reader:
         plan = stage.plan(reader, stage.read(manifests_of([("given", yaml.safe_dump_all(given))])), Asked())
         judging = stage.judging(reader, plan)
-        whole = list(judging.records(WHOLE))
-        shares = [list(judging.records(Share(number, 2))) for number in range(2)]
+        whole = list(judging.records(Window()))
+        shares = [list(judging.records(share)) for share in stretches(reader, Window(), 2)]
+        assert len(shares) == 2
         assert all(shares)
         assert sorted(place for share in shares for place, _ in share) == sorted(place for place, _ in whole)
         try:

@@ -8,15 +8,12 @@ from typing import NamedTuple
 
 from queries import LakeReader
 
-from ....cel.stack import on_fresh_stack
 from ....history.event import Event
-from ....history.fitness import unfit_body
-from ....history.versions import LogVersions
 from ....history.world import LogHistory
-from ....replay.earlier import EarlierVersions
+from ....replay.earlier import EarlierVersions, PlannedRequests
+from ....replay.met import Met, Requests
 from ....replay.past import load_history
 from ....replay.plan import RequestClass
-from ....replay.waiting import with_history
 from ....replay.worlds import Worlds
 from ....runs.verdict import Flip
 from ....runs.window import Window
@@ -30,6 +27,7 @@ from .judging import judge
 from .outcome import Decision, Outcome
 from .served import Served
 
+_CHOSEN = "SELECT DISTINCT cluster, audit_id, ts, stage_ts, 0 AS number FROM schema_asked"
 _UNREAD: Outcome | None = Outcome(Decision.UNKNOWN, "the request could not be read", flip=Flip.UNKNOWN)
 
 
@@ -73,28 +71,31 @@ class Walk:
         """Every request with its verdict; requests that did not come to their resource have none."""
         cascade = Cascade()
         definitions = {name: each.definition for name, each in (*self._given.items(), *self._before.items())}
-        earlier = partial(_Earlier, self, history=self._history, definitions=definitions)
-        for _, event, versions in with_history(self._reader, self._reader.sql(statement("records")), earlier):
-            served = self._given[f"{event.resource.resource}.{event.resource.group}"]
-            outcome = on_fresh_stack(partial(self._outcome, event, served, versions), _UNREAD)
+        requests = Requests(_CHOSEN, {}, self.classes, self.window)
+        for met, outcome in requests.met(
+            self._reader, self._history, self._outcome, _UNREAD, partial(_Earlier, definitions=definitions)
+        ):
             if outcome is not None:
-                yield Judged(event, served, outcome, cascade.add(event, outcome))
+                yield Judged(met.event, self._served(met.event), outcome, cascade.add(met.event, outcome))
 
-    def _outcome(self, event: Event, served: Served, versions: LogVersions) -> Outcome | None:
+    def _served(self, event: Event) -> Served:
+        return self._given[f"{event.resource.resource}.{event.resource.group}"]
+
+    def _outcome(self, met: Met) -> Outcome | None:
+        if met.unfit:
+            return Outcome(Decision.UNKNOWN, met.unfit, flip=Flip.UNKNOWN)
+        event, served = met.event, self._served(met.event)
         old = self._of_the_time.at(served.name, event.cluster, event.ts)
-        try:
-            return judge(event, served, old, versions, self._carrier)
-        except (AttributeError, TypeError, KeyError, IndexError, ValueError):
-            if not (problem := unfit_body(event)):
-                raise
-            return Outcome(Decision.UNKNOWN, problem, flip=Flip.UNKNOWN)
+        return judge(event, served, old, met.versions, self._carrier)
 
 
 class _Earlier(EarlierVersions):
     """Earlier states of custom resources, whose kinds the given definitions tell even where the log does not."""
 
-    def __init__(self, walk: Walk, reader: LakeReader, history: LogHistory, definitions: Mapping[str, Definition]) -> None:
-        super().__init__(walk, reader, history)
+    def __init__(
+        self, requests: PlannedRequests, reader: LakeReader, history: LogHistory, definitions: Mapping[str, Definition]
+    ) -> None:
+        super().__init__(requests, reader, history)
         self._definitions = definitions
 
     def _kind(self, item: RequestClass) -> tuple[str, str] | None:

@@ -1,0 +1,110 @@
+"""Recorded requests, each met once with the earlier versions of its object: the walk of all stages that judge by records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from queries import LakeReader
+
+from ..cel.stack import on_fresh_stack
+from ..history.event import Event
+from ..history.fitness import UNFIT, unfit_body
+from ..history.outcome import Admission
+from ..history.reconstruct import NotReplayed, attempted_requests
+from ..history.versions import LogVersions
+from ..history.world import LogHistory
+from ..request import AdmissionRequest
+from ..runs.window import Window
+from .earlier import EarlierVersions, PlannedRequests, asked_of, asked_table
+from .past import BATCH_ROWS, rows_of
+from .plan import RequestClass
+from .sql import statement
+from .waiting import groups_of
+
+T = TypeVar("T")
+_TEXTS = ("cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource")
+_FLAGS = ("is_namespaced", "refused")
+_OF_CLASS: list[pa.Field[Any]] = [
+    *(pa.field(name, pa.string()) for name in _TEXTS),
+    *(pa.field(name, pa.bool_()) for name in _FLAGS),
+]
+
+
+def classes_table(classes: Sequence[RequestClass]) -> pa.Table:
+    """Classes of requests, for SQL that chooses the requests of some."""
+    columns = [pa.array([getattr(item, field.name) for item in classes], field.type) for field in _OF_CLASS]
+    return pa.Table.from_arrays(columns, schema=pa.schema(_OF_CLASS))
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A recorded request. `row` has the columns of its event and `number`; `unfit` says why a body of it is not an object."""
+
+    row: Mapping[str, Any]
+    event: Event
+    versions: LogVersions
+    history: LogHistory
+    unfit: str = ""
+
+    def requests(self) -> Sequence[AdmissionRequest] | NotReplayed:
+        """Its passes through admission, or why they are not known."""
+        if self.unfit:
+            return NotReplayed(self.unfit, Admission.UNKNOWN)
+        return attempted_requests(self.event, self.versions, self.history)
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Chosen requests: an SQL relation (cluster, audit_id, ts, stage_ts, number), its parameters, and the classes of the requests.
+
+    `number` is the stage's own.
+    """
+
+    chosen: str
+    parameters: Mapping[str, Any]
+    classes: Sequence[RequestClass]
+    window: Window
+
+    def met(
+        self,
+        reader: LakeReader,
+        history: LogHistory,
+        judge: Callable[[Met], T],
+        unread: T,
+        earlier: Callable[[PlannedRequests, LakeReader, LogHistory], EarlierVersions] = EarlierVersions,
+    ) -> Iterator[tuple[Met, T]]:
+        """Each request with what a judge says of it, in the order of arrival; `unread` of one that is nested too deep.
+
+        Where a judge fails at a body that is not an object, it is asked again, with the reason in `unfit`.
+        """
+        reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE met AS {self.chosen}", dict(self.parameters))
+        with reader.session() as past:
+            versions_of = earlier(self, past, history)
+            for held in groups_of(reader.sql(statement("met")).to_arrow_reader(BATCH_ROWS)):
+                versions = _versions_for(held, past, versions_of)
+                for row in (row for batch in held for row in rows_of(batch)):
+                    found = Met(row, Event.from_row(row), versions, history)
+                    yield found, on_fresh_stack(partial(_judged, judge, found), unread)
+
+
+def _versions_for(held: Sequence[pa.RecordBatch], past: LakeReader, earlier: EarlierVersions) -> LogVersions:
+    past.connection.register("asked", asked_table(row for batch in held for row in asked_of(batch)))
+    try:
+        writes = past.sql(statement("past_writes"), {"until": earlier.until}).to_arrow_reader(BATCH_ROWS)
+        return earlier.of(held, writes)
+    finally:
+        past.connection.unregister("asked")
+
+
+def _judged(judge: Callable[[Met], T], found: Met) -> T:
+    try:
+        return judge(found)
+    except UNFIT:
+        if not (problem := unfit_body(found.event)):
+            raise
+    return judge(Met(found.row, found.event, found.versions, found.history, problem))
