@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
 from ingest.errors import InputError
 
@@ -41,3 +42,11 @@ def parse_version(text: str) -> tuple[int, int]:
     if not match:
         raise InputError(f"--kubernetes-version: {text[:40]!r} is not a version", "give a minor version such as 1.36")
     return 1, int(match[1])
+
+
+def parse_zone(name: str) -> tzinfo | None:
+    """The time zone that `--zone` names; None for an empty text. Raises InputError for anything else."""
+    try:
+        return ZoneInfo(name) if name else None
+    except (KeyError, ValueError, OSError):
+        raise InputError(f"--zone: {name!r} is not a time zone", "use a name such as UTC or Europe/Berlin") from None

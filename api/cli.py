@@ -45,6 +45,7 @@ COMMANDS = {
     "ingest": "Read audit logs and object snapshots into the lake",
     "serve": "Run the webhook sink, the pages and the HTTP API",
     "doctor": "Report lost evidence and the health of the lake",
+    "quarantine": "Show the records that are not events, and try them again",
     "compact": "Merge small files",
     "expire": "Delete old events, or only their bodies",
     "publish": "Keep the lake on object storage as Iceberg tables",

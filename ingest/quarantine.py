@@ -70,15 +70,28 @@ def write_quarantine(directory: Path, records: Iterable[Quarantined], name: str 
     return path
 
 
+def quarantine_files(directory: Path) -> list[Path]:
+    """The files of a quarantine, oldest first by their names."""
+    return sorted(directory.glob("*.jsonl.zst"))
+
+
+def read_records(path: Path) -> list[Quarantined]:
+    """The records of one file. Raises OSError, and ValueError for a file that is not whole."""
+    try:
+        lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).splitlines()
+        return [_record(msgspec.json.decode(line)) for line in lines]
+    except (zstandard.ZstdError, KeyError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _record(row: dict[str, Any]) -> Quarantined:
+    raw = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
+    return Quarantined(row["source"], row["cluster"], row["received_ts"], row["reason"], raw)
+
+
 def read_quarantine(directory: Path) -> list[Quarantined]:
     """Every record of a quarantine, oldest file first, for users who look at refused records."""
-    records = []
-    for path in sorted(directory.glob("*.jsonl.zst")):
-        for line in zstandard.ZstdDecompressor().decompress(path.read_bytes()).splitlines():
-            row = msgspec.json.decode(line)
-            raw = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
-            records.append(Quarantined(row["source"], row["cluster"], row["received_ts"], row["reason"], raw))
-    return records
+    return [record for path in quarantine_files(directory) for record in read_records(path)]
 
 
 def quarantine_heads(paths: Iterable[Path]) -> pa.Table:

@@ -17,9 +17,14 @@ class Refusals:
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
+    @staticmethod
+    def kind(reason: str) -> str:
+        """The reason without its numbers."""
+        return _NUMBERS.sub("N", reason)
+
     def note(self, reason: str, example: str) -> None:
         """Count one record."""
-        kind = _NUMBERS.sub("N", reason)
+        kind = self.kind(reason)
         self.counts[kind] += 1
         self.examples.setdefault(kind, example)
 

@@ -135,7 +135,7 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "records",
         "could not be taken as events",
         "no view and no verdict includes them",
-        "`zstdcat LAKE/quarantine/*.jsonl.zst` shows each record with its reason",
+        "`hindcast quarantine --show` shows each record with its reason",
     ),
     "truncated": LossKind(
         Severity.LOST,

@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 import typer
 
@@ -60,9 +59,7 @@ def command(
     form: Annotated[
         str, typer.Option("--format", help=f"The form of the files: {', '.join(NAMES)}. Default: found from their content.")
     ] = "",
-    zone: Annotated[
-        str, typer.Option(help="The time zone of times that name none, such as UTC or Europe/Berlin: rows of some exports.")
-    ] = "",
+    zone: options.Zone = "",
     snapshot: Annotated[bool, typer.Option("--snapshot", help="The paths are `kubectl get -A -o json` lists, not logs.")] = False,
     at: Annotated[
         str | None, typer.Option(help="When the snapshot was taken (RFC 3339). Default: derived from its content and the log.")
@@ -96,7 +93,7 @@ def command(
         raise InputError(f"--format: {form!r} is not a form of files", f"use one of {', '.join(NAMES)}")
     if snapshot and follow:
         raise InputError("--follow: a snapshot does not grow", "leave out --follow or --snapshot")
-    reading = Reading(cluster or "", form, _zone(zone))
+    reading = Reading(cluster or "", form, asked_values.parse_zone(zone))
     paths_given = tuple(redact_paths) if redact_paths else None
     with closing(Lake.create(own.lake)) as lake:
         redactor = redactor_of(Settings.read(os.environ, lake=own.lake, redact=redact, redact_paths=paths_given))
@@ -135,13 +132,6 @@ def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
         return PARTIAL
     own.say(f"next: hindcast --lake {own.lake} readiness -f POLICIES (a file or folder of ValidatingAdmissionPolicies)")
     return 0
-
-
-def _zone(name: str) -> tzinfo | None:
-    try:
-        return ZoneInfo(name) if name else None
-    except (KeyError, ValueError, OSError):
-        raise InputError(f"--zone: {name!r} is not a time zone", "use a name such as UTC or Europe/Berlin") from None
 
 
 def _follow(own: Context, lake: Lake, paths: list[str], reading: Reading, redactor: Redactor | None, output: Format) -> int:
@@ -212,7 +202,7 @@ def files_table(summary: IngestSummary) -> Table:
         notes.append(f"{passed_over:,} records of other logs were skipped")
     if summary.counts.quarantined:
         notes.append(
-            f"{summary.counts.quarantined:,} records are not audit events; quarantine/ keeps them with the reasons; "
+            f"{summary.counts.quarantined:,} records are not audit events; `hindcast quarantine` shows them; "
             f"{summary.counts.refusals.commonest()}"
         )
     if summary.counts.conflicting:

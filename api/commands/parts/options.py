@@ -13,6 +13,7 @@ from api.printing.output import Format
 from pipeline.cel.minors import NEWEST, OLDEST
 
 Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
+Zone = Annotated[str, typer.Option(help="The time zone of times that name none, such as UTC or Europe/Berlin.")]
 Since = Annotated[str | None, typer.Option(help="Only requests from this time on: 30d (30 days ago), 12h, or a time in RFC 3339.")]
 Until = Annotated[str | None, typer.Option(help="Only requests before this time, written as in --since.")]
 Limit = Annotated[

@@ -1,0 +1,100 @@
+"""`hindcast quarantine`: the records that were not stored as events, by their reasons; shows them, and reads them again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api import asked_values
+from api.context import Context
+from api.printing.output import Column, Format, Table, render
+from api.redacting import redactor_of
+from api.settings import Settings
+from ingest.errors import InputError
+from ingest.lake import Lake
+from ingest.quarantine import Quarantined, quarantine_files, read_records
+from ingest.refusals import Refusals
+from ingest.requarantine import retry
+
+from .parts import options
+
+_TEXT_CHARACTERS = 300
+
+
+def command(
+    context: typer.Context,
+    show: Annotated[bool, typer.Option("--show", help="Show the records with their places, the newest first.")] = False,
+    again: Annotated[
+        bool, typer.Option("--retry", help="Read them again, and store those that are events for this version.")
+    ] = False,
+    zone: options.Zone = "",
+    limit: Annotated[int, typer.Option(min=0, help="How many rows to show; 0: all.")] = 20,
+    output: options.Output = Format.TABLE,
+) -> int:
+    """Show which records are in quarantine and why, and try them again. Quarantine keeps what is not an audit event."""
+    own: Context = context.obj
+    if show and again:
+        raise InputError("--show and --retry exclude each other", "use --retry first, then look at what is left")
+    with closing(Lake.open(own.lake)) as lake:
+        files = quarantine_files(lake.path / "quarantine")
+        if again:
+            counts = retry(lake, files, redactor_of(Settings.read(os.environ, lake=own.lake)), asked_values.parse_zone(zone))
+            columns = [Column(name, number=True) for name in ("stored", "duplicate", "left")]
+            render([Table("retried", columns, [[counts.stored, counts.duplicate, counts.quarantined]], "Tried again")], output)
+            return 0
+        records, notes = _records(files)
+    records.sort(key=lambda record: record.received_ts, reverse=True)
+    render([_shown(records, limit, notes) if show else _counted(records, limit, notes)], output)
+    return 0
+
+
+def _records(files: list[Path]) -> tuple[list[Quarantined], list[str]]:
+    records: list[Quarantined] = []
+    notes: list[str] = []
+    for path in files:
+        try:
+            records += read_records(path)
+        except (OSError, ValueError) as error:
+            notes.append(f"{path.name}: the quarantine file cannot be read: {error}")
+    return records, notes
+
+
+def _counted(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
+    """One row per cluster, source and reason, the commonest first."""
+    kinds = Counter((record.cluster, record.source, _reason(record)) for record in records)
+    examples = {(record.cluster, record.source, _reason(record)): record.reason for record in records}
+    columns = [Column("records", number=True), Column("cluster"), Column("source"), Column("example", prose=True)]
+    rows = [[count, *key[:2], examples[key]] for key, count in kinds.most_common(limit or None)]
+    if records:
+        notes = [*notes, "--show shows the records; --retry stores those that are events for this version"]
+    return Table("quarantine", columns, rows, f"{len(records):,} records in quarantine", notes)
+
+
+def _reason(record: Quarantined) -> str:
+    """The reason without the numbers in it, and without the place of the record: `FILE:7: `, or `FILE, row 7: `."""
+    file = re.escape(record.source.partition(":")[2])
+    return Refusals.kind(re.sub(rf"^.*?{file}(?::\d+|, \w+ \d+): ", "", record.reason) if file else record.reason)
+
+
+def _shown(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
+    """One row per record, with the beginning of its text."""
+    columns = [Column("received_ts", "RECEIVED"), Column("cluster"), Column("reason", prose=True), Column("text", prose=True)]
+    rows = [
+        [datetime.fromtimestamp(record.received_ts, UTC), record.cluster, record.reason, _text(record.raw)]
+        for record in records[: limit or None]
+    ]
+    if limit and len(records) > limit:
+        notes = [*notes, f"{limit:,} of {len(records):,} records are shown; --limit 0 shows all"]
+    return Table("quarantine", columns, rows, "Records in quarantine", notes)
+
+
+def _text(raw: bytes) -> str:
+    text = raw.decode("utf-8", "replace")
+    return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}... ({len(raw):,} bytes)"
