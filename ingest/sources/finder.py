@@ -100,7 +100,7 @@ def _in_object(value: bytes, expand: Expand, depth: int) -> Found | None:
 def _lenient_head(value: bytes) -> _Head | None:
     try:
         return _head.decode(value)
-    except msgspec.ValidationError:
+    except (ValueError, RecursionError):
         return None
 
 
