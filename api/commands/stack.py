@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -104,50 +105,65 @@ def _app(path: Path) -> object:
         raise InputError(f"{path}: is not YAML: {error}") from error
 
 
+_SHOWN = (Place.BREACH, Place.ATTEMPT, Place.UNKNOWN)
+_GRANTED = {False: "no", None: "unknown", True: "yes"}
+
+
 def isolation_table(rows: Iterable[Isolated]) -> Table:
     """One row per kind of request outside of the namespace, the worst first; the others are counted in a note."""
     found = list(rows)
-    outside = [each for each in found if each.place in (Place.BREACH, Place.ATTEMPT)]
-    severities = ("write", "secret read", "read")
-    outside.sort(key=lambda each: (each.place is not Place.BREACH, severities.index(str(each.severity)), -each.question.requests))
+    outside = [each for each in found if each.place in _SHOWN]
+    severities = ("write", "secret read", "read", "None")
+    outside.sort(key=lambda each: (_SHOWN.index(each.place), severities.index(str(each.severity)), -each.question.requests))
     columns = [Column("place"), Column("severity"), Column("verb"), Column("resource"), Column("namespace"), Column("name")]
     columns += [Column("requests", number=True), Column("last_ts"), Column("audit_id", wide=True)]
     rows_shown = [
         [
-            *(str(each.place), str(each.severity), each.asked.verb, _resource(each.asked.resource, each.asked.group)),
+            *(str(each.place), str(each.severity or ""), each.asked.verb, _resource(each.asked.resource, each.asked.group)),
             *(each.asked.namespace, each.asked.name, each.question.requests, each.question.last_ts, each.question.example),
         ]
         for each in outside
     ]
     counted = {place: sum(each.question.requests for each in found if each.place is place) for place in Place}
     note = ", ".join(f"{place} {count:,}" for place, count in counted.items() if count)
-    return Table("isolation", columns, rows_shown, "Requests outside of the namespace", (f"requests: {note or 'none'}",))
+    unknown = Counter[str]()
+    for each in found:
+        unknown[each.why] += each.question.requests if each.why else 0
+    notes = [
+        f"requests: {note or 'none'}",
+        *(f"unknown: {count:,} {'request' if count == 1 else 'requests'}: {why}" for why, count in unknown.items() if count),
+    ]
+    return Table("isolation", columns, rows_shown, "Requests outside of the namespace", notes)
 
 
 def rights_table(used: Sequence[StackRight], model: StackModel) -> Table:
     """One row per right that was used, those that the model does not grant first."""
     columns = [Column("granted"), Column("verb"), Column("resource"), Column("namespace"), Column("requests", number=True)]
     columns += [Column("first_ts", wide=True), Column("last_ts")]
-    counts: dict[tuple[bool, str, str, str], list[StackRight]] = {}
+    counts: dict[tuple[str, str, str, str], list[StackRight]] = {}
     for each in used:
         resource = _resource(each.asked.resource, each.asked.group, each.asked.subresource)
-        counts.setdefault((each.is_granted, each.asked.verb, resource, each.asked.namespace), []).append(each)
+        counts.setdefault((_GRANTED[each.is_granted], each.asked.verb, resource, each.asked.namespace), []).append(each)
     rows = [
         [
-            *("yes" if key[0] else "no", *key[1:], sum(each.question.requests for each in several)),
+            *(*key, sum(each.question.requests for each in several)),
             *(min(each.question.first_ts for each in several), max(each.question.last_ts for each in several)),
         ]
         for key, several in sorted(counts.items())
     ]
-    note = f"granted no: {model} would refuse these requests, which were allowed"
-    return Table("rights", columns, rows, "Used rights", (note,))
+    notes = [f"granted no: {model} would refuse these requests, which were allowed"]
+    if any(each.is_granted is None for each in used):
+        notes.append("granted unknown: the log does not show what these requests asked, or who made them")
+    return Table("rights", columns, rows, "Used rights", notes)
 
 
 def unused_table(rules: Iterable[GrantedRule]) -> Table:
     """One row per rule of the model with a part that was not used."""
-    columns = [Column("rule", prose=True), Column("requests", number=True), Column("unused_verbs"), Column("unused_resources")]
+    columns = [Column("rule", prose=True), Column("requests", number=True), Column("possible", "POSSIBLE USES", number=True)]
+    columns += [Column("unused_verbs"), Column("unused_resources")]
     rows = [
-        [describe_rule(each.rule), each.requests, ", ".join(each.unused_verbs), ", ".join(each.unused_resources)] for each in rules
+        [describe_rule(each.rule), each.requests, each.possible, ", ".join(each.unused_verbs), ", ".join(each.unused_resources)]
+        for each in rules
     ]
     return Table("unused", columns, rows, "Granted and not used")
 

@@ -16,7 +16,7 @@ from .event import Decode, Event, Raw, decode_json
 from .evidence import LazyKnown
 from .followed import grade_of_create, grade_of_update
 from .options import query_of
-from .patching import PatchError, PatchType, apply_patch, patch_type
+from .patching import PatchError, PatchType, apply_patch, patch_type, why_unpatched
 from .webhook_changes import has_patches, operations_of, with_webhook_patches
 from .writes import answered_metadata, why_no_body, why_not_kept
 
@@ -131,7 +131,7 @@ def patched_object(
     try:
         patched = apply_patch(kind, old.value or {}, patch)
     except PatchError as error:
-        return Unknown(f"the {kind} does not fit the last known version: {error}")
+        return Unknown(why_unpatched(kind, error))
     admitted = with_webhook_patches(patched, event.annotations)
     if isinstance(admitted, Unknown):
         return admitted
@@ -142,14 +142,14 @@ def patched_object(
     return Known(value, f"{kind} over {old.source}", _grade_over(event, old, by_policies, tried_once))
 
 
-def is_apply(event: Event) -> bool:
-    """Whether a request is an apply, which may create the object that it names."""
+def may_apply(event: Event) -> bool:
+    """Whether a request is an apply, which may create the object that it names, as far as the log tells."""
     if event.verb != "patch":
         return False
     if event.request_raw is None:
-        return "force" in query_of(event.request_uri)  # only apply takes it
+        return "force" in query_of(event.request_uri) or not event.request_uri  # only apply takes it
     patch = decode_json(event.request_raw)
-    return patch_type(patch, event.request_uri, event.resource, event.subresource) is PatchType.APPLY
+    return patch_type(patch, event.request_uri, event.resource, event.subresource) in (PatchType.APPLY, PatchType.UNTOLD)
 
 
 def replace_metadata(value: Object, metadata: Object, resource_version: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..request import Evidence, Grade, Known, Object, Unknown, worst
 from .event import BodyKind, Decode, Event, Head, body_kind, head_of
 from .evidence import LazyKnown
-from .intended import is_apply
+from .intended import may_apply
 from .kinds import by_resource
 from .objects import api_version_of, object_of
 from .outcome import Admission, outcome_of
@@ -47,9 +47,9 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     sent = body.meta.resource_version if event.verb == "update" and body.meta.resource_version != "0" else ""
     if sent and (version := versions.at(key, sent, but=event.write_id) or _unchanged(event, key, sent, versions)):
         return Met(key, version, Grade.INFERRED)
-    if event.succeeded and not was_dry_run(event):
+    found, is_dry = versions.before_write(key, event.write_id), was_dry_run(event)
+    if event.succeeded and is_dry is not True and (found is not None or is_dry is False):
         crossed = versions.changed_between(key, event.ts, event.stage_ts, but=event.write_id, numbered=False)
-        found = versions.before_write(key, event.write_id)
         if sent and found and found.resource_version:
             found = None  # the client named the version that it met, and that version was not recorded
         answered = event.response_head.meta.resource_version
@@ -74,7 +74,7 @@ def _undisturbed(event: Event, version: Version) -> Version:
     before = version.previous
     if version.form is not Form.DISTURBED or version.waits or before is None or before.form is not Form.WHOLE:
         return version
-    found = outcome_of(event).admission not in (Admission.NOT_REACHED, Admission.UNKNOWN) and not is_apply(event)
+    found = outcome_of(event).admission not in (Admission.NOT_REACHED, Admission.UNKNOWN) and not may_apply(event)
     return before if found and not head_of(before.body).meta.finalizers else version
 
 

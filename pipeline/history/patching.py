@@ -17,7 +17,7 @@ from .options import query_of
 from .patch import PatchError, apply_json_patch, apply_merge_patch
 from .strategic import apply_strategic_merge_patch, has_directives
 
-__all__ = ["PatchError", "PatchType", "apply_operations", "apply_patch", "patch_type"]
+__all__ = ["PatchError", "PatchType", "apply_operations", "apply_patch", "patch_type", "why_unpatched"]
 
 
 class PatchType(StrEnum):
@@ -25,6 +25,7 @@ class PatchType(StrEnum):
     MERGE = "merge patch"
     STRATEGIC = "strategic merge patch"
     APPLY = "apply"
+    UNTOLD = "patch"  # the log has no URI, and it may be an apply
 
 
 def patch_type(patch: Json, uri: str, resource: GroupVersionResource, subresource: str) -> PatchType:
@@ -32,7 +33,7 @@ def patch_type(patch: Json, uri: str, resource: GroupVersionResource, subresourc
 
     Only apply takes `force`, and it needs a field manager and a whole object. Custom resources, and Scale of those, do not take a
     strategic merge patch. For built-in kinds a patch that may be strategic or merge counts as strategic, because kubectl and
-    controllers send that. The two differ only in lists.
+    controllers send that. The two differ only in lists. Without a URI, a whole object may be applied.
     """
     if isinstance(patch, list):
         return PatchType.JSON
@@ -44,18 +45,24 @@ def patch_type(patch: Json, uri: str, resource: GroupVersionResource, subresourc
         return PatchType.APPLY
     if has_directives(patch):
         return PatchType.STRATEGIC
+    if whole and not uri:
+        return PatchType.UNTOLD
     custom = by_resource(resource.group, resource.resource) is None
     return PatchType.MERGE if custom or subresource == "scale" else PatchType.STRATEGIC
 
 
 def apply_patch(kind: PatchType, old: Object, patch: Json) -> Object:
-    """The patched object; `old` stays as it was. Raises PatchError where the server would have refused the patch as well.
+    """The patched object; `old` stays as it was.
+
+    Raises PatchError where the server would have refused the patch as well, and where its type is not known.
 
     An apply is merged without regard to managedFields: fields that the applier gave up are kept, which the server would remove.
     """
     group = str(old.get("apiVersion", "")).rpartition("/")[0]
     custom = by_kind(group, str(old.get("kind", ""))) is None
     match kind:
+        case PatchType.UNTOLD:
+            raise PatchError("the URI was not recorded, so it may be an apply")
         case PatchType.JSON:
             result = apply_json_patch(old, patch)
         case PatchType.MERGE:
@@ -66,6 +73,11 @@ def apply_patch(kind: PatchType, old: Object, patch: Json) -> Object:
         case _:
             result = apply_strategic_merge_patch(old, patch)
     return _checked(result, str(kind))
+
+
+def why_unpatched(kind: PatchType, error: PatchError) -> str:
+    """Why a patch gives no object, in words for a report."""
+    return str(error) if kind is PatchType.UNTOLD else f"the {kind} does not fit the last known version: {error}"
 
 
 def apply_operations(value: Object, operations: Sequence[Any]) -> Object:

@@ -17,7 +17,7 @@ from .attributes import Discovery, kind_of_request, name_of_request, namespace_o
 from .deletion import delete_options_of, is_pending
 from .event import BodyKind, Decode, Event, Raw, Row, body_kind, decode_json, head_of
 from .evidence import LazyKnown, noted
-from .intended import created_object, is_apply, patched_object, updated_object
+from .intended import created_object, may_apply, patched_object, updated_object
 from .kinds import kind_of, subresource_kind
 from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met, was_absent
 from .options import NO_URI, connect_object, query_of, write_options
@@ -160,7 +160,7 @@ class _Reconstruction:
             return [self._create()]
         met = version_met(event, key_of(event, event.response_head), self.versions)
         old = old_object_of(event, met, self.decode)
-        if isinstance(old, Unknown) and not event.succeeded and is_apply(event):
+        if isinstance(old, Unknown) and not event.succeeded and may_apply(event):
             if not event.subresource and was_absent(event, met, self.versions):
                 return [self._create()]
             return NotReplayed("an apply of an object that the log does not show: it is a create or an update", Admission.UNKNOWN)
@@ -279,8 +279,7 @@ class _Reconstruction:
     def _dry_run(self, options: Evidence[Object | None]) -> bool | Unknown:
         if isinstance(options, Unknown):
             return options
-        is_told = self.event.request_uri or self.event.request_raw is not None
-        return asks_for_dry_run(self.event) if is_told else NO_URI
+        return asks_for_dry_run(self.event)
 
     def _request(
         self,

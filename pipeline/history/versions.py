@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 
+from ..request import Grade, worst
 from .event import head_of
 from .version import Disturbance, Form, ObjectKey, Version, WriteId
 
@@ -274,8 +275,33 @@ def _linked(entries: list[Version]) -> list[Version]:
             previous is None or previous.form is Form.GONE or _lives_on(previous, entries[index + 1 :])
         ):
             continue  # the object did not exist, or was not disturbed
-        linked.append(_after(version, previous))
+        settled = _settled(entries, index, linked) if version.doubt else version
+        if settled is not None:
+            linked.append(_after(settled, previous))
     return linked
+
+
+def _settled(entries: list[Version], index: int, linked: list[Version]) -> Version | None:
+    """An entry that a dry run may have shown: None where it was never stored, or stored before; opaque where that is not known.
+
+    A dry run answers with the resourceVersion that its object has, and deletes nothing. `linked` are the entries before it.
+    """
+    version, later = entries[index], entries[index + 1 : index + 2]
+    if version.form is Form.GONE:
+        later = entries[index + 1 :]
+        if any(other.uid and other.uid == version.uid for other in later) or _lives_on(linked[-1] if linked else version, later):
+            return None
+        is_stored = any(other.creates for other in later)
+    else:
+        number = version.resource_version_number
+        before = next((other.resource_version_number for other in reversed(linked) if other.resource_version), None)
+        if number is not None and number in (before, *(other.resource_version_number for other in later)):
+            return None
+        is_stored = number is not None and before is not None and before < number
+    if is_stored:
+        return msgspec.structs.replace(version, doubt="", grade=worst(version.grade, Grade.PARTIAL))
+    source = f"{version.doubt}, so the write {version.audit_id} may have been a dry run"
+    return msgspec.structs.replace(version, form=Form.OPAQUE, body=None, metadata=None, sent=None, source=source)
 
 
 def _after(version: Version, previous: Version | None) -> Version:

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from queries.reach_rules import WRITE_VERBS
 
-from ..request import Grade, Object
+from ..request import Grade, Object, Unknown
 from ..withheld import REDACTED_IN_PART
 from .event import BodyKind, Event, Head, Meta, Raw, body_kind, decode_json, head_of, moment_of
 from .kinds import by_resource
-from .options import asks_dry_run, delete_options, query_of
+from .options import NO_URI, asks_dry_run, delete_options, query_of
 from .outcome import Admission, outcome_of
 from .patching import patch_type
 from .version import Disturbance, Form, ObjectKey, Version, object_key
@@ -48,11 +48,21 @@ class _Eviction(msgspec.Struct, rename="camel"):
 
 
 def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
-    """The versions that a successful write made or a read showed; empty for refusals, dry runs and unfinished stages."""
+    """The versions that a successful write made or a read showed; empty for refusals, dry runs and unfinished stages.
+
+    `doubt` says of a version why it may come from a dry run; the object's other versions may tell (see Timeline).
+    """
+    is_dry = was_dry_run(event) if event.verb in WRITE_VERBS else False
+    if is_dry is not True:
+        for key, version in _shown_by(event):
+            yield key, replace(version, doubt=is_dry.reason) if isinstance(is_dry, Unknown) and version.audit_id else version
+
+
+def _shown_by(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     final = event.succeeded and event.stage == "ResponseComplete" and event.resource.resource
     if final and event.verb == "get" and not event.subresource:
         yield from _read_version(event)
-    if not final or event.verb not in WRITE_VERBS or event.subresource in _BESIDE or was_dry_run(event):
+    if not final or event.verb not in WRITE_VERBS or event.subresource in _BESIDE:
         return
     if event.verb == "deletecollection":
         yield from _deleted_items(event)
@@ -84,29 +94,44 @@ def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
         yield key_of(event, head), replace(version, audit_id="", created=moment_of(head.meta.creation_timestamp))
 
 
-def asks_for_dry_run(event: Event) -> bool:
-    """`request.dryRun`: from the DeleteOptions in the body of a delete, else from the query.
+def asks_for_dry_run(event: Event) -> bool | Unknown:
+    """`request.dryRun`: from the DeleteOptions in the body of a delete, else from the query. Without a URI the answer may tell.
 
     The DeleteOptions inside an Eviction are those of the deletion to come, not of this request (kubernetes/apiserver
     pkg/endpoints/handlers/{create,delete}.go).
     """
     if event.request_raw is None or event.verb not in ("delete", "deletecollection"):
-        return asks_dry_run(event.request_uri)
+        return asks_dry_run(event.request_uri) if event.request_uri else _as_answered(event)
     try:
         return bool(msgspec.json.decode(event.request_raw, type=_DryRun).dry_run)
     except msgspec.DecodeError:
         return False
 
 
-def was_dry_run(event: Event) -> bool:
+def _as_answered(event: Event) -> bool | Unknown:
+    """Whether a write without a recorded URI was a dry run, by its answer.
+
+    Only storage gives a new object a resourceVersion. The answer to an update has another one than the object that the client sent
+    only if it was stored (kubernetes/apiserver pkg/registry/generic/registry/dryrun.go).
+    """
+    answered, sent = event.response_head.meta.resource_version, event.request_head.meta.resource_version
+    if event.subresource or event.response_kind is not BodyKind.OBJECT:
+        return NO_URI
+    if event.verb == "create":
+        return not answered
+    return False if event.verb == "update" and answered and sent not in ("", "0", answered) else NO_URI
+
+
+def was_dry_run(event: Event) -> bool | Unknown:
     """Whether the write changed nothing because it, or the deletion that an Eviction wants, was a dry run."""
-    if asks_for_dry_run(event) or event.subresource != "eviction" or event.request_raw is None:
-        return asks_for_dry_run(event)
+    asked = asks_for_dry_run(event)
+    if asked is True or event.subresource != "eviction" or event.request_raw is None:
+        return asked
     try:
         nested = msgspec.json.decode(event.request_raw, type=_Eviction).delete_options
     except msgspec.DecodeError:
-        return False
-    return nested is not None and bool(nested.dry_run)
+        return asked
+    return True if nested is not None and nested.dry_run else asked
 
 
 def key_of(event: Event, response: Head) -> ObjectKey:
@@ -158,7 +183,7 @@ def answered_metadata(event: Event) -> Object | None:
 
 def disturbance_of(event: Event) -> Disturbance | None:
     """The possible changes of a deletecollection that no list shows: it was refused halfway, or recorded without its answer."""
-    if event.verb != "deletecollection" or event.stage != "ResponseComplete" or event.subresource or was_dry_run(event):
+    if event.verb != "deletecollection" or event.stage != "ResponseComplete" or event.subresource or was_dry_run(event) is True:
         return None
     admission = outcome_of(event).admission
     listed = event.response_kind is BodyKind.LIST
@@ -193,7 +218,7 @@ def record(event: Event, versions: LogVersions) -> None:
         versions.add(key, version)
     if disturbance:
         versions.disturb(disturbance)
-    if event.verb == "deletecollection" and event.succeeded and not was_dry_run(event):
+    if event.verb == "deletecollection" and event.succeeded and was_dry_run(event) is False:
         place = object_key(event.cluster, event.resource.group, event.resource.resource, event.namespace, "")
         versions.sweep(place, event.stage_ts)
 

@@ -173,10 +173,13 @@ def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary:
 
 
 def _dry_run_caveats(reader: LakeReader, verdicts: Path, things: str) -> Iterator[str]:
-    """A caveat if manifests matched dry runs, which no figure of a report counts."""
-    ((count,),) = reader.connection.execute(statement("dry_runs_judged"), {"verdicts": str(verdicts)}).fetchall()
+    """A caveat if manifests matched dry runs, which no figure of a report counts, or requests that may have been some."""
+    ((count, untold),) = reader.connection.execute(statement("dry_runs_judged"), {"verdicts": str(verdicts)}).fetchall()
     if count:
         yield f"{count:,} {'dry run does' if count == 1 else 'dry runs do'} not count, though {things} matched them"
+    if untold:
+        writes = "1 judged write has" if untold == 1 else f"{untold:,} judged writes have"
+        yield f"{writes} no recorded URI: a dry run among them counts"
 
 
 def _lag_caveats(lake: Path, until: datetime | None) -> Iterator[str]:

@@ -29,7 +29,7 @@ from ..runs.verdict import VERDICTS
 from ..runs.window import Window
 
 # Raised when the same plan would give other verdicts or another layout, so that older runs do not count as this one.
-FORMAT = 9
+FORMAT = 10
 # Events per part: as many as a row group of a file has. An interrupted run loses no more than these.
 PART_EVENTS = 50_000
 AS_RECORDED = "as recorded"  # in place of policies in a plan that takes them from the log

@@ -31,6 +31,7 @@ _CORE = ("configmaps", "secrets", "events")
 # The kind of install that each scope of permissions needs.
 _INSTALLS = {"ClusterStackInstall": CLUSTER, "StackInstall": NAMESPACED}
 # Requests that every client makes, and that tell nothing about a namespace.
+_NO_DECISION = "the log has no decision of the authorizer"
 _EXEMPT = frozenset(
     {
         ("authorization.k8s.io", "selfsubjectaccessreviews"),
@@ -183,6 +184,7 @@ class Place(StrEnum):
     ATTEMPT = "attempt"  # outside, and forbidden
     EXEMPT = "exempt"  # discovery, health, and reviews about itself
     CLUSTER_STACK = "cluster-stack"  # a stack of the whole cluster has no outside
+    UNKNOWN = "unknown"  # the log does not show what was asked, or whether it was allowed
 
 
 class Severity(StrEnum):
@@ -194,12 +196,16 @@ class Severity(StrEnum):
 
 
 class Isolated(NamedTuple):
-    """Requests of a stack that went to the same place with the same question."""
+    """Requests of a stack that went to the same place with the same question. `why` says why the place is unknown.
+
+    Where the log does not show the question, `asked` has the verb alone.
+    """
 
     place: Place
     severity: Severity | None
     asked: Attributes
     question: Question
+    why: str = ""
 
 
 def isolation(questions: Iterable[Question], stack: Stack) -> Iterator[Isolated]:
@@ -209,10 +215,11 @@ def isolation(questions: Iterable[Question], stack: Stack) -> Iterator[Isolated]
             continue
         asked = attributes_of(question.event)
         if isinstance(asked, Unknown):
+            yield Isolated(Place.UNKNOWN, None, Attributes(question.event.verb), question, asked.reason)
             continue
         place = _place(asked, question, stack)
         severity = _severity(asked) if place in (Place.BREACH, Place.ATTEMPT) else None
-        yield Isolated(place, severity, asked, question)
+        yield Isolated(place, severity, asked, question, _NO_DECISION if place is Place.UNKNOWN else "")
 
 
 def _place(asked: Attributes, question: Question, stack: Stack) -> Place:
@@ -222,7 +229,10 @@ def _place(asked: Attributes, question: Question, stack: Stack) -> Place:
         return Place.EXEMPT
     if asked.namespace == stack.namespace:
         return Place.INSIDE
-    return Place.ATTEMPT if recorded_of(question.event).allowed is False else Place.BREACH
+    allowed = recorded_of(question.event).allowed
+    if allowed is None and not was_allowed(question):
+        return Place.UNKNOWN
+    return Place.ATTEMPT if allowed is False else Place.BREACH
 
 
 def _severity(asked: Attributes) -> Severity:
@@ -233,10 +243,10 @@ def _severity(asked: Attributes) -> Severity:
 
 
 class StackRight(NamedTuple):
-    """Requests of a stack that asked the same, and whether its model grants this."""
+    """Requests of a stack that asked the same, and whether its model grants this. None: the log does not show what they asked."""
 
     asked: Attributes
-    is_granted: bool
+    is_granted: bool | None
     question: Question
 
 
@@ -245,17 +255,21 @@ def used_rights(questions: Iterable[Question], stack: Stack, model: Iterable[Obj
     roles = GivenRbac(model)
     for question in questions:
         asked = attributes_of(question.event)
-        if isinstance(asked, Unknown) or question.identity.user.username != stack.user or not was_allowed(question):
+        if question.identity.user.username != stack.user or not was_allowed(question):
+            continue
+        if isinstance(asked, Unknown):
+            yield StackRight(Attributes(question.event.verb), None, question)
             continue
         if (asked.group, asked.resource) in _EXEMPT or not asked.is_resource_request:
             continue
-        yield StackRight(asked, bool(authorize(roles, question.identity.user, asked).allowed), question)
+        yield StackRight(asked, authorize(roles, question.identity.user, asked).allowed, question)
 
 
 def unused_rights(used: Iterable[StackRight], model: Iterable[Object]) -> Iterator[GrantedRule]:
     """The rules of a model with verbs or resources that the stack did not use."""
     ground = Proposal.from_objects(((value, "model") for value in model), is_only=True).over(NoRbac())
-    uses = [Use(each.question.identity.user, each.asked, each.question.requests) for each in used]
+    told = ((each.question, each.asked if each.asked.path or each.asked.resource else None) for each in used)
+    uses = [Use(question.identity.user, asked, question.requests) for question, asked in told]
     for rule in granted_rules(ground, ground.namespaces(), uses):
         if rule.unused_verbs or rule.unused_resources:
             yield rule

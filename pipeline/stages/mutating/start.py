@@ -13,7 +13,7 @@ from ...history.creation import default_parts, has_defaults, prepare_by_plugins
 from ...history.event import Event, decode_json
 from ...history.evidence import noted
 from ...history.patch import PatchError
-from ...history.patching import PatchType, apply_patch, patch_type
+from ...history.patching import PatchType, apply_patch, patch_type, why_unpatched
 from ...request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Known, Object, Operation, Unknown
 from .decoding import defaulted, written
 from .kinds import KnownKind
@@ -83,7 +83,7 @@ def _patched(request: AdmissionRequest, event: Event, body: object, known: Known
     kind = patch_type(body, event.request_uri, event.resource, event.subresource)
     old = request.old_object
     if request.operation is Operation.CREATE:
-        if kind is not PatchType.APPLY or not isinstance(body, dict):
+        if kind not in (PatchType.APPLY, PatchType.UNTOLD) or not isinstance(body, dict):
             return Unknown("a patch that creates its object is not an apply")
         if has_defaults(event.resource):
             return Unknown("an apply that creates its object: what the API adds to it is not recorded")
@@ -96,7 +96,7 @@ def _patched(request: AdmissionRequest, event: Event, body: object, known: Known
         else:
             value = apply_patch(kind, old.value, body)
     except PatchError as error:
-        return Unknown(f"the {kind} does not fit the last known version: {error}")
+        return Unknown(why_unpatched(kind, error))
     grade = Grade.PARTIAL if kind is PatchType.APPLY or old.grade is Grade.PARTIAL else Grade.INFERRED
     group, _, version = str(value.get("apiVersion", "")).rpartition("/")
     shape = built_in_shape(GroupVersionKind(group, version, str(value.get("kind", ""))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...history.event import Event, decode_json
-from ...history.patching import PatchError, apply_operations, apply_patch, patch_type
+from ...history.patching import PatchError, apply_operations, apply_patch, patch_type, why_unpatched
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from .model import Chain, CompiledWebhook, Phase, Place
 from .trace import Trace
@@ -95,4 +95,4 @@ def _sent(event: Event, request: AdmissionRequest) -> Evidence[Object | None]:
     try:
         return Known(apply_patch(kind, old.value, body), f"{kind} over {old.source}", Grade.PARTIAL)
     except PatchError as error:
-        return Unknown(f"the {kind} does not fit the last known version: {error}")
+        return Unknown(why_unpatched(kind, error))

@@ -7,14 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from api.commands.stack import isolation_table
 from ingest.errors import InputError
 from pipeline.authorization import GivenRbac, authorize
 from pipeline.history.event import Event
-from pipeline.request import Object
+from pipeline.request import GroupVersionResource, Object
 from pipeline.stages.authorization.asked import Question
 from pipeline.stages.authorization.questions import identity_of
-from pipeline.stages.authorization.stacks import Stack, StackModel, check_install, isolation, model_objects, stack_of
+from pipeline.stages.authorization.stacks import (
+    Place,
+    Stack,
+    StackModel,
+    check_install,
+    isolation,
+    model_objects,
+    stack_of,
+    unused_rights,
+    used_rights,
+)
 from tests.pipeline.stages.test_role_changes import row_of
 from tests.yaml_text import load_yaml
 
@@ -66,6 +78,20 @@ def read(text: str) -> list[list[str]]:
     """`[GROUPS] [RESOURCES] VERBS` as three lists."""
     groups, resources, verbs = load_yaml("[" + text.replace("] [", "], [").replace("] all", f"], {ALL}") + "]")
     return [groups, resources, verbs]
+
+
+def test_a_request_whose_question_is_unknown_is_shown() -> None:
+    stack, objects = made(CASES["stacks"][0])
+    asked = question({"asks": "get /api/v1/namespaces/prod/secrets/db", "recorded": "allow"}, stack, 0)
+    untold = asked._replace(event=replace(asked.event, request_uri="", resource=GroupVersionResource("", "", "")))
+    (found,) = isolation([untold], stack)
+    assert (found.place, found.why) == (Place.UNKNOWN, "the log has neither the URI of the request nor its resource")
+    (used,) = used_rights([untold], stack, objects)
+    assert used.is_granted is None
+    assert all(rule.possible == 1 for rule in unused_rights([used], objects))
+    shown, notes = isolation_table([found]).rows, isolation_table([found]).notes
+    assert shown[0][0] == "unknown"
+    assert any("unknown: 1 request:" in note and "URI" in note for note in notes)
 
 
 def question(asked: dict[str, Any], stack: Stack, number: int) -> Question:

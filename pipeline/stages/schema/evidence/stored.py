@@ -121,7 +121,10 @@ class StoredObjects:
 
     def _version(self, key: ObjectKey, version: Version, event: Event, sent: frozenset[Path]) -> None:
         stored = self._objects.setdefault(key, Stored(key))
-        if not version.audit_id:
+        if version.doubt and version.form is not Form.OPAQUE:
+            if version.form is Form.GONE or version.resource_version != stored.resource_version:
+                self._lose(stored, version)
+        elif not version.audit_id:
             assert version.body is not None
             self._read(stored, version.body, version.api_version, version.resource_version, version.since, event.is_redacted)
         elif version.form is Form.GONE:
@@ -203,7 +206,7 @@ class StoredObjects:
 
     @staticmethod
     def _lose(stored: Stored, version: Version) -> None:
-        stored.unknown, stored.since = version.source, version.since
+        stored.unknown, stored.since = version.doubt or version.source, version.since
         for each in stored.fields.values():
             if _is_there(each):
                 each.state, each.since = State.UNKNOWN, version.since
@@ -215,7 +218,7 @@ def _is_there(carried: Carried) -> bool:
 
 def _result(stored: Stored, event: Event) -> Object | None:
     """What a write without its answer left, from its body; None if that does not follow."""
-    if event.request_raw is None or was_dry_run(event):
+    if event.request_raw is None or was_dry_run(event) is not False:
         return None
     body = decode_json(event.request_raw)
     before = None if stored.is_deleted or stored.unknown else stored.value

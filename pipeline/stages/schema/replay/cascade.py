@@ -37,7 +37,7 @@ class Cascade:
         """The earlier verdicts that matter to this request; its own verdict is noted for later ones."""
         key = key_of(event, event.response_head)
         before = self._objects.get(key, _NOTHING)
-        if not event.succeeded or asks_for_dry_run(event):
+        if not event.succeeded or asks_for_dry_run(event) is True:
             return before
         if event.verb in _DELETES:
             self._objects.pop(key, None)

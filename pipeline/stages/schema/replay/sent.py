@@ -64,9 +64,12 @@ class Sent:
 def sent_of(event: Event) -> Sent:
     """What the client of an event asked for: the event is a create, an update or a patch."""
     body: Any = None if event.request_raw is None else decode_json(event.request_raw)
+    way = _way_of(event, body)
+    if way is None:
+        body = None
     query = query_of(event.request_uri)
     return Sent(
-        way=_way_of(event, body),
+        way=way or Way.MERGE_PATCH,
         version=event.resource.version,
         subresource=event.subresource,
         namespace=event.namespace,
@@ -74,7 +77,7 @@ def sent_of(event: Event) -> Sent:
         is_strict=query.get("fieldValidation", [""])[0] == "Strict",
         is_forced=query.get("force", [""])[0] == "true",
         body=body,
-        why_no_body="" if body is not None else f"the body was not recorded: {why_no_request(event)}",
+        why_no_body="" if body is not None else _why_no_body(event, way),
     )
 
 
@@ -90,9 +93,16 @@ def _name_of(event: Event) -> str:
     return f"{prefix}xxxxx" if prefix and not event.request_head.meta.name else ""
 
 
-def _way_of(event: Event, body: Any) -> Way:
+def _why_no_body(event: Event, way: Way | None) -> str:
+    return (
+        f"the body was not recorded: {why_no_request(event)}" if way else "the URI was not recorded, so the patch may be an apply"
+    )
+
+
+def _way_of(event: Event, body: Any) -> Way | None:
+    """None for a patch whose type the log does not tell."""
     if event.verb == "create":
         return Way.CREATE
     if event.verb == "update":
         return Way.UPDATE
-    return _OF_PATCH[patch_type(body, event.request_uri, event.resource, event.subresource)]
+    return _OF_PATCH.get(patch_type(body, event.request_uri, event.resource, event.subresource))
