@@ -316,3 +316,39 @@ def authorize(objects: RbacObjects, user: UserInfo, asked: Attributes) -> Opinio
     if not (user.is_identified and not asked.is_redacted) and may_allow_another(objects, user, asked):
         return Opinion(None, why=GROUPS_UNKNOWN if not user.is_whole else REDACTED_QUESTION if asked.is_redacted else REDACTED_USER)
     return Opinion(False, visit.no_opinion())
+
+
+class Opinions:
+    """RBAC's opinions over the objects of one moment: questions that differ in what no rule of the user reads are answered once."""
+
+    def __init__(self, objects: RbacObjects) -> None:
+        self._objects = objects
+        self._found: dict[tuple[frozenset[tuple[str, str]], Attributes], Opinion] = {}
+        self._reads_names: dict[tuple[frozenset[tuple[str, str]], str], bool] = {}
+
+    def of(self, user: UserInfo, asked: Attributes) -> Opinion:
+        """See authorize."""
+        if not user.is_identified or asked.is_redacted:
+            return authorize(self._objects, user, asked)  # rules for others than the user count, too
+        keys = keys_of(user)
+        name = asked.name if asked.name and self._is_named(keys, asked.namespace) else ""
+        read = asked._replace(name=name, field_selector="", label_selector="")
+        found = self._found.get((keys, read))
+        if found is None:
+            found = self._found[keys, read] = authorize(self._objects, user, read)
+        return found
+
+    def _is_named(self, keys: frozenset[tuple[str, str]], namespace: str) -> bool:
+        """Whether some rule for a user may have names, in a namespace or in the cluster."""
+        found = self._reads_names.get((keys, namespace))
+        if found is None:
+            found = self._reads_names[keys, namespace] = any(self._names(keys, scope) for scope in {"", namespace})
+        return found
+
+    def _names(self, keys: frozenset[tuple[str, str]], namespace: str) -> bool:
+        for versions in self._objects.bindings(namespace).of(keys):
+            for binding in (version.value for version in versions if isinstance(version, Known) and version.value is not None):
+                for rules in self._objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name):
+                    if isinstance(rules, Known) and any(rule.names for rule in rules.value or ()):
+                        return True
+        return False

@@ -74,6 +74,9 @@ class Existing:
         self._connection.execute("CREATE OR REPLACE TEMP TABLE wanted AS SELECT DISTINCT * FROM given_wanted")
         self._connection.unregister("given_wanted")
         self._connection.execute(statement("existing"), parameters)
+        self._connection.execute(statement("templated"))
+        kinds = "SELECT DISTINCT api_group, api_version, resource, namespace <> '' AS is_namespaced FROM existing ORDER BY ALL"
+        self._kinds = self._connection.execute(kinds).fetchall()
         # For a few objects the last write's answer does not show them; earlier versions may still lead to their state.
         self._changed = LogVersions()
         for row in rows_of(self._connection, "opaque_writes", parameters):
@@ -85,7 +88,8 @@ class Existing:
         `before` are the judges of the version before that enforce their denials; None without a version before.
         """
         names = {"policy": policy, "binding": binding}
-        untried = [row for row in rows_of(self._connection, "untried", names) if _operation(row, judge) is not None]
+        self._ask(judge)
+        untried = rows_of(self._connection, "untried", names)
         objects = [*self._objects(untried[:OBJECTS_MAX], judge, before)]
         templates: list[TemplateProjection] = []
         tried = 0
@@ -107,6 +111,17 @@ class Existing:
             is_assessed=True,
             fates=Counter(each.fate for each in (*objects, *templates) if each and each.fate),
         )
+
+    def _ask(self, judge: Judge) -> None:
+        """Make the table `asked` of the resources that a policy matches: the bodies of other objects are not read."""
+        names = ("api_group", "api_version", "resource", "is_namespaced")
+        found = [dict(zip(names, kind, strict=True)) for kind in self._kinds]
+        asked = [row for row in found if _operation({**row, "namespace": row["is_namespaced"]}, judge) is not None]
+        columns = {name: pa.array([row[name] for row in asked], pa.string()) for name in names[:3]}
+        is_namespaced = pa.array([row["is_namespaced"] for row in asked], pa.bool_())
+        self._connection.register("given_asked", pa.table({**columns, "is_namespaced": is_namespaced}))
+        self._connection.execute("CREATE OR REPLACE TEMP TABLE asked AS FROM given_asked")
+        self._connection.unregister("given_asked")
 
     def _objects(
         self, rows: Sequence[Row], judge: Judge, before: Sequence[Judge] | None = None

@@ -19,8 +19,8 @@ import msgspec
 from queries import LakeReader
 
 from ...authorization import OtherAuthorizers, RecordedRbac
-from ...authorization.authorizer import answer
-from ...authorization.rbac import authorize
+from ...authorization.authorizer import SUPERUSERS, answer_of
+from ...authorization.rbac import Opinions
 from ...authorization.recorded import RbacAt
 from ...cel.library.authorizer import Answer, Attributes
 from ...history.event import Event, decode_json, effective_user
@@ -142,16 +142,19 @@ def _requests(
     register_settled(reader, ())
     reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes_sql(is_only=False, is_name_blind=False)}")
     bodies, graph = bodies_asked(reader), NodeGraph(reader)
+    opinions: dict[RbacAt, Opinions] = {}
     for row in list(_rows(reader, statement("questions"))):  # the graph asks the lake in between
         question = row["question"]
         full = event_row(question, bodies, row["first_ts"], row["example"])
         event, epoch = Event.from_row(full), question["epoch"]
         moment = moments[event.cluster][epoch - 1] if epoch > 0 else _LONG_AGO
         at = rbac.at(event.cluster, moment)
+        if at not in opinions:
+            opinions[at] = Opinions(at)
         needs = needs_of(event, identity_of(full), history.versions, kubernetes_version)
         chain = others.get(event.cluster, OtherAuthorizers.ANY)
         of_node = partial(graph.answer, event.cluster, others=chain, times=row["times"] or ())
-        for found in _needs(event, needs, at, chain, of_node):
+        for found in _needs(event, needs, at, opinions[at], chain, of_node):
             yield found._replace(requests=row["requests"], first_ts=row["first_ts"], audit_id=row["example"])
 
 
@@ -160,7 +163,9 @@ def _rows(reader: LakeReader, query: str, parameters: Mapping[str, Any] | None =
         yield from batch.to_pylist()
 
 
-def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthorizers, of_node: _OfNode) -> Iterator[Compared]:
+def _needs(
+    event: Event, needs: Iterable[Need], at: RbacAt, opinions: Opinions, others: OtherAuthorizers, of_node: _OfNode
+) -> Iterator[Compared]:
     """The permissions of a request whose outcome the log shows."""
     refused = refusal_of(event)
     decision = event.annotations.get("authorization.k8s.io/decision", "")
@@ -173,24 +178,33 @@ def _needs(event: Event, needs: Iterable[Need], at: RbacAt, others: OtherAuthori
             return  # nor does the answer tell who refused
         recorded = Decided.FORBID if refused is need.kind else Decided.ALLOW
         if need.kind is NeedKind.REQUEST and need.ask is not None:
-            found = _request(need.ask, recorded, event.annotations.get("authorization.k8s.io/reason", ""), at, others, of_node)
+            found = _request(
+                need.ask, recorded, event.annotations.get("authorization.k8s.io/reason", ""), opinions, others, of_node
+            )
             yield found if decision else found._replace(has_other_reason=False)
         else:
             yield _further(event, need, recorded, at, others)
 
 
 def _request(
-    ask: Ask, recorded: Decided, reason: str, at: RbacAt, others: OtherAuthorizers, of_node: _OfNode, need: str = NeedKind.REQUEST
+    ask: Ask,
+    recorded: Decided,
+    reason: str,
+    opinions: Opinions,
+    others: OtherAuthorizers,
+    of_node: _OfNode,
+    need: str = NeedKind.REQUEST,
 ) -> Compared:
-    found = answer(at, others, ask.user, ask.asked)
+    opinion = opinions.of(ask.user, ask.asked)
+    found = Answer(True) if SUPERUSERS in ask.user.groups else answer_of(opinion, others, ask.user, ask.asked)
     told = of_node(ask) if found.allowed is None else None
     # RBAC may still allow what the Node authorizer does not.
-    if told is not None and (told.allowed or authorize(at, ask.user, ask.asked).allowed is False):
+    if told is not None and (told.allowed or opinion.allowed is False):
         found = told
     replayed = {True: Decided.ALLOW, False: Decided.FORBID, None: Decided.UNKNOWN}[found.allowed]
     possible: frozenset[str | None] = frozenset([found.reason])
     if found.allowed is not None and found.reason is None:
-        possible = authorize(at, ask.user, ask.asked).reasons
+        possible = opinion.reasons
     is_other = found.allowed is not None and not _is_among(reason, possible) and None not in possible
     if is_other and others.may_allow(ask.user):
         is_other = False  # the other authorizer has reasons of its own
@@ -247,7 +261,7 @@ def _reviews(
         recorded = Decided.ALLOW if status["allowed"] else Decided.FORBID
         at, chain = rbac.at(row["cluster"], row["ts"]), others.get(row["cluster"], OtherAuthorizers.ANY)
         of_node = partial(graph.answer, row["cluster"], others=chain, times=[row["ts"]])
-        found = _request(ask, recorded, status.get("reason") or "", at, chain, of_node, REVIEW)
+        found = _request(ask, recorded, status.get("reason") or "", Opinions(at), chain, of_node, REVIEW)
         yield found._replace(first_ts=row["ts"], audit_id=row["audit_id"])
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from ingest.errors import InputError
 
 from ...authorization.documents import BINDINGS, ClusterRole, binding_from_object, cluster_role_from_object, rules_from_object
-from ...authorization.rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
+from ...authorization.rbac import Binding, Bindings, Opinion, Opinions, RbacObjects, Rule, Rules, Versions
 from ...authorization.recorded import ClusterRoles
 from ...cel.library.authorizer import Attributes
 from ...request import Evidence, Known, Object, Unknown, UserInfo
@@ -198,35 +198,11 @@ class Overlay:
         self._gathering: dict[str, ClusterRole] | None = None
         self._members: Members | Unknown | None = None
         self._touched: dict[tuple[str, bool], Bindings] = {}
-        self._opinions: dict[tuple[frozenset[tuple[str, str]], Attributes], Opinion] = {}
-        self._reads_names: dict[tuple[frozenset[tuple[str, str]], str], bool] = {}
+        self._opinions = Opinions(self)
 
     def opinion(self, user: UserInfo, asked: Attributes) -> Opinion:
-        """RBAC's opinion; questions that differ in what no rule of the user reads are answered once."""
-        keys = keys_of(user)
-        if not asked.name or self._is_named(keys, asked.namespace):
-            read = asked._replace(field_selector="", label_selector="")
-        else:
-            read = asked._replace(name="", field_selector="", label_selector="")
-        found = self._opinions.get((keys, read))
-        if found is None:
-            found = self._opinions[keys, read] = authorize(self, user, read)
-        return found
-
-    def _is_named(self, keys: frozenset[tuple[str, str]], namespace: str) -> bool:
-        """Whether some rule for a user may have names, in a namespace or in the cluster."""
-        found = self._reads_names.get((keys, namespace))
-        if found is None:
-            found = self._reads_names[keys, namespace] = any(self._names(keys, scope) for scope in {"", namespace})
-        return found
-
-    def _names(self, keys: frozenset[tuple[str, str]], namespace: str) -> bool:
-        for versions in self.bindings(namespace).of(keys):
-            for binding in (version.value for version in versions if isinstance(version, Known) and version.value is not None):
-                for rules in self.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name):
-                    if isinstance(rules, Known) and any(rule.names for rule in rules.value or ()):
-                        return True
-        return False
+        """RBAC's opinion; see Opinions."""
+        return self._opinions.of(user, asked)
 
     def bindings(self, namespace: str) -> Bindings:
         """See RbacObjects."""

@@ -95,3 +95,17 @@ def test_impersonation_asks_as_the_server_does(case: dict[str, Any]) -> None:
         assert all(ask.user is requestor for way in ways for ask in way)
         found.append([[str(ask.asked) for ask in way] for way in ways])
     assert found == case["readings"]
+
+
+def test_who_asks_without_known_groups_may_be_allowed_one_name() -> None:
+    """The groups decide, so the name does: the answer about one name is not the answer about another."""
+    role = {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["db"]}]}
+    bound = {"roleRef": {"kind": "Role", "name": "one"}, "subjects": [{"kind": "Group", "name": "ops"}]}
+    place = {"metadata": {"name": "one", "namespace": "shop"}}
+    objects = [({"kind": "Role", **place, **role}, "r"), ({"kind": "RoleBinding", **place, **bound}, "r")]
+    overlay = Proposal.from_objects(objects, is_only=True).over(NoRbac())
+    user = UserInfo("dana", is_whole=False)
+    found = [
+        overlay.opinion(user, Attributes("get", resource="secrets", namespace="shop", name=name)) for name in ("db", "x", "db")
+    ]
+    assert [each.allowed for each in found] == [None, False, None]
