@@ -28,6 +28,10 @@ class Discovery(Protocol):
         """Where a custom resource keeps its scale, or None if no CRD is known to say so."""
         ...
 
+    def lists_all(self, event: Event, moment: datetime) -> bool:
+        """Whether every object of the request's resource and namespace that existed at a moment is in the record, by name."""
+        ...
+
     def has_mutating_policies(self, cluster: str) -> bool:
         """Whether the record shows any binding of a MutatingAdmissionPolicy. Such a policy leaves no trace in the log."""
         ...

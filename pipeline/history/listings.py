@@ -123,12 +123,23 @@ class Listings:
     def _nameless_deletions(self, cluster: str, name: ResourceName, namespace: str | None) -> Iterator[Version]:
         for found in self._nameless.get((cluster, name), ()):
             is_asked = namespace is None or namespace == found.namespace
-            if is_asked and not (found.namespace and self._began_in_log(cluster, found.namespace)):
+            if is_asked and not (found.namespace and self.began_in_log(cluster, found.namespace)):
                 yield found.version
 
-    def _began_in_log(self, cluster: str, namespace: str) -> bool:
-        timeline = self._versions.timeline(object_key(cluster, *_NAMESPACES, "", namespace))
-        return bool(timeline.entries) and timeline.entries[0].creates
+    def began_in_log(self, cluster: str, namespace: str, moment: datetime | None = None) -> bool:
+        """Whether the log shows how a namespace was made, before a moment."""
+        entries = self._versions.timeline(object_key(cluster, *_NAMESPACES, "", namespace)).entries
+        return bool(entries) and entries[0].creates and (moment is None or entries[0].began <= moment)
+
+    def began_whole(self, cluster: str, name: ResourceName, namespace: str, moment: datetime) -> bool:
+        """Whether the log shows how a namespace and each recorded object of a resource in it were made, so that it lacks none.
+
+        The log must record writes of the resource at all.
+        """
+        if not self.began_in_log(cluster, namespace, moment) or not self._versions.has_writes(cluster, name.group, name.resource):
+            return False
+        entries = [self._versions.timeline(key).entries for key in self._keys(cluster, name) if key.namespace == namespace]
+        return all(not each or each[0].creates for each in entries)
 
     def _why_not_before(self, cluster: str, name: ResourceName, found: ObjectList) -> str:
         if not self._versions.has_writes(cluster, name.group, name.resource):

@@ -7,8 +7,10 @@ resourceVersions. If a body is missing in that order, the answer is Unknown, nev
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from ..request import Evidence, Grade, Known, Object, Unknown, worst
+from .attributes import Discovery
 from .event import BodyKind, Decode, Event, Head, body_kind, head_of
 from .evidence import LazyKnown
 from .intended import may_apply
@@ -20,6 +22,7 @@ from .version import Form, ObjectKey, Version
 from .versions import Versions
 from .writes import was_dry_run
 
+_EVER_AFTER = datetime.max.replace(tzinfo=UTC)
 NO_STORED_OBJECT: Known[Object | None] = Known(None, "the operation has no old object")
 
 
@@ -62,11 +65,17 @@ def version_met(event: Event, key: ObjectKey, versions: Versions) -> Met:
     return Met(key, _undisturbed(event, current) if current else None, Grade.PARTIAL if contended else Grade.INFERRED)
 
 
-def was_absent(event: Event, met: Met, versions: Versions) -> bool:
-    """Whether a refused apply would have created its object: the object had been deleted, or its creation is recorded later."""
-    if met.grade is Grade.PARTIAL:
-        return False
-    return versions.absent_before(met.key, event.ts) if met.version is None else met.version.form is Form.GONE
+def was_absent(event: Event, met: Met, versions: Versions, discovery: Discovery | None) -> bool:
+    """Whether a refused apply would have created its object.
+
+    The object had been deleted, its creation is recorded later, or nothing is recorded of it where every object is.
+    """
+    if met.grade is Grade.PARTIAL or met.version is not None:
+        return met.grade is not Grade.PARTIAL and met.version is not None and met.version.form is Form.GONE
+    if versions.absent_before(met.key, event.ts):
+        return True
+    is_unrecorded = versions.current(met.key, _EVER_AFTER) is None
+    return is_unrecorded and discovery is not None and discovery.lists_all(event, event.ts)
 
 
 def _undisturbed(event: Event, version: Version) -> Version:

@@ -161,7 +161,7 @@ class _Reconstruction:
         met = version_met(event, key_of(event, event.response_head), self.versions)
         old = old_object_of(event, met, self.decode)
         if isinstance(old, Unknown) and not event.succeeded and may_apply(event):
-            if not event.subresource and was_absent(event, met, self.versions):
+            if not event.subresource and was_absent(event, met, self.versions, self.discovery):
                 return [self._create()]
             return NotReplayed("an apply of an object that the log does not show: it is a create or an update", Admission.UNKNOWN)
         if event.subresource == "scale":

@@ -146,6 +146,8 @@ class LogHistory:
         crd = object_key(cluster, *CRDS, "", f"{name.resource}.{name.group}")
         if any(version.creates for version in self.versions.timeline(crd)):
             return Known(_EVER, "the definition of the kind", Grade.INFERRED)
+        if namespace and self.listings.began_whole(cluster, name, namespace, moment):
+            return Known(_EVER, "the log, which shows how the namespace was made", Grade.INFERRED)
         return Known(found.value.taken, found.source, found.grade) if isinstance(found, Known) else found
 
     def custom_kind(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> GroupVersionKind | None:
@@ -157,6 +159,13 @@ class LogHistory:
         """Where a custom resource keeps its scale; see Discovery."""
         definition = self._definition(cluster, resource, moment)
         return paths_of(definition, resource.version) if definition else None
+
+    def lists_all(self, event: Event, moment: datetime) -> bool:
+        """See Discovery. In a namespace that was made in the log, each object was made in the log, too."""
+        if event.namespace and self.listings.began_in_log(event.cluster, event.namespace, moment):
+            return True
+        name = ResourceName(event.resource.group, event.resource.resource)
+        return isinstance(self.listing(event.cluster, name, moment, event.namespace), Known)
 
     def has_mutating_policies(self, cluster: str) -> bool:
         """Whether a MutatingAdmissionPolicy was ever bound; see Discovery."""

@@ -34,7 +34,7 @@ from .shares import in_shares
 from .stage import Asked, Progress
 
 # Raised when the same plan would give other verdicts, so that older runs do not count as this one.
-FORMAT = 8
+FORMAT = 9
 _BATCH_ROWS = 4096
 # The columns of a relation of requests, before their question.
 PASS_COLUMNS = ("cluster", "audit_id", "ts", "stage_ts", "pass")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 
+from ...history.api_defaults import with_defaults
 from ...history.creation import default_parts, has_defaults, prepare_by_plugins
 from ...history.event import Event, decode_json
 from ...history.evidence import noted
@@ -18,7 +19,7 @@ from ...request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Know
 from .decoding import defaulted, written
 from .kinds import KnownKind
 from .merging import united
-from .shapes import built_in_shape
+from .shapes import Shape, built_in_shape
 
 # What built-in plugins do to new ones before mutating policies is known in part: priorities, limits, classes and volumes of tokens.
 # DefaultStorageClass and DefaultIngressClass leave an object alone that names its class.
@@ -54,7 +55,7 @@ def _sent(request: AdmissionRequest, event: Event, known: KnownKind | Unknown) -
     return replace(found, value=defaulted(deepcopy(found.value), request.resource, known.custom))
 
 
-def _with_plugins(request: AdmissionRequest, event: Event, body: Object) -> Evidence[Object | None]:
+def _with_plugins(request: AdmissionRequest, event: Event, body: Object, grade: Grade = Grade.EXACT) -> Evidence[Object | None]:
     value = deepcopy(body)
     metadata = value.setdefault("metadata", {})
     if event.namespace and event.resource.resource != "namespaces" and isinstance(metadata, dict):
@@ -64,7 +65,7 @@ def _with_plugins(request: AdmissionRequest, event: Event, body: Object) -> Evid
         prepare_by_plugins(value, event.resource)
         _prioritize(value, event)
     is_redacted = "redacted" in event.flags
-    return Known(value, "requestObject", Grade.PARTIAL if is_changed or is_redacted else Grade.EXACT)
+    return Known(value, "requestObject", Grade.PARTIAL if is_changed or is_redacted else grade)
 
 
 def _prioritize(value: Object, event: Event) -> None:
@@ -85,9 +86,13 @@ def _patched(request: AdmissionRequest, event: Event, body: object, known: Known
     if request.operation is Operation.CREATE:
         if kind not in (PatchType.APPLY, PatchType.UNTOLD) or not isinstance(body, dict):
             return Unknown("a patch that creates its object is not an apply")
-        if has_defaults(event.resource):
+        if not has_defaults(event.resource):
+            return _with_plugins(request, event, body)
+        shape = _built_in(body)
+        value = with_defaults(body, event.resource)
+        if value is None or shape is None:
             return Unknown("an apply that creates its object: what the API adds to it is not recorded")
-        return _with_plugins(request, event, body)
+        return _with_plugins(request, event, written(value, shape), Grade.INFERRED)
     if isinstance(old, Unknown) or old.value is None:
         return Unknown(f"the object before the patch: {old.reason if isinstance(old, Unknown) else 'it did not exist'}")
     try:
@@ -98,11 +103,15 @@ def _patched(request: AdmissionRequest, event: Event, body: object, known: Known
     except PatchError as error:
         return Unknown(why_unpatched(kind, error))
     grade = Grade.PARTIAL if kind is PatchType.APPLY or old.grade is Grade.PARTIAL else Grade.INFERRED
-    group, _, version = str(value.get("apiVersion", "")).rpartition("/")
-    shape = built_in_shape(GroupVersionKind(group, version, str(value.get("kind", ""))))
+    shape = _built_in(value)
     if shape is not None:
         value = written(value, shape)
         default_parts(value, event.resource)
     if event.subresource == "scale" and isinstance(spec := value.get("spec"), dict) and spec.get("replicas") == 0:
         del spec["replicas"]  # Go leaves out a zero that is no pointer
     return Known(value, f"{kind} over {old.source}", grade)
+
+
+def _built_in(value: Object) -> Shape | None:
+    group, _, version = str(value.get("apiVersion", "")).rpartition("/")
+    return built_in_shape(GroupVersionKind(group, version, str(value.get("kind", ""))))

@@ -12,7 +12,7 @@ from queries.reach import Answer
 
 from ...admission.policies.inputs import AuthorizeUser
 from ...authorization import OtherAuthorizers, RecordedRbac
-from ...history.event import Event
+from ...history.event import Event, decode_json
 from ...history.outcome import reach_of_event
 from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
@@ -39,6 +39,27 @@ _REFUSED = re.compile(
     r"^policy ('[^']*' with binding '[^']*'|\"[^\"]*\") denied request: "
     r"|^Internal error occurred: (strict decoding error: unknown field |json: cannot unmarshal |illegal base64 data at input byte )"
 )
+
+
+# Refusals of a value that the client did not send: the object was refused as policies or webhooks left it.
+_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
+_PRIORITY = re.compile(r": the integer value of priority \(-?\d+\) must not be provided in pod spec; ").search
+
+
+def is_after_mutation(event: Event) -> bool:
+    """Whether an answer refuses a value that the body of the request lacks, so that mutating admission brought it about.
+
+    The server compares the namespace before and after admission, and the Priority plugin runs in each round.
+    """
+    field = ("metadata", "namespace") if event.message == _NAMESPACE else ("spec", "priority") if _PRIORITY(event.message) else None
+    if field is None or event.request_raw is None or (field[0] == "spec" and event.verb != "create"):
+        return False
+    body = decode_json(event.request_raw)
+    if isinstance(body, list):
+        places = ("", f"/{field[0]}", f"/{field[0]}/{field[1]}")
+        return not any(each.get("path") in places for each in body if isinstance(each, dict))
+    part = (body.get(field[0]) or {}) if isinstance(body, dict) else None
+    return isinstance(part, dict) and part.get(field[1]) in (None, "", event.namespace)
 
 
 def is_refusal(event: Event) -> bool:
@@ -140,7 +161,8 @@ class Walk:
         chains = self.chains.at(event.cluster, event.ts)
         world = self._worlds.at(event.cluster, event.ts)
         authorize = partial(self._rbac.authorize, event.cluster, event.ts)
-        unreached = reach.why if answer is Answer.UNKNOWN and not is_refusal(event) else ""
+        is_told = answer is not Answer.UNKNOWN or is_refusal(event) or is_after_mutation(event)
+        unreached = "" if is_told else reach.why
 
         def met(found: AdmissionRequest | Unknown) -> Met:
             known = self._kind(found, world, chains)
