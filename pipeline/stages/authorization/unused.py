@@ -7,7 +7,7 @@ none, such requests may not be recorded at all.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -49,6 +49,33 @@ class GrantedRule(NamedTuple):
     possible: int = 0
 
 
+class _Asked:
+    """Numbers of requests, by all of their questions that rules without names read."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[Attributes, Counter[str]] = defaultdict(Counter)
+        self._names: dict[Attributes, Counter[tuple[str, str]]] = defaultdict(Counter)
+
+    def add(self, asked: Attributes, requests: int) -> None:
+        kind = asked._replace(namespace="", name="", field_selector="", label_selector="")
+        self._namespaces[kind][asked.namespace] += requests
+        self._names[kind][asked.namespace, asked.name] += requests
+
+    def allowed_by(self, rule: Rule, namespace: str) -> Iterator[tuple[Attributes, int]]:
+        """The questions in a namespace, or in all for the empty one, that a rule allows; without their namespaces and names."""
+        nameless = rule._replace(names=())
+        for kind, spaces in self._namespaces.items():
+            if not nameless.allows(kind):
+                continue
+            if rule.names and kind.is_resource_request:
+                names = self._names[kind].items()
+                requests = sum(count for (space, name), count in names if namespace in ("", space) and name in rule.names)
+            else:
+                requests = spaces[namespace] if namespace else spaces.total()
+            if requests:
+                yield kind, requests
+
+
 class _Used:
     """What the requests used of one rule."""
 
@@ -61,7 +88,7 @@ class _Used:
         self.requests += requests
         self.verbs |= {verb for verb in rule.verbs if verb in (asked.verb, "*")}
         parts = rule.resources if asked.is_resource_request else rule.urls
-        self.resources |= {part for part in parts if rule._replace(resources=(part,), urls=(part,)).allows(asked)}
+        self.resources |= {part for part in parts if rule._replace(resources=(part,), names=(), urls=(part,)).allows(asked)}
 
 
 def granted_rules(
@@ -72,16 +99,15 @@ def granted_rules(
     `subject` counts only the requests of that user.
     """
     uses = list(uses)
-    by_user: dict[tuple[str, frozenset[tuple[str, str]]], dict[Attributes, int]] = defaultdict(lambda: defaultdict(int))
-    every: dict[Attributes, int] = defaultdict(int)
+    by_user: dict[tuple[str, frozenset[tuple[str, str]]], _Asked] = defaultdict(_Asked)
+    every = _Asked()
     for use in uses:
         if use.asked is None:
             continue
-        asked = use.asked._replace(field_selector="", label_selector="")
         if subject is None or use.user.username == subject:
-            by_user[use.user.username, keys_of(use.user)][asked] += use.requests
-        every[asked] += use.requests
-    users: dict[tuple[str, str], list[Mapping[Attributes, int]]] = defaultdict(list)
+            by_user[use.user.username, keys_of(use.user)].add(use.asked, use.requests)
+        every.add(use.asked, use.requests)
+    users: dict[tuple[str, str], list[_Asked]] = defaultdict(list)
     for (_, keys), asked_by_user in by_user.items():
         for key in keys:
             users[key].append(asked_by_user)
@@ -95,24 +121,22 @@ def granted_rules(
 def _rules(
     objects: RbacObjects,
     binding: Binding,
-    users: Mapping[tuple[str, str], list[Mapping[Attributes, int]]],
-    every: Mapping[Attributes, int],
+    users: Mapping[tuple[str, str], list[_Asked]],
+    every: _Asked,
     seen: dict[Rule, int],
     unsure: Sequence[Use],
 ) -> Iterator[GrantedRule]:
     of_role = objects.role(binding.namespace if binding.role_kind == "Role" else "", binding.role_name)
     rules = next((version.value for version in of_role if isinstance(version, Known) and version.value is not None), ())
-    asked_by: dict[int, Mapping[Attributes, int]] = {}
-    for key in binding.subject_keys():
-        asked_by.update((id(each), each) for each in users.get(key, ()))
+    asked_by = {id(each): each for key in binding.subject_keys() for each in users.get(key, ())}
     subjects = tuple(f"{kind} {name}" for kind, name in binding.subject_keys() if kind)
     for rule in rules:
         used = _Used()
-        for asked, requests in _chained(asked_by.values()):
-            if binding.namespace in ("", asked.namespace) and rule.allows(asked):
+        for each in asked_by.values():
+            for asked, requests in each.allowed_by(rule, binding.namespace):
                 used.add(rule, asked, requests)
         if rule not in seen:
-            seen[rule] = sum(requests for asked, requests in every.items() if rule.allows(asked))
+            seen[rule] = sum(requests for _, requests in every.allowed_by(rule, ""))
         yield GrantedRule(
             binding.namespace,
             binding.name,
@@ -135,11 +159,6 @@ def _may_use(use: Use, binding: Binding, rule: Rule) -> bool:
         return may_be_subject(binding, use.user)
     is_counted = is_of_user and rule.allows(use.asked)
     return binding.namespace in ("", use.asked.namespace) and rule.may_allow(use.asked) and not is_counted
-
-
-def _chained(several: Iterable[Mapping[Attributes, int]]) -> Iterator[tuple[Attributes, int]]:
-    for each in several:
-        yield from each.items()
 
 
 def _known(bindings: Iterable[Versions[Binding]]) -> Iterator[Binding]:
