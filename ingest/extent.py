@@ -7,12 +7,14 @@ holds. A parser written in C crashes the process if its nodes nest too deep.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
 from .errors import InputError
 
 _STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_WORDS_MAX = 200
 _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
 
@@ -34,6 +36,19 @@ class _Node:
 
     anchor: str | None
     values: int
+
+
+def yaml_values(text: str | bytes, source: str, hint: str = "") -> list[Any]:
+    """The value of each document. Raises InputError with `source:line` for a text that is not YAML, or that stands for too much."""
+    refuse_excess(text, source)
+    try:
+        return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        words = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise InputError(f"{source}:{mark.line + 1 if mark else 1}: is not YAML: {words[:_WORDS_MAX]}", hint) from error
+    except (ValueError, TypeError, RecursionError) as error:  # a date such as 2026-99-99, or bytes that are not UTF-8
+        raise InputError(f"{source}: is not YAML: {' '.join(str(error).split())[:_WORDS_MAX]}", hint) from error
 
 
 def refuse_excess(text: str | bytes, source: str, extent: Extent = OF_FILES) -> None:

@@ -32,7 +32,7 @@ from pipeline.stages.registry import VALIDATING, stage_of
 
 from . import replay
 from .parts import options
-from .policies import read_texts
+from .policies import parse_policies, read_texts, refuse_uncompilable
 
 _SHOWN = 12
 
@@ -90,7 +90,10 @@ def command(
         fleet_format_of(path.name)
         check_file("--report-file", path)
     texts = tuple(read_texts(policies))
-    given = given_of(texts, asked_values.parse_version(kubernetes_version) if kubernetes_version else NEWEST)
+    given = given_of(texts, NEWEST)
+    if given.judges_policies:
+        # Whether a policy fits the version of a cluster is part of the answer on that cluster.
+        refuse_uncompilable(parse_policies(texts), NEWEST, are_stored=True)
     warn_of(own, given)
     question = Question(
         texts,

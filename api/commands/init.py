@@ -24,11 +24,13 @@ from ingest.errors import InputError
 from ingest.server.audit_policy import AuditPolicy, parse_audit_policy
 from ingest.server.recommended import audit_policy_text
 from ingest.sink import is_cluster_name
+from pipeline.admission.policies import PolicySet
+from pipeline.cel.minors import NEWEST
 from pipeline.stages.registry import AUTHORIZATION, CONDITIONS
 from queries import open_lake
 
 from .parts import options
-from .policies import parse_policies, read_texts
+from .policies import parse_policies, read_texts, refuse_uncompilable
 
 POLICY, KUBECONFIG, IDENTITIES = "audit-policy.yaml", "audit-webhook.kubeconfig", "identities"
 CERTIFICATE, KEY = "sink.crt", "sink.key"
@@ -181,10 +183,12 @@ def _needed(paths: list[Path] | None, record_reads: bool) -> str:
     if not paths:
         return audit_policy_text(record_reads=record_reads)
     texts = read_texts(paths)
-    given = given_of(texts)
+    given = given_of(texts, NEWEST)
     judges_reads = any(stage in (AUTHORIZATION, CONDITIONS) for stage, _ in given.stages)
     # The manifests of other stages may concern any write.
-    coverage = coverage_of(parse_policies(texts)) if given.judges_policies and not given.stages else None
+    policies = parse_policies(texts) if given.judges_policies else PolicySet((), ())
+    refuse_uncompilable(policies, NEWEST, are_stored=True)
+    coverage = coverage_of(policies) if given.judges_policies and not given.stages else None
     return audit_policy_text(coverage, record_reads=record_reads or judges_reads)
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
+from ingest.extent import yaml_values
 from pipeline.authorization.covering import describe_rule
-from pipeline.manifests.files import manifests_of, text_of, texts_of
+from pipeline.manifests.files import manifests_of, texts_of
 from pipeline.manifests.writing import to_yaml
 from pipeline.replay import Window
 from pipeline.stages.authorization.asked import asked_questions
@@ -36,6 +36,7 @@ from pipeline.stages.authorization.stacks import (
     used_rights,
 )
 from pipeline.stages.authorization.unused import GrantedRule
+from pipeline.stages.schema.checking import definition_documents, read_definition
 from queries import open_lake
 
 from .parts import options
@@ -72,9 +73,11 @@ def command(
     namespace, _, name = service_account.partition(":")
     if not namespace or not name:
         raise InputError(f"--service-account: {service_account!r} is not a service account", "give NAMESPACE:NAME")
-    documents = [each.value for each in manifests_of(texts_of(definitions or ()))]
-    crds = [value for value in documents if value.get("kind") == "CustomResourceDefinition"]
-    stack = stack_of(_app(app), str(app), crds, namespace, name)
+    documents = definition_documents(manifests_of(texts_of(definitions or ())))
+    for each in documents:
+        read_definition(each)
+    crds = [each.value for each in documents]
+    stack = stack_of(read_app(app), str(app), crds, namespace, name)
     if install is not None:
         check_install(stack.scope, install)
     objects = model_objects(stack, model)
@@ -96,13 +99,13 @@ def command(
     return 0
 
 
-def _app(path: Path) -> object:
+def read_app(path: Path) -> object:
+    """The value of an app.yaml. Raises InputError with the line."""
     try:
-        return yaml.safe_load(text_of(path.read_bytes(), str(path)))
+        documents = yaml_values(path.read_bytes(), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: is not YAML: {error}") from error
+    return documents[0] if documents else None
 
 
 _SHOWN = (Place.BREACH, Place.ATTEMPT, Place.UNKNOWN)

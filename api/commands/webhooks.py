@@ -109,7 +109,7 @@ def command(
     elif question is Question.WITHOUT:
         tables = without_webhook(own, name, files or (), asked)
     elif question is Question.MIGRATE:
-        rules = mutating_rules(files or ())
+        rules = mutating_rules(files or (), asked.kubernetes_version)
         tables = migrate(own, name, files or (), asked) if rules is None else migrate_mutating(own, name, rules, asked)
     else:
         replayed = _Replayed(own, files, asked)

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from ..errors import InputError
+from ..extent import yaml_values
 
 # In ascending order: each level records more than the one before (kubernetes/apiserver pkg/apis/audit/helpers.go).
 LEVELS = ("None", "Metadata", "Request", "RequestResponse")
@@ -128,10 +127,8 @@ def parse_audit_policy(text: str, source: str, version: tuple[int, int] = (1, 36
 
     Raises InputError, naming the rule, for a policy with which the server would not start.
     """
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{source}: no YAML: {error}") from None
+    documents = yaml_values(text, source)
+    document = documents[0] if documents else None
     if not isinstance(document, dict) or document.get("kind") != "Policy" or document.get("apiVersion") != "audit.k8s.io/v1":
         raise InputError(f"{source}: this is not a Policy of audit.k8s.io/v1", "give the file of --audit-policy-file")
     rules = document.get("rules")
@@ -148,7 +145,7 @@ def _rule(value: Any, number: int, where: str) -> AuditRule:
     if value.get("level") not in LEVELS:
         raise InputError(f"{where}: level is {value.get('level')!r}", f"one of {', '.join(LEVELS)}, in quotes or not")
     lists = {name: _strings(value, name, where) for name in _LISTS}
-    resources = tuple(_group_resources(entry, where) for entry in value.get("resources") or ())
+    resources = tuple(_group_resources(entry, where) for entry in _entries(value, where))
     if lists["nonResourceURLs"] and (resources or lists["namespaces"]):
         raise InputError(f"{where} names both resources and URLs", "make two rules of it")
     for url in lists["nonResourceURLs"]:
@@ -167,11 +164,18 @@ def _rule(value: Any, number: int, where: str) -> AuditRule:
     )
 
 
+def _entries(rule: Mapping[str, Any], where: str) -> list[Any]:
+    found = rule.get("resources") or []
+    if not isinstance(found, list):
+        raise InputError(f"{where}: resources is not a list")
+    return found
+
+
 def _group_resources(value: Any, where: str) -> GroupResources:
     if not isinstance(value, dict):
         raise InputError(f"{where}: an entry of resources is not a mapping")
     group = value.get("group") or ""
-    if group and group != "*" and not _GROUP.fullmatch(str(group)):
+    if not isinstance(group, str) or (group and group != "*" and not _GROUP.fullmatch(group)):
         raise InputError(f"{where}: {group!r} is not an API group", "write it without a version, as rbac.authorization.k8s.io")
     return GroupResources(group, _strings(value, "resources", where), _strings(value, "resourceNames", where))
 

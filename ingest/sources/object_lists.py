@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-import yaml
 
 from ..errors import InputError
-from ..extent import refuse_excess
+from ..extent import yaml_values
 from .content import Content, file_source
 
 ANY_LIST = "List"  # the kind that kubectl gives to a list of several kinds, or of no objects
@@ -107,13 +106,12 @@ def read_whole(path: Path) -> bytes:
 def _objects(path: Path, data: bytes) -> Iterator[Listed]:
     """The objects in a list, in a single object, or in YAML documents of either."""
     if data.lstrip()[:1] != b"{":
-        refuse_excess(data, str(path))
+        documents = [document for document in yaml_values(data, str(path), WANTED) if document]
+        if not documents:
+            raise InputError(f"{path}: found no document, wanted a list of objects", WANTED)
         try:
-            documents = [
-                document for document in yaml.load_all(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if document
-            ]
             values = [_encoder.encode(document) for document in documents]
-        except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}: found text that is neither JSON nor YAML, wanted a list of objects: {error}", WANTED
             ) from error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
-
 from ingest.errors import InputError
+from ingest.extent import yaml_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,10 @@ class ReadinessRules:
         Raises InputError naming the file and the rule when a name is not known or a value does not fit the rule.
         """
         try:
-            given = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            documents = yaml_values(path.read_bytes(), str(path))
+        except OSError as error:
             raise InputError(f"{path}: cannot read readiness rules: {error}") from error
+        given = documents[0] if documents else None
         if not isinstance(given, dict):
             raise InputError(f"{path}: found {type(given).__name__}, wanted a mapping of rule names to numbers")
         return cls.of(given, str(path))
@@ -120,6 +121,6 @@ def _read(source: str, name: str, value: object, wants_names: bool) -> object:
         if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
             raise InputError(f"{source}: rule {name} is {value!r}, wanted a list of names")
         return tuple(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise InputError(f"{source}: rule {name} is {value!r}, wanted a number")
     return value

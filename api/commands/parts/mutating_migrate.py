@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from api.context import Context
+from api.given import given_of
 from api.printing.output import Column, Table
 from ingest.errors import InputError
-from pipeline.manifests.files import manifests_of
-from pipeline.stages.assign import assign
 from pipeline.stages.mutating.chain import Chain
 from pipeline.stages.mutating.migration import CELLS, Migration, compare
 from pipeline.stages.mutating.model import MutatingRules
@@ -20,10 +19,10 @@ from queries import open_lake
 from ..policies import read_texts
 
 
-def mutating_rules(files: Sequence[Path]) -> MutatingRules | None:
+def mutating_rules(files: Sequence[Path], version: tuple[int, int]) -> MutatingRules | None:
     """The mutating policies of some files; None if they hold none. Raises InputError."""
-    given = assign(manifests_of(read_texts(list(files)))) if files else None
-    return next((rules for stage, rules in given.rules if stage is MUTATING), None) if given else None
+    given = given_of(read_texts(list(files)), version) if files else None
+    return next((rules for stage, rules in given.stages if stage is MUTATING), None) if given else None
 
 
 def migrate_mutating(own: Context, name: str, rules: MutatingRules, asked: Asked) -> list[Table]:

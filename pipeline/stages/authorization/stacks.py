@@ -7,6 +7,8 @@ those it depends on, with the same verbs, all of them namespaced. `stack-2019-fi
 
 from __future__ import annotations
 
+import re
+import reprlib
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -27,6 +29,7 @@ from .used_rights import was_allowed
 _RBAC = "rbac.authorization.k8s.io"
 CLUSTER, NAMESPACED = "Cluster", "Namespaced"
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+_CRD_NAME = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _CORE = ("configmaps", "secrets", "events")
 # The kind of install that each scope of permissions needs.
 _INSTALLS = {"ClusterStackInstall": CLUSTER, "StackInstall": NAMESPACED}
@@ -99,11 +102,12 @@ def stack_of(app: Any, source: str, definitions: Iterable[Object], namespace: st
     A dependency that is not among the definitions has an unknown scope.
     """
     if not isinstance(app, dict) or app.get("permissionScope") not in (CLUSTER, NAMESPACED):
-        found = app.get("permissionScope") if isinstance(app, dict) else app
-        raise InputError(f"{source}: permissionScope is {found!r}", f"it must be {CLUSTER} or {NAMESPACED}")
+        found = reprlib.repr(app.get("permissionScope") if isinstance(app, dict) else app)
+        raise InputError(f"{source}: permissionScope is {found}", f"it must be {CLUSTER} or {NAMESPACED}")
     kinds = {kind.name: kind for kind in map(_kind_of, definitions)}
-    names = [str(entry.get("crd") or "") if isinstance(entry, dict) else "" for entry in app.get("dependsOn") or ()]
-    if not all("." in name for name in names):
+    entries = app.get("dependsOn") or []
+    names = [str(entry.get("crd")) if isinstance(entry, dict) else "" for entry in (entries if isinstance(entries, list) else [""])]
+    if not all(_CRD_NAME.fullmatch(name) for name in names):
         raise InputError(f"{source}: dependsOn has an entry without a definition", "name each as `crd: RESOURCE.GROUP`")
     depends_on = tuple(kinds.get(name) or StackKind(name.partition(".")[0], name.partition(".")[2]) for name in names)
     owned = tuple(kind for name, kind in kinds.items() if name not in names)
@@ -112,9 +116,10 @@ def stack_of(app: Any, source: str, definitions: Iterable[Object], namespace: st
 
 def _kind_of(definition: Object) -> StackKind:
     spec = definition.get("spec") or {}
+    names = spec.get("names") or {}
     versions = spec.get("versions") or []
     has_scale = any("scale" in (version.get("subresources") or {}) for version in [*versions, spec])
-    return StackKind(spec["names"]["plural"], spec["group"], spec.get("scope") or NAMESPACED, has_scale)
+    return StackKind(names.get("plural") or "", spec.get("group") or "", spec.get("scope") or NAMESPACED, has_scale)
 
 
 def model_objects(stack: Stack, model: StackModel) -> list[Object]:

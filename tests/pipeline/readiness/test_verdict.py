@@ -143,7 +143,7 @@ def test_rules_come_from_a_file_and_bad_ones_are_named(tmp_path: Path) -> None:
         ("team_labels: team", "'team', wanted a list of names"),
         ("confidence: 1", "wanted a number between 0 and 1"),
         ("- 3", "found list, wanted a mapping"),
-        ("a: [", "cannot read readiness rules"),
+        ("a: [", "is not YAML"),
     ]:
         bad = tmp_path / "bad.yaml"
         bad.write_text(text)
