@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .errors import LakeError
 from .inside import inside
-from .manifest_check import check_file, check_schema, location_shown
+from .manifest_check import check_file, check_journal, check_schema, location_shown
 from .sources.place import Place
 
 MANIFEST_VERSION = 1
@@ -97,6 +97,7 @@ class Manifest:
 
     def _open(self) -> None:
         """Open the database. It is closed by `close`, or at the latest with the last reference to this object."""
+        check_journal(self._path)
         self._opened = _open_to_write(self._path) if self._writable else _open_to_read(self._path)
         self._release = weakref.finalize(self, self._opened.close)
 

@@ -20,8 +20,22 @@ _COLUMNS = {
     "props": ["key", "value"],
 }
 _TEXTS, _NUMBERS = (0, 1, 2, 3, 8), (4, 5, 6, 7, 9)  # columns of `files`
+_JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 _DAY = re.compile(r"\d{1,6}-\d{2}-\d{2}")
 _DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+def check_journal(path: Path) -> None:
+    """Refuse a rollback journal that names further files: SQLite deletes them when it opens the database.
+
+    These are super-journals (sqlite.org/tempfiles.html), which only transactions over several databases have. A journal ends with
+    this name and a mark (sqlite.org/fileformat.html, readSuperJournal of pager.c). Raises ForeignNameError.
+    """
+    journal = path.with_name(f"{path.name}-journal")
+    with suppress(FileNotFoundError), journal.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
+        if file.read() == _JOURNAL_MARK:
+            raise ForeignNameError(f"{journal}: is not a journal of this lake alone: it names another file", HINT)
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:

@@ -80,7 +80,9 @@ def _locked(file: Path, take: Callable[[int], bool]) -> tuple[int | None, bool]:
     while (handle := _opened(file)) is not None:
         try:
             is_ours = take(handle)
-            if is_ours and _is_at(handle, file):
+            if is_ours and os.fstat(handle).st_nlink > 1:
+                file.unlink()  # somebody's file under a second name: nothing is written into it
+            elif is_ours and _is_at(handle, file):
                 with suppress(OSError):  # a file that may only be read
                     os.ftruncate(handle, 0)
                     os.pwrite(handle, str(os.getpid()).encode(), 0)

@@ -19,10 +19,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import zstandard
+
+from ..durable import write_durably
 
 _DATA_MAGIC = 0xFD2FB528
 _DATA_MAGIC_BYTES = struct.pack("<I", _DATA_MAGIC)
@@ -153,6 +156,10 @@ def announced(data: bytes) -> list[BatchHeader]:
     return found
 
 
+def _write(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
+
+
 def repair_segment(path: Path) -> tuple[int, int]:
     """Cut a segment after its last intact batch and return (bytes kept, bytes cut); the kept part is then durable.
 
@@ -160,6 +167,9 @@ def repair_segment(path: Path) -> tuple[int, int]:
     """
     data = path.read_bytes()
     kept = intact_bytes(data)
+    if kept < len(data) and path.stat().st_nlink > 1:
+        write_durably(path, partial(_write, data[:kept]))  # the other names of the file keep its content
+        return kept, len(data) - kept
     handle = os.open(path, os.O_RDWR)
     try:
         if kept < len(data):

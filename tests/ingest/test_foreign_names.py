@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from ingest.lake import Lake
 from ingest.published.catalogs import open_tables, static_table
 from ingest.published.publish import publish
 from ingest.published.target import Target
+from ingest.spooling.segment import repair_segment
 from ingest.store import EventStore, Lines
 from pipeline.runs import RunStore
 from queries import open_lake
@@ -102,6 +104,35 @@ def test_a_pipe_in_the_place_of_a_file_is_refused(handed: Path) -> None:
     listed.unlink()
     os.mkfifo(listed)
     refused(handed, ["violations", "doctor"])
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_a_journal_that_names_another_file_is_refused(handed: Path, mode: str) -> None:
+    """SQLite removes the super-journal that a hot journal names (sqlite.org/fileformat.html#the_rollback_journal, pager.c)."""
+    manifest = handed / "manifest.sqlite"
+    with closing(sqlite3.connect(manifest)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        (page,), (pages,) = (connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "page_count"))
+    name, mark = str(handed.parent / "victim" / "victim.txt").encode(), bytes.fromhex("d9d505f920a163d7")
+    head = mark + struct.pack(">IIIII", 0, 7, pages, 512, page)
+    named = struct.pack(">I", 0x40000000 // page + 1) + name + struct.pack(">II", len(name), sum(name)) + mark
+    manifest.with_name("manifest.sqlite-journal").write_bytes(head.ljust(512, b"\0") + named)
+    refused(handed, ["violations", "compact", "doctor"])
+
+
+def test_a_second_name_of_a_file_elsewhere_does_not_let_it_be_changed(handed: Path) -> None:
+    """A hard link, where Hindcast makes its locks and where it mends segments."""
+    victim = handed.parent / "victim"
+    run = RunStore(handed).run("0123456789abcdef")
+    (handed / "runs").mkdir(exist_ok=True)
+    segment = handed / "segment"
+    before = content(victim)
+    for name in (handed / "runs" / ".0123456789abcdef.lock", segment):
+        name.hardlink_to(victim / "victim.txt")
+    with run.owned():
+        assert content(victim) == before
+    assert repair_segment(segment) == (0, 4)
+    assert (segment.read_bytes(), content(victim)) == (b"", before)
 
 
 def test_links_within_a_lake_and_to_a_lake_are_followed(handed: Path) -> None:
