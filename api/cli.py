@@ -86,6 +86,7 @@ _NAMING = (
     "least-privilege",
     "stack",
     "doctor",
+    "runs",
 )
 # These commands evaluate policies under a memory limit.
 _EVALUATING = (*_REPLAYING, "watch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.derived.whole import mixed_names_of
-from queries import open_lake
+from queries import LakeReader, open_lake
 from queries.identity import REMEDY
 
 
@@ -15,6 +15,11 @@ def sentences(lake: Path) -> list[str]:
         return []
     reader = open_lake(lake)
     try:
-        return [f"{sentence}; {REMEDY}" for sentence in mixed_names_of(reader).values()]
+        return sentences_of(reader)
     finally:
         reader.close()
+
+
+def sentences_of(reader: LakeReader) -> list[str]:
+    """The same for the clusters that a reader sees."""
+    return [f"{sentence}; {REMEDY}" for sentence in mixed_names_of(reader).values()]

@@ -29,12 +29,14 @@ from ..work.jobs import Jobs
 from .asking import Asker
 from .following import follow
 from .heads import HeadAsGet
+from .shared_names import SharedNames
 
 _ABOUT = """Questions about a lake of Kubernetes audit events, and replays of admission policies over it.
 
 Rows come in pages: hand `next` back as `after`, with the same filters, until it is absent. `format=json`, `csv` or `arrow`, or the
 Accept header, chooses how rows are written. Times are RFC 3339 in UTC. What could not be known is null or `unknown`, and never
-folded into another answer. Errors have one shape: `{"error": {"code", "message", "hint"}}`."""
+folded into another answer. A header `Warning: 299` names each cluster name that two clusters share. Errors have one shape:
+`{"error": {"code", "message", "hint"}}`."""
 
 
 def create_query_app(settings: Settings) -> FastAPI:
@@ -69,6 +71,7 @@ def create_query_app(settings: Settings) -> FastAPI:
         title="Hindcast", version="1", description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
         openapi_url=f"{PREFIX}/openapi.json",
     )  # fmt: skip
+    app.add_middleware(SharedNames)  # within the gate: a stranger learns no name
     app.add_middleware(Gate, readers=readers, hosts=_hosts(settings, readers), body_seconds_max=settings.body_seconds_max)
     app.add_middleware(RequestIds)
     app.add_middleware(HeadAsGet)

@@ -84,6 +84,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
         "now": datetime.now(UTC),
         "kept": partial(kept_address, filters),
         "sections": sections_of(request, status),
+        "shared_names": getattr(request.state, "shared_names", ()),
     }
     text = _environment().get_template(template).render(**shared, **values)
     return HTMLResponse(text, status, {**SECURITY_HEADERS, "Cache-Control": "no-store"})
