@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from api import asked_values
+from api.checks.checkup import ledger_findings
 from api.checks.coverage import coverage_of
 from api.checks.withheld import StateKnown, Withheld, state_known, withheld
 from api.context import Context
@@ -20,14 +21,17 @@ from api.printing.targets import check_folder
 from api.settings import Settings, is_loopback
 from api.sink.certificates import Certificates, make_certificates
 from api.sink.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
-from ingest.errors import InputError
+from ingest.errors import EvidenceError, InputError
 from ingest.server.audit_policy import AuditPolicy, parse_audit_policy
 from ingest.server.recommended import audit_policy_text
 from ingest.sink import is_cluster_name
 from pipeline.admission.policies import PolicySet
 from pipeline.cel.minors import NEWEST
+from pipeline.derived.whole import losses_of
 from pipeline.stages.registry import AUTHORIZATION, CONDITIONS
 from queries import open_lake
+from queries.ledger import loss_answer
+from queries.rows import Loss
 
 from .parts import options
 from .policies import parse_policies, read_texts, refuse_uncompilable
@@ -198,11 +202,18 @@ def _check(own: Context, wanted: str, given: AuditPolicy | None, output: Format,
     try:
         rows = list(withheld(reader, needed, given))
         tables = [_withheld_table(rows, given), _state_table(list(state_known(reader)))]
+        is_empty = not reader.rows("SELECT 1 FROM events LIMIT 1")
+        ledger = ledger_findings([Loss(**row) for row in losses_of(reader).to_pylist()], datetime.now(UTC))
     finally:
         reader.close()
     render(tables, output, limit=limit)
-    code = _GATE if rows else 0
-    found = "the audit policy withholds evidence that a replay needs" if rows else "the audit policy withholds no evidence"
+    code = EvidenceError.exit_code if is_empty else _GATE if rows else 0
+    found = "the audit policy withholds evidence that a replay needs"
+    if is_empty:
+        found = "the lake holds no events"
+    elif not rows:
+        known = loss_answer((each.severity, each.found) for each in ledger)
+        found = f"each recorded write has the level that a replay needs; {known}"
     own.say(f"init --check: {found}; exit code {code}")
     return code
 

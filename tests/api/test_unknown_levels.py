@@ -43,6 +43,23 @@ def test_commands_and_pages_say_what_is_missing(lake: Path, tmp_path: Path, caps
     assert "Unknown level" in page
 
 
+def test_a_check_of_levels_tells_of_writes_that_the_lake_lacks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.yaml").write_text(FEW_REPLICAS)
+    log = Log()
+    log.write("create", deployment("web", 1))
+    check = ["init", "--check", "-f", str(tmp_path / "p.yaml")]
+    assert run(["--lake", str(take_in(tmp_path / "whole", log.lines)), *check]) == 0
+    assert "each recorded write has the level that a replay needs; no loss is known; exit code 0" in capsys.readouterr().err
+    sent = deployment("web", 2, resourceVersion="7")
+    log.write("update", sent, answer=deployment("web", 2, resourceVersion="9"))
+    log.lines[-1]["objectRef"]["resourceVersion"] = "7"
+    assert run(["--lake", str(take_in(tmp_path / "lake", log.lines, "lake.jsonl")), *check]) == 0
+    said = capsys.readouterr().err
+    assert "each recorded write has the level that a replay needs; evidence may be lost: " in said
+    assert run(["--lake", str(take_in(tmp_path / "empty", [], "empty.jsonl")), *check]) == 3
+    assert "the lake holds no events; exit code 3" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("found", "answer"),
     [
