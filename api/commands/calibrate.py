@@ -98,13 +98,13 @@ def calibrate(
     files: LakeFiles | None = None,
 ) -> Calibration:
     """Replay the policies in force and compare, over the whole lake or these files of it. Raises LakeError."""
-    start_processes(own.lake, replay.workers_or_default(workers))
+    start_processes(own.lake, replay.workers_or_default(own, workers))
     reader = open_lake(own.lake, files=files)
     try:
         plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
         stored = RunStore(own.lake).run(plan.run_id)
         with own.progress("replaying the bound policies") as step, stored.owned():
-            summary = run_replay(plan, own.lake, replay.workers_or_default(workers), step)
+            summary = run_replay(plan, own.lake, replay.workers_or_default(own, workers), step)
             use_until_end(stored)
         own.note_defects(summary.defects)
         agreements = compare_with_log(reader, stored.verdicts, version)

@@ -100,7 +100,7 @@ def command(
             raise InputError("--check reviews exemptions of policies", "leave it out to find exemptions of these manifests")
         check_stages(stages)
         asked = Asked(window, version, other_authorizers)
-        found = list(proposals(own, stages, asked, day, replay.workers_or_default(workers)))
+        found = list(proposals(own, stages, asked, day, replay.workers_or_default(own, workers)))
         for each in found:
             _print(each, output, limit)
         return int(exit_code and not all(each.denies_nothing and each.fits_later for each in found))
@@ -114,7 +114,7 @@ def command(
     reader = open_lake(own.lake, files=plan.files)
     try:
         own.say("replaying with the exemptions, and without each one of them")
-        proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(workers), note=note)
+        proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(own, workers), note=note)
     finally:
         reader.close()
     _print(proposal, output, limit)
@@ -269,7 +269,7 @@ def check_present(
     try:
         own.say("replaying without each exemption")
         note = own.note_defects
-        findings = review(reader, own.lake, manifests, window, version, replay.workers_or_default(workers), note)
+        findings = review(reader, own.lake, manifests, window, version, replay.workers_or_default(own, workers), note)
     finally:
         reader.close()
     late = overdue(manifests, datetime.now(UTC).date())

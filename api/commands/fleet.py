@@ -105,7 +105,7 @@ def command(
         with_exemptions,
         only_given,
     )
-    report = _judged(own, question, _chosen(own, cluster), replay.workers_or_default(workers))
+    report = _judged(own, question, _chosen(own, cluster), replay.workers_or_default(own, workers))
     for path in report_file or ():
         try:
             path.write_text(FLEET_FORMATS[fleet_format_of(path.name)](report), encoding="utf-8")

@@ -137,7 +137,7 @@ def _answer_here(own: Context, question: GateQuestion, workers: int | None) -> G
     def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
         return replay.run(own, plan, workers, kind)
 
-    return answer(own, question, run, replay.workers_or_default(workers))
+    return answer(own, question, run, replay.workers_or_default(own, workers))
 
 
 def _answer_of(own: Context, question: GateQuestion, url: str, token_file: Path | None, authority: Path | None) -> GateAnswer:

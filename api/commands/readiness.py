@@ -95,7 +95,7 @@ def command(
         check_window(own, window)
         wanted = StageAsked(window, asked_values.parse_version(kubernetes_version), other_authorizers, only_given)
         looked = Wanted(chosen, calibration, with_exemptions, parse_expiry(expires, datetime.now(UTC).date()))
-        made = stage_readiness.make_reports(own, given, wanted, looked, replay.workers_or_default(workers), export, files)
+        made = stage_readiness.make_reports(own, given, wanted, looked, replay.workers_or_default(own, workers), export, files)
         found += [each.report for each in made]
         if extra_roles is not None and any(each.extra for each in made):
             stage_readiness.write_extra(made, extra_roles)
@@ -153,7 +153,7 @@ def make_report(
         others,
         Manifests.of(policies, parse_objects(asked.texts)) if asked.expires is not None else None,
         asked.expires,
-        replay.workers_or_default(asked.workers),
+        replay.workers_or_default(own, asked.workers),
         own.note_defects,
     )
 

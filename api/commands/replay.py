@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
@@ -27,6 +26,7 @@ from pipeline.readiness.flow import Walk
 from pipeline.replay import (
     ReplayPlan,
     Window,
+    default_workers,
     difference,
     plan_replay,
     request_difference,
@@ -50,7 +50,7 @@ from .parts.staged import Replayed, replay_stage, rules_as_of, write_export
 from .parts.window import check_window
 from .policies import chosen_policies, chosen_texts, only, read_texts
 
-Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one per core.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one for 20,000 events, at most one per core.")]
 OtherAuthorizersOption = Annotated[
     OtherAuthorizers | None,
     typer.Option(
@@ -119,7 +119,7 @@ def command(
         with nullcontext() if on is None or plan else connected(on, workers) as executor:
             replays.append(_replay_policies(own, new, base, asked, workers, plan, executor))
     before = given_of(old_texts) if old_texts else None
-    count = workers_or_default(workers)
+    count = workers_or_default(own, workers)
     if on is not None and given.stages:
         own.warn(f"--on {on} is for policies: this process judges {', '.join(stage.name for stage, _ in given.stages)}")
     for stage, rules in given.stages:
@@ -236,7 +236,7 @@ def plan_of(
     files: LakeFiles | None = None,
 ) -> ReplayPlan:
     """The plan of given policies over the lake, or over these files of it. Meanwhile the workers that will walk it start."""
-    start_processes(own.lake, workers_or_default(workers))
+    start_processes(own.lake, workers_or_default(own, workers))
     reader = open_lake(own.lake, files=files)
     try:
         return plan_replay(reader, policies, window, version, other_authorizers=other_authorizers)
@@ -251,7 +251,7 @@ def run(
     title = "replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying"
     stored = RunStore(own.lake).run(plan.run_id)
     with own.progress(title) as step, stored.owned():
-        summary = run_replay(plan, own.lake, workers_or_default(workers), step, kind, executor)
+        summary = run_replay(plan, own.lake, workers_or_default(own, workers), step, kind, executor)
         use_until_end(stored)
     own.note_defects(summary.defects)
     keep_policies(own.lake, summary.run_id, plan.policies)
@@ -264,9 +264,9 @@ def walk(own: Context, workers: int | None) -> Walk:
     return lambda plan, kind: run(own, plan, workers, kind)
 
 
-def workers_or_default(workers: int | None) -> int:
-    """One worker process per core unless a number is asked for."""
-    return workers or os.cpu_count() or 1
+def workers_or_default(own: Context, workers: int | None) -> int:
+    """As many worker processes as asked for; by default as many as the lake is worth."""
+    return workers or default_workers(own.lake)
 
 
 def unpaired(before: PolicySet, new: PolicySet) -> tuple[str, ...]:

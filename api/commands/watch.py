@@ -97,7 +97,7 @@ def command(
     store = CursorFile(cursor or own.lake / "watch" / f"{digest}.json", digest)
     reader = open_lake(own.lake)
     try:
-        count = replay.workers_or_default(workers)
+        count = replay.workers_or_default(own, workers)
         watch = Watch(reader, own.lake, chosen, version, given, fidelity, count, _note(own), only_given)
         _check_names(watch)
         with _published(own, metrics_port, metrics_file) as metrics:

@@ -7,7 +7,7 @@ from .difference import ExpressionDifference, RequestDifference, difference, req
 from .execute import run_replay
 from .plan import ReplayPlan
 from .planning import plan_replay
-from .processes import start_processes
+from .processes import default_workers, start_processes
 from .recorded import plan_replay_from_log, policies_as_of
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Window",
     "compare_with_log",
     "confusion",
+    "default_workers",
     "difference",
     "disagreements",
     "plan_replay",

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
+from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.published.target import store_settings
 from queries import LakeReader, open_lake
@@ -38,6 +39,7 @@ from .worker import Replayer
 # A replay keeps its objects until the part is done, or drops them at once. Python's default, which searches for cycles among the
 # newest objects every 700 objects and sometimes among all, finds no cycles here and takes long.
 COLLECTING = (500_000, 10, 100)
+EVENTS_PER_WORKER = 20_000
 _LOOK_SECONDS = 1.0  # how often to look whether the parent is still there
 
 T = TypeVar("T")
@@ -73,18 +75,30 @@ def end() -> None:
         _drop()
 
 
+def default_workers(lake: Path) -> int:
+    """One worker per core, but no more than the events of a lake are worth: a process takes a second to start."""
+    try:
+        worth = -(-_events_in(lake) // EVENTS_PER_WORKER)
+    except LakeError:
+        return 1  # who reads the lake says what is wrong with it
+    return max(1, min(os.cpu_count() or 1, worth))
+
+
 def start_processes(lake: Path, workers: int) -> None:
     """Begin to start the worker processes that a replay over a lake of this size may use, so that they start during planning.
 
     Raises LakeError when there is no lake.
     """
-    with closing(Lake.open(lake)) as opened:
-        events = sum(file.rows for file in opened.manifest.files("events"))
-    processes = min(workers, -(-events // PART_EVENTS)) - 1
+    processes = min(workers, -(-_events_in(lake) // PART_EVENTS)) - 1
     if processes > 0:
         with _lock, _apart(), suppress(BrokenProcessPool):  # a later replay makes a broken pool again
             for _ in range(processes):
                 _pool_of(processes).submit(prepare_parser)
+
+
+def _events_in(lake: Path) -> int:
+    with closing(Lake.open(lake)) as opened:
+        return sum(file.rows for file in opened.manifest.files("events"))
 
 
 def _pool_of(processes: int) -> ProcessPoolExecutor:

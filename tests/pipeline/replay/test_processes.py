@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
+from pipeline.replay import default_workers, processes
 from pipeline.replay.processes import end, submit
 
 
@@ -25,3 +27,12 @@ def test_they_are_kept_while_stores_are_reached_in_the_same_way() -> None:
     first, again = (submit(1, os.getpid, [()])[0].result() for _ in range(2))
     assert first == again
     end()
+
+
+def test_a_small_lake_is_not_worth_a_second_process(demo_lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert default_workers(demo_lake) == default_workers(tmp_path) == 1
+    monkeypatch.setattr(processes, "EVENTS_PER_WORKER", 6_000)
+    assert default_workers(demo_lake) == 3
+    monkeypatch.setattr(processes, "EVENTS_PER_WORKER", 10)
+    assert default_workers(demo_lake) == 4
