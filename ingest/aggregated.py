@@ -37,6 +37,8 @@ BUILT_IN_GROUPS = (
 )
 # The clocks of two servers differ, but not by more than this where anything synchronizes them.
 CLOCKS_APART = timedelta(milliseconds=100)
+# Where the addresses prove that a proxy handed the request on, no client's repetition can look so. So clocks may differ by this.
+PROVEN_APART = timedelta(seconds=5)
 # An auditID that so many events share identifies nothing, and to compare all of them would take long.
 SHARED_MAX = 32
 
@@ -136,26 +138,26 @@ def _is_pair(outer: Row, inner: Row) -> bool:
         # The URI of a create has no name: the extension server takes it from the body.
         and outer["name"] in (None, inner["name"])
         and outer["stage_ts"] != inner["stage_ts"]
-        and _overlap(outer, inner)
         and not _has_body(outer)
-        and _is_proxied(outer["source_ips"], inner["source_ips"], _has_body(inner))
+        and _overlap(outer, inner, _apart(outer["source_ips"], inner["source_ips"], _has_body(inner)))
     )
 
 
-def _is_proxied(outer_ips: Sequence[str], inner_ips: Sequence[str], has_body: bool) -> bool:
-    """kube-apiserver adds the address of its client to X-Forwarded-For, and the extension server adds that of kube-apiserver.
+def _apart(outer_ips: Sequence[str], inner_ips: Sequence[str], has_body: bool) -> timedelta | None:
+    """How far the times of a pair may lie apart, by its addresses; None where no proxy handed the request on.
 
-    It adds no address that is last already (apimachinery pkg/util/net SourceIPs): then only the body tells the events apart.
+    kube-apiserver adds the address of its client to X-Forwarded-For, and the extension server adds that of kube-apiserver. It adds
+    no address that is last already (apimachinery pkg/util/net SourceIPs): then only the body tells the events apart.
     """
     if list(inner_ips) == list(outer_ips) or not outer_ips:
-        return has_body
-    return len(inner_ips) == len(outer_ips) + 1 and list(inner_ips[:-1]) == list(outer_ips)
+        return CLOCKS_APART if has_body else None
+    return PROVEN_APART if len(inner_ips) == len(outer_ips) + 1 and list(inner_ips[:-1]) == list(outer_ips) else None
 
 
-def _overlap(outer: Row, inner: Row) -> bool:
+def _overlap(outer: Row, inner: Row, apart: timedelta | None) -> bool:
     begins: datetime = max(outer["ts"], inner["ts"])
     ends: datetime = min(outer["stage_ts"], inner["stage_ts"])
-    return begins <= ends + CLOCKS_APART
+    return apart is not None and begins <= ends + apart
 
 
 def _has_body(row: Row) -> bool:

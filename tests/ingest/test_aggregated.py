@@ -15,7 +15,7 @@ from ingest.lake import Lake
 from ingest.maintain import compact
 from ingest.store import Counts, EventStore, Lines
 from queries.built_in_kinds import BUILT_IN
-from tests.aggregated_api import CLIENT, SERVER, inner, outer
+from tests.aggregated_api import CLIENT, SERVER, event, inner, outer
 from tests.recording import Object
 
 Rows = Callable[[Lake], list[dict[str, Any]]]
@@ -107,6 +107,16 @@ def test_the_impersonation_that_only_kube_apiserver_saw_is_kept(lake: Lake, rows
     assert row["request_object"]
 
 
+@pytest.mark.parametrize(("milliseconds", "requests"), [(-4_000, 1), (150, 1), (4_000, 1), (6_000, 2)])
+@pytest.mark.parametrize("apart", [False, True])
+def test_where_the_addresses_prove_a_proxy_clocks_may_differ_by_seconds(
+    lake: Lake, rows: Rows, apart: bool, milliseconds: int, requests: int
+) -> None:
+    first, second = outer(1), event(1, 5 + milliseconds, 15 + milliseconds, [CLIENT, SERVER], True)
+    store(lake, *([[first], [second]] if apart else [[first, second]]))
+    assert len(rows(lake)) == requests
+
+
 def test_without_another_address_the_body_tells_the_events_apart(lake: Lake, rows: Rows) -> None:
     """SourceIPs has no address twice in a row: the client may run on the node of kube-apiserver."""
     store(lake, [outer(0)], [inner(0, sourceIPs=[CLIENT])])
@@ -144,7 +154,7 @@ TWO_REQUESTS = {
     "two more addresses": (outer(0), inner(0, sourceIPs=[CLIENT, "10.9.9.9", SERVER])),
     "another time": (
         outer(0),
-        inner(0, requestReceivedTimestamp="2026-01-01T00:00:01.005Z", stageTimestamp="2026-01-01T00:00:01.015Z"),
+        inner(0, requestReceivedTimestamp="2026-01-01T00:00:07.005Z", stageTimestamp="2026-01-01T00:00:07.015Z"),
     ),
     "another auditID": (outer(0), inner(0, auditID="id-other")),
     "a group that kube-apiserver serves": (outer(0, **BUILT_IN_POD), inner(0, **BUILT_IN_POD)),
