@@ -17,8 +17,6 @@ from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from ..runs import RunKind, RunStore, RunSummary
-from ..runs.flips import count_flips, flips
-from ..runs.verdict import Flip
 from ..stages.stage import Asked, Stage, StagePlan
 from .against import Base
 from .assess import judge_units
@@ -31,6 +29,7 @@ from .model import Fidelity, Status
 from .of_stage import Tried, fidelity_of, stage_report
 from .report import Report
 from .rules import ReadinessRules
+from .sql import statement
 
 # How a caller walks the plan of a stage: with progress and with bounds.
 StageWalk: TypeAlias = Callable[[Stage[Any, Any], StagePlan, RunKind], RunSummary]
@@ -167,7 +166,8 @@ def _tried(lake: Path, run: StageRun, reader: LakeReader, walk: StageWalk) -> Tr
         return None
     plan = run.stage.plan(reader, remedy.rules, run.asked)
     with trial(lake, run.stage, plan, walk) as verdicts:
-        return Tried(remedy, count_flips(flips(reader, verdicts))[Flip.NEWLY_DENIED])
+        ((denied,),) = reader.connection.execute(statement("still_denied"), {"verdicts": str(verdicts)}).fetchall()
+    return Tried(remedy, denied)
 
 
 @contextmanager

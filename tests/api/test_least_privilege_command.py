@@ -395,8 +395,8 @@ def test_least_roles_take_the_place_of_cluster_admin(demo_lake: Path, tmp_path: 
         (entry,) = json.loads(capsys.readouterr().out)["policies"]
         denied[path] = entry["denials"]["requests"]
     assert violations(list(load_yaml_all(roles))) == []
-    assert denied[both] == 13  # in pay-staging, which is being deleted at the end of the log: a Role cannot be there
-    assert denied[removed] == 371  # all but the discovery that every authenticated user may do
+    assert denied[both] == 11  # in pay-staging, which is being deleted at the end of the log: a Role cannot be there
+    assert denied[removed] == 362  # all but the discovery that every authenticated user may do
 
 
 # A log without URIs has the verb and the object. A create has the name of the body; a request for no resource has nothing.

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from api.cli import run
-from tests.pipeline.stages.test_authorization_stage import ANN_READS, PODS, RBAC, event
+from tests.pipeline.stages.test_authorization_stage import ANN_READS, BY_ALL, PODS, RBAC, event, written
 from tests.recording import START, Object, take_in
 from tests.yaml_text import load_yaml_all
 
@@ -63,6 +63,24 @@ def test_a_change_that_denies_is_ready_with_the_roles_that_keep_everybody_workin
     role, binding = load_yaml_all(extra.read_text())
     assert (role["kind"], role["metadata"]) == ("Role", {"name": "extra-ann", "namespace": "shop"})
     assert binding["subjects"] == [{"apiGroup": RBAC, "kind": "User", "name": "ann"}]
+
+
+def test_extra_roles_cover_dry_runs_and_do_not_count_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ann may also create pods, and tried to. The denials of a report and those that its extra roles undo are the same ones."""
+    may = {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "create"]}]}
+    lake = take_in(
+        tmp_path / "lake",
+        [
+            *ANN_READS[:2],
+            written(1, "ClusterRole", "see", may),
+            *ANN_READS[3:],
+            event(14, "ann", "create", f"{PODS}?dryRun=All", BY_ALL),
+        ],
+    )
+    entry = readiness(lake, files(tmp_path, EMPTY), capsys)
+    (extra,) = entry["exemptions"]
+    assert (entry["denials"]["requests"], extra["denied_requests"], extra["hides_requests"]) == (4, 4, 4)
+    assert extra["subject"] == "ann: create pods, get pods in shop"
 
 
 def test_without_the_search_it_is_not_ready(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

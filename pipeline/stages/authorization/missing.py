@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from .used_rights import LeftOut, needed
 
 _EXACT = LeastOptions(counts_on_defaults=False)
 _PREFIX = "extra-"
+_WITHOUT_DRY_RUNS = "CREATE OR REPLACE TEMP TABLE asked AS FROM asked ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
 
 
 class ExtraRole(NamedTuple):
@@ -36,40 +36,36 @@ class ExtraRole(NamedTuple):
     rights: tuple[str, ...]  # such as `get pods`
 
 
-@dataclass(frozen=True)
-class MissingRights:
-    """The roles that give back what a change takes away. `still_denied` counts the requests that are denied even with these."""
-
-    roles: tuple[ExtraRole, ...] = ()
-    still_denied: int = 0
-
-    @property
-    def objects(self) -> list[Object]:
-        """All roles and bindings."""
-        return [value for each in self.roles for value in (each.role, each.binding)]
-
-
 def missing_rights(
     reader: LakeReader, verdicts: Path, versions: Versions, kubernetes_version: tuple[int, int] = (1, 36)
-) -> MissingRights:
+) -> tuple[ExtraRole, ...]:
     """The rights that the newly denied requests of a run need, as roles named `extra-...`, to be tried by the caller.
 
-    `verdicts` is the table of the run. `versions` has the stored roles that the requests wrote. Leaves tables in the reader's
-    connection.
+    They cover dry runs, which need the same rights, and do not count them. `verdicts` is the table of the run. `versions` has the
+    stored roles that the requests wrote. Leaves tables in the reader's connection.
     """
     gather_asked(reader)
     reader.connection.execute(statement("newly_denied"), {"verdicts": str(verdicts)})
     used: dict[str, list[Attributes | Grant]] = defaultdict(list)
+    for user, found, _ in _needed(reader, versions, kubernetes_version):
+        used[user] += found
+    reader.connection.execute(_WITHOUT_DRY_RUNS)
     requests: Counter[tuple[str, str]] = Counter()
+    for user, found, count in _needed(reader, versions, kubernetes_version):
+        requests.update(dict.fromkeys({(user, each.namespace) for each in found}, count))
+    return tuple(_roles(used, requests))
+
+
+def _needed(
+    reader: LakeReader, versions: Versions, kubernetes_version: tuple[int, int]
+) -> Iterator[tuple[str, list[Attributes | Grant], int]]:
+    """What each user needed for a distinct question of the table `asked`, and how many requests asked it."""
     for question in distinct_asked(reader):
         # What the requests needed is wanted here, and the record says that they got it.
         needs = needs_of(question.event, question.identity, versions, kubernetes_version)
         for user in filter(None, (question.identity.user, question.identity.impersonator)):
             items = needed(question, needs, user.username, _EXACT)
-            found = [each for each in items if not isinstance(each, LeftOut)]
-            used[user.username] += found
-            requests.update(dict.fromkeys({(user.username, each.namespace) for each in found}, question.requests))
-    return MissingRights(tuple(_roles(used, requests)))
+            yield user.username, [each for each in items if not isinstance(each, LeftOut)], question.requests
 
 
 def _roles(used: Mapping[str, list[Attributes | Grant]], requests: Mapping[tuple[str, str], int]) -> Iterator[ExtraRole]:

@@ -49,8 +49,8 @@ class RoleReadiness(StageReadiness[Proposal, GroupedPlan[Proposal]]):
         """The roles that give back what newly denied requests need."""
         history = load_history(reader, (), plan.window)
         found = missing_rights(reader, verdicts, history.versions, plan.kubernetes_version)
-        extra = Proposal.from_objects((each, "extra") for each in found.objects)
-        return Remedy(tuple(_part(self._name, each) for each in found.roles), plan.rules.joined(extra))
+        extra = Proposal.from_objects((value, "extra") for each in found for value in (each.role, each.binding))
+        return Remedy(tuple(_part(self._name, each) for each in found), plan.rules.joined(extra))
 
     def over(self, rules: Proposal, before: Proposal) -> Proposal:
         """A removed role has no rules, and a removed binding no subjects."""

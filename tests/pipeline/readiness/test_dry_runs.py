@@ -100,3 +100,21 @@ def test_no_stage_counts_dry_runs(stage: str, tried: Path, capsys: pytest.Captur
         assert row["exposure"]["requests_matched"] <= (2 if stage in ("authorization", "conditions") else 0)
         assert not row.get("objections")
         assert not any("0 of 2 recorded outcomes" in text or "lost on reapply" in text for text in row["reasons"])
+
+
+def test_advice_on_a_definition_counts_no_dry_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A widget that is too large was made, and two were tried."""
+    log, definition = Log(timedelta(days=1)), STAGES_CASES / "schema.yaml"
+    before = next(yaml.safe_load_all(definition.read_text()))
+    before["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["maximum"] = 99
+    log.write("create", before, user="system:admin")
+    metadata = {**WRITES[3]["metadata"], "generation": 1}
+    widget = {**WRITES[3], "metadata": metadata, "spec": {"size": 70, "color": "red", "replicas": 1}}
+    path = "/apis/shop.example.com/v1/namespaces/shop/widgets"
+    for query in ("", "?dryRun=All", "?dryRun=All"):
+        log.write("create", widget, requestURI=f"{path}{query}")
+    lake = take_in(tmp_path / "lake", log.lines)
+    assert run(["-q", "--lake", str(lake), "readiness", "-f", str(definition), "--no-calibrate", "-o", "json"]) in (0, 3)
+    (row,) = json.loads(capsys.readouterr().out)["policies"]
+    assert row["denials"]["requests"] == 1
+    assert [text for text in row["reasons"] if "maximum" in text and text.endswith("(1)")]
