@@ -335,11 +335,10 @@ def test_a_line_that_is_too_long_ends_the_job(lake: Path, monkeypatch: pytest.Mo
 def test_a_replay_without_enough_memory_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.ask.query_app.memory_bytes", lambda given: 64 * 1024**2)
     with QueryClient(Settings(lake=lake)) as client:
-        client.send("POST", "/replays", params=SHORT, headers=YAML, content=registry())
-        (job,) = client.get("/replays")["rows"]
-        job = client.ended(job["job_id"])
-    assert job["state"] == "failed"
-    assert "memory than a replay may take (64 MiB" in job["error"]["message"]
+        answer = client.send("POST", "/replays", params=SHORT, headers=YAML, content=registry())
+        assert client.get("/replays")["rows"] == []  # its manifests cannot even be read
+    assert answer.status_code == 422
+    assert "memory than a replay may take (64 MiB" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("bytes_max", [3_000, 100_000])  # less than a file, and less than all files
