@@ -34,10 +34,11 @@ class SharedNames:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI call."""
-        if scope["type"] != "http" or scope["path"].startswith(_UNCHECKED):
+        asker = getattr(scope["app"].state, "asker", None) if scope["type"] == "http" else None
+        if asker is None or scope["path"].startswith(_UNCHECKED):
             await self._app(scope, receive, send)
             return
-        told = await self._sentences(scope["app"].state.asker)
+        told = await self._sentences(asker)
         scope.setdefault("state", {})["shared_names"] = told
 
         async def send_told(message: Message) -> None:
