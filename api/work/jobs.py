@@ -198,7 +198,8 @@ class Jobs:
                     finally:
                         await _end(process)
             except TimeoutError:
-                raise TooCostlyError(f"reading the manifests took longer than {CHECK_SECONDS_MAX:g} s", "send fewer") from None
+                hint = "send fewer, or send them again when the server is less busy"
+                raise TooCostlyError(f"reading the manifests took longer than {CHECK_SECONDS_MAX:g} s", hint) from None
         for error in (each["error"] for each in told if "error" in each):
             raise error_of(error["code"], error["message"], error["hint"])
 
