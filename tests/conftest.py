@@ -41,12 +41,15 @@ settings.load_profile("hindcast")
 # Files whose tests take longest come first. A long file that begins last keeps one process busy while the others have no work.
 # The first file makes the demonstration. Files that wait for it come after some that do not.
 _LONG = (
-    "test_documents.py", "test_packaging.py", "api/test_canaries.py", "api/test_gate_command.py", "api/test_description.py",
+    "test_documents.py", "test_packaging.py", "api/test_at_once.py", "api/test_canaries.py", "api/test_gate_command.py",
+    "api/test_description.py", "api/test_hostile_events.py",
     "notebooks/test_notebooks.py", "api/test_cli.py", "api/test_replays.py", "api/test_interruption.py",
     "pipeline/readiness/test_exemptions.py", "pipeline/readiness/test_change.py", "api/test_stage_surfaces.py",
     "pipeline/report/test_golden.py", "conformance/test_reconstruction.py",
     "conformance/test_reconstruction_mutationlab.py", "conformance/test_replay_truth.py", "ingest/test_faults.py",
     "ingest/test_fuzz.py", "pipeline/derived/test_kept.py", "pipeline/replay/test_replay_run.py", "pipeline/replay/test_on_ray.py",
+    "ingest/test_publish_killed.py", "pipeline/stages/test_trimmed_logs.py", "pipeline/stages/conditions/test_suggestions.py",
+    "pipeline/stages/conditions/test_proofs.py", "pipeline/cel/test_library_properties.py", "pipeline/admission/test_bombs.py",
 )  # fmt: skip
 
 DATA = Path(__file__).parents[1] / "api" / "demo"
